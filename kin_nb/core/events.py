@@ -1,0 +1,104 @@
+"""What `Agent.act` yields (seed 002, plus DESIGN's additions): pure values for whoever shows or counts them.
+
+An event says what happened; the record of it (`core.session.records`) says what survives. Every view of a turn can be
+rebuilt from the records alone, so events carry the record that they announce where there is one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from pydantic import BaseModel, ConfigDict
+
+from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.tools.base import BaseTool
+
+
+class BaseEvent(BaseModel, ABC):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+
+class TurnStartEvent(BaseEvent):
+    turn: int
+    prompt: str
+
+
+class StepStartEvent(BaseEvent):
+    """A request is about to be sent; `step` counts from 1 within the turn."""
+
+    step: int
+
+
+class AssistantEvent(BaseEvent):
+    """A piece of the reply's text (a delta while streaming)."""
+
+    content: str
+    stopped_by_middleware: bool = False
+
+
+class ReasoningEvent(BaseEvent):
+    content: str
+
+
+class StepReplyEvent(BaseEvent):
+    """The reply is complete: `step.calls` holds every tool call it asks for, none of them run yet."""
+
+    step: RecordedStep
+
+
+class ToolCallEvent(BaseEvent):
+    tool_name: str
+    tool_class: type[BaseTool]
+    args: BaseModel
+    tool_call_id: str
+
+
+class ApprovalRequestEvent(BaseEvent):
+    request: ApprovalRequest
+
+
+class ApprovalDecisionEvent(BaseEvent):
+    tool_call_id: str
+    decision: ApprovalDecision
+
+
+class ToolOutputEvent(BaseEvent):
+    """More of a running tool's output (live tail); the whole of it comes with the result."""
+
+    tool_call_id: str
+    text: str
+
+
+class ToolResultEvent(BaseEvent):
+    tool_name: str
+    tool_class: type[BaseTool] | None
+    result: BaseModel | None = None
+    error: str | None = None
+    skipped: bool = False
+    skip_reason: str | None = None
+    duration: float | None = None
+    tool_call_id: str
+    call: RecordedCall | None = None
+    """The same as it is recorded and drawn."""
+
+
+class CompactStartEvent(BaseEvent):
+    current_context_tokens: int
+    threshold: int
+
+
+class CompactEndEvent(BaseEvent):
+    old_context_tokens: int
+    new_context_tokens: int
+    summary_length: int
+
+
+class ErrorEvent(BaseEvent):
+    """The turn cannot go on. `message` is for the person: what happened, then what to do."""
+
+    message: str
+
+
+class TurnEndEvent(BaseEvent):
+    record: TurnRecord

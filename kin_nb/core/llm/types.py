@@ -1,0 +1,46 @@
+"""What the agent asks of any model server (seed 002)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from types import TracebackType
+from typing import Any, Protocol
+
+from kin_nb.core.config import ModelConfig
+from kin_nb.core.types import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
+
+
+class BackendLike(Protocol):
+    """A model server. A reply is complete when the generator ends without raising."""
+
+    async def __aenter__(self) -> BackendLike: ...
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None: ...
+
+    async def complete(
+        self,
+        *,
+        model: ModelConfig,
+        messages: list[LLMMessage],
+        temperature: float,
+        tools: list[AvailableTool] | None,
+        max_tokens: int | None,
+        tool_choice: StrToolChoice | None,
+        extra_headers: dict[str, str] | None,
+    ) -> LLMChunk: ...
+
+    def complete_streaming(
+        self,
+        *,
+        model: ModelConfig,
+        messages: list[LLMMessage],
+        temperature: float,
+        tools: list[AvailableTool] | None,
+        max_tokens: int | None,
+        tool_choice: StrToolChoice | None,
+        extra_headers: dict[str, str] | None,
+    ) -> AsyncGenerator[LLMChunk]: ...
+
+    async def count_tokens(self, **kwargs: Any) -> int: ...

@@ -1,0 +1,5 @@
+"""What survives: records (pure values), the append-only log, and the store of sessions.
+
+A record is written before its effect happens. Never renders, never decides.
+May import: the standard library, pydantic, core.types.
+"""

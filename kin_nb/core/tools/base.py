@@ -1,0 +1,201 @@
+"""BaseTool and its values (seeds 000, 002, 003)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from functools import cache
+from pathlib import Path
+import re
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+
+class ToolError(Exception):
+    """A tool could not do what was asked. The text goes to the model and the card: what is wrong, what to do."""
+
+
+class ToolPermission(StrEnum):
+    ALWAYS = auto()
+    NEVER = auto()
+    ASK = auto()
+
+
+class BaseToolConfig(BaseModel):
+    """Settings of one tool, `[tools.NAME]` in config.toml; tools add their own keys."""
+
+    model_config = ConfigDict(extra="allow")
+
+    permission: ToolPermission = ToolPermission.ASK
+    workdir: Path | None = None
+    allowlist: list[str] = Field(default_factory=list)
+    denylist: list[str] = Field(default_factory=list)
+
+    @property
+    def effective_workdir(self) -> Path:
+        """The workspace root, resolved; the current directory when none is set (seed 003)."""
+        return (self.workdir or Path.cwd()).expanduser().resolve()
+
+
+class BaseToolState(BaseModel):
+    """What a tool remembers for one session."""
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """What a call touches: paths as the model wrote them, or everything (a shell command)."""
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    everything: bool = False
+
+    @property
+    def only_reads(self) -> bool:
+        return not self.writes and not self.everything
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a person sees before deciding: one line, and the whole of it.
+
+    `kind` says how to draw `body`: "command" (shell text), "diff" (unified diff) or "arguments" (JSON).
+    """
+
+    summary: str
+    body: str
+    kind: str = "arguments"
+
+
+@dataclass(frozen=True)
+class ToolInfo:
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+Args = TypeVar("Args", bound=BaseModel)
+Result = TypeVar("Result", bound=BaseModel)
+Config = TypeVar("Config", bound=BaseToolConfig)
+State = TypeVar("State", bound=BaseToolState)
+
+tool_output: ContextVar[Callable[[str], None] | None] = ContextVar("tool_output", default=None)
+"""Where the running call's live output goes; set by the executor for the call's own task."""
+
+
+class BaseTool(ABC, Generic[Args, Result, Config, State]):
+    """A tool of the agent.
+
+    Subclasses give `description`, `run`, and what the safety chain needs: `accesses` (an undeclared tool counts as
+    touching everything) and `preview`. `run` raises ToolError for whatever the model or the person can mend.
+    """
+
+    description: ClassVar[str] = ""
+    prompt_path: ClassVar[Path | None] = None
+
+    def __init__(self, config: Config, state: State) -> None:
+        self.config = config
+        self.state = state
+
+    @abstractmethod
+    async def run(self, args: Args) -> Result: ...
+
+    async def invoke(self, **raw: Any) -> Result:
+        """Validate `raw` and run. Raises ToolError when the arguments do not fit."""
+        return await self.run(self.parse_args(raw))
+
+    @classmethod
+    def parse_args(cls, raw: dict[str, Any]) -> Args:
+        """Raises ToolError with one line per wrong argument."""
+        model = cls._types()[0]
+        try:
+            return model.model_validate(raw)  # type: ignore[return-value]
+        except ValidationError as error:
+            lines = [f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()]
+            raise ToolError(f"{cls.get_name()}: invalid arguments\n" + "\n".join(lines)) from error
+
+    def accesses(self, args: Args) -> Accesses:  # noqa: ARG002
+        return Accesses(everything=True)
+
+    def preview(self, args: Args) -> Preview:
+        return Preview(summary=self.get_name(), body=args.model_dump_json(indent=2, exclude_none=True))
+
+    def to_model(self, result: Result) -> str:
+        """The result as the model reads it."""
+        return "\n".join(f"{key}: {value}" for key, value in result.model_dump(mode="json").items())
+
+    def exit_code(self, result: Result) -> int | None:  # noqa: ARG002
+        """The exit status that the record keeps, for tools that run a program."""
+        return None
+
+    def emit(self, text: str) -> None:
+        """Live output while running, for the person; the model gets the result only."""
+        sink = tool_output.get()
+        if sink is not None:
+            sink(text)
+
+    def check_allowlist_denylist(self, args: Args) -> ToolPermission | None:  # noqa: ARG002
+        """NEVER or ALWAYS when the config's patterns say so, else None (seed 000)."""
+        return None
+
+    @classmethod
+    def get_name(cls) -> str:
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+
+    @classmethod
+    def get_tool_prompt(cls) -> str | None:
+        return cls.prompt_path.read_text(encoding="utf-8").strip() if cls.prompt_path else None
+
+    @classmethod
+    def get_parameters(cls) -> dict[str, Any]:
+        """JSON Schema of the arguments, without titles; built once per class."""
+        return _parameters(cls._types()[0])
+
+    @classmethod
+    def get_info(cls) -> ToolInfo:
+        prompt = cls.get_tool_prompt()
+        return ToolInfo(cls.get_name(), f"{cls.description}\n\n{prompt}" if prompt else cls.description, cls.get_parameters())
+
+    @classmethod
+    def from_config(cls, config: BaseToolConfig) -> BaseTool[Args, Result, Config, State]:
+        _, _, config_class, state_class = cls._types()
+        known = config_class.model_validate(config.model_dump())
+        return cls(known, state_class())  # type: ignore[arg-type]
+
+    @classmethod
+    def _get_tool_config_class(cls) -> type[BaseToolConfig]:
+        return cls._types()[2]
+
+    @classmethod
+    def _types(cls) -> tuple[type[BaseModel], type[BaseModel], type[BaseToolConfig], type[BaseToolState]]:
+        return _type_arguments(cls)
+
+
+@cache
+def _type_arguments(cls: type) -> Any:
+    for klass in cls.__mro__:
+        for base in getattr(klass, "__orig_bases__", ()):
+            if get_origin(base) is BaseTool:
+                return get_args(base)
+    raise TypeError(f"{cls.__name__} must subclass BaseTool[Args, Result, Config, State]")
+
+
+@cache
+def _parameters(model: type[BaseModel]) -> dict[str, Any]:
+    return _without_titles(model.model_json_schema())
+
+
+def _without_titles(schema: Any) -> Any:
+    """Titles repeat the property's name: half the bytes of a schema, and no information."""
+    if isinstance(schema, list):
+        return [_without_titles(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        k: {name: _without_titles(sub) for name, sub in v.items()} if k == "properties" else _without_titles(v)
+        for k, v in schema.items()
+        if not (k == "title" and isinstance(v, str))
+    }

@@ -1,0 +1,210 @@
+"""Messages, statistics and callbacks: pure values (seed 002). Events live in events.py and are re-exported here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum, auto
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr
+
+
+def _content_before(v: Any) -> str:
+    if isinstance(v, str):
+        return v
+    if isinstance(v, list):
+        return "\n".join(p["text"] if isinstance(p, dict) and isinstance(p.get("text"), str) else str(p) for p in v)
+    return str(v)
+
+
+Content = Annotated[str, BeforeValidator(_content_before)]
+
+
+class Role(StrEnum):
+    system = auto()
+    user = auto()
+    assistant = auto()
+    tool = auto()
+
+
+class FunctionCall(BaseModel):
+    name: str | None = None
+    arguments: str | None = None
+    """JSON text exactly as the model wrote it; it may not parse."""
+
+
+class ToolCall(BaseModel):
+    id: str | None = None
+    index: int | None = None
+    function: FunctionCall
+    type: str = "function"
+
+
+class LLMMessage(BaseModel):
+    """One message of the conversation. Frozen: history only appends, so a message is encoded for the wire once."""
+
+    model_config = ConfigDict(frozen=True)
+
+    role: Role
+    content: Content | None = None
+    reasoning_content: Content | None = None
+    tool_calls: list[ToolCall] | None = None
+    name: str | None = None
+    tool_call_id: str | None = None
+
+    _encoded: dict[str, bytes] = PrivateAttr(default_factory=dict)
+
+    def encoded(self, style: str, encode: Callable[[LLMMessage], bytes]) -> bytes:
+        """The message as bytes for API style `style`; `encode` runs on the first request only."""
+        found = self._encoded.get(style)
+        if found is None:
+            found = self._encoded[style] = encode(self)
+        return found
+
+
+class LLMUsage(BaseModel):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class LLMChunk(BaseModel):
+    message: LLMMessage
+    usage: LLMUsage | None = None
+    finish_reason: str | None = None
+    """Set on the last chunk of a complete reply (beyond seed 002: "the stream ended" does not mean "complete")."""
+
+
+class AvailableFunction(BaseModel):
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class AvailableTool(BaseModel):
+    type: Literal["function"] = "function"
+    function: AvailableFunction
+
+
+StrToolChoice = Literal["auto", "none", "any", "required"]
+
+
+class AgentStats(BaseModel):
+    """Counters of one session; tokens are the provider's own figures, prices are USD per million tokens."""
+
+    steps: int = 0
+    session_prompt_tokens: int = 0
+    session_completion_tokens: int = 0
+    context_tokens: int = 0
+    last_turn_prompt_tokens: int = 0
+    last_turn_completion_tokens: int = 0
+    last_turn_duration: float = 0.0
+    tokens_per_second: float = 0.0
+    tool_calls_agreed: int = 0
+    tool_calls_rejected: int = 0
+    tool_calls_failed: int = 0
+    tool_calls_succeeded: int = 0
+    input_price_per_million: float = 0.0
+    output_price_per_million: float = 0.0
+
+    @property
+    def session_total_llm_tokens(self) -> int:
+        return self.session_prompt_tokens + self.session_completion_tokens
+
+    @property
+    def last_turn_total_tokens(self) -> int:
+        return self.last_turn_prompt_tokens + self.last_turn_completion_tokens
+
+    @property
+    def session_cost(self) -> float:
+        paid = self.session_prompt_tokens * self.input_price_per_million
+        return (paid + self.session_completion_tokens * self.output_price_per_million) / 1_000_000
+
+
+class SessionInfo(BaseModel):
+    session_id: str
+    start_time: str
+    message_count: int
+    stats: AgentStats
+    save_dir: str
+
+
+class SessionMetadata(BaseModel):
+    session_id: str
+    start_time: str
+    end_time: str | None
+    git_commit: str | None
+    git_branch: str | None
+    environment: dict[str, str | None]
+    auto_approve: bool = False
+    username: str
+
+
+class ApprovalResponse(StrEnum):
+    YES = "y"
+    NO = "n"
+
+
+AsyncApprovalCallback: TypeAlias = Callable[[str, BaseModel, str], Awaitable[tuple[ApprovalResponse, str | None]]]
+SyncApprovalCallback: TypeAlias = Callable[[str, BaseModel, str], tuple[ApprovalResponse, str | None]]
+ApprovalCallback: TypeAlias = AsyncApprovalCallback | SyncApprovalCallback
+
+
+class OutputFormat(StrEnum):
+    TEXT = auto()
+    JSON = auto()
+    STREAMING = auto()
+
+
+from kin_nb.core.events import (  # noqa: E402  (events need the values above; seed 002 imports both from here)
+    ApprovalDecisionEvent,
+    ApprovalRequestEvent,
+    AssistantEvent,
+    BaseEvent,
+    CompactEndEvent,
+    CompactStartEvent,
+    ErrorEvent,
+    ReasoningEvent,
+    StepReplyEvent,
+    StepStartEvent,
+    ToolCallEvent,
+    ToolOutputEvent,
+    ToolResultEvent,
+    TurnEndEvent,
+    TurnStartEvent,
+)
+
+__all__ = [
+    "AgentStats",
+    "ApprovalCallback",
+    "ApprovalDecisionEvent",
+    "ApprovalRequestEvent",
+    "ApprovalResponse",
+    "AssistantEvent",
+    "AsyncApprovalCallback",
+    "AvailableFunction",
+    "AvailableTool",
+    "BaseEvent",
+    "CompactEndEvent",
+    "CompactStartEvent",
+    "Content",
+    "ErrorEvent",
+    "FunctionCall",
+    "LLMChunk",
+    "LLMMessage",
+    "LLMUsage",
+    "OutputFormat",
+    "ReasoningEvent",
+    "Role",
+    "SessionInfo",
+    "SessionMetadata",
+    "StepReplyEvent",
+    "StepStartEvent",
+    "StrToolChoice",
+    "SyncApprovalCallback",
+    "ToolCall",
+    "ToolCallEvent",
+    "ToolOutputEvent",
+    "ToolResultEvent",
+    "TurnEndEvent",
+    "TurnStartEvent",
+]
