@@ -1,0 +1,1 @@
+"""Daily rainfall of one station: reading it and summing it up."""

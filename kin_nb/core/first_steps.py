@@ -1,0 +1,21 @@
+"""What to do when nothing is set up yet: one short text, the same in a cell and on the command line."""
+
+from __future__ import annotations
+
+from kin_nb.core.config import ConfigError, MissingAPIKeyError
+from kin_nb.core.config_files import config_path
+
+
+def explain(error: ConfigError) -> str:
+    """The error, then the ways on. A missing key gets all three: a key, a local server, the demo."""
+    if not isinstance(error, MissingAPIKeyError):
+        return str(error)
+    return "\n".join(
+        [
+            str(error),
+            f"  With a key: set {error.env_key}, or choose another provider and model in {config_path()}",
+            "  Without one: run a local server (llama.cpp on port 8080, Ollama on 11434), then"
+            " `%kin model local` or `%kin model ollama` (command line: --model)",
+            "  To see kin_nb without either: kin-nb demo",
+        ]
+    )

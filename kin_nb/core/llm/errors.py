@@ -1,0 +1,292 @@
+"""What can go wrong with a model server, one class for each thing that a person does about it.
+
+`str(error)` is two lines: what happened and where, then what to do. No key, no stack trace, whatever the server said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import json
+import re
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from kin_nb.core.config import ProviderConfig
+from kin_nb.core.llm.address import is_local, shown
+
+if TYPE_CHECKING:
+    import httpx
+
+OTHER_MODEL = "choose another model with %kin model NAME."
+BODY_EXCERPT = 400  # characters
+_MESSAGE = 200  # characters of the server's own words on the first line
+_SHORTEST_SECRET = 8  # characters: shorter header values are words like "true"
+
+_RETRYABLE = frozenset({408, 409, 425, 429})  # besides every 5xx
+_CONTEXT = re.compile(
+    r"context.?(length|window|size)|exceed_context|prompt is too long|input is too long|context too long|maximum context"
+    r"|too many tokens|reduce the length"
+)
+_QUOTA = re.compile(r"insufficient_quota|insufficient balance|credit balance|out of credits|billing_hard_limit")
+_KEY = re.compile(r"(invalid|incorrect) api key|api key not valid|invalid_api_key")
+_MODEL = re.compile(r"model_not_found|(unknown|invalid|no such)[ _]model|model\b.{0,80}(not found|not exist)")
+
+
+class BackendError(Exception):
+    """A request to a model server failed.
+
+    `status` is the HTTP status, None when there was none; `body` at most 400 characters of the answer; `retryable`
+    says that the same request may succeed later; `retry_after` is the server's header as it came (RFC 9110, 10.2.3).
+    """
+
+    def __init__(
+        self,
+        what: str,
+        todo: str,
+        *,
+        provider: str = "",
+        endpoint: str = "",
+        model: str = "",
+        status: int | None = None,
+        request_id: str | None = None,
+        body: str = "",
+        retryable: bool = False,
+        retry_after: str | None = None,
+    ) -> None:
+        super().__init__(f"{what}\n{todo}")
+        self.what, self.todo = what, todo
+        self.provider, self.endpoint, self.model = provider, endpoint, model
+        self.status, self.request_id, self.body = status, request_id, body
+        self.retryable, self.retry_after = retryable, retry_after
+
+
+class AuthenticationError(BackendError):
+    """No key, or a key that is not accepted (401, 403)."""
+
+
+class RateLimitError(BackendError):
+    """Too many requests (429), or a quota that is used up (402, not retryable)."""
+
+
+class UnknownModelError(BackendError):
+    """The server knows no such model, or nothing answers at this path (404)."""
+
+
+class ContextTooLongError(BackendError):
+    """The conversation does not fit the model's window: compact it."""
+
+
+class ServerUnreachableError(BackendError):
+    """No connection, or it broke before the answer began."""
+
+
+class IncompleteReplyError(BackendError):
+    """The reply ended without a finish reason. What came of it is not a reply: none of its tool calls may run."""
+
+
+class Where(TypedDict):
+    """Which request an error belongs to. `endpoint` is the whole URL, `model` the name sent."""
+
+    provider: ProviderConfig
+    endpoint: str
+    model: str
+
+
+class BackendErrorBuilder:
+    """Makes the right BackendError of what httpx or the server gave (seed 000)."""
+
+    @staticmethod
+    def build_http_error(
+        *, provider: ProviderConfig, endpoint: str, model: str, response: httpx.Response, body: str = ""
+    ) -> BackendError:
+        """For an answer whose status is not 2xx; `body` is its text, or the start of it."""
+        return _refusal(
+            Where(provider=provider, endpoint=endpoint, model=model),
+            status=response.status_code,
+            said=_words(body) or response.reason_phrase,
+            body=body,
+            headers=response.headers,
+        )
+
+    @staticmethod
+    def build_stream_error(*, provider: ProviderConfig, endpoint: str, model: str, error: Any) -> BackendError:
+        """For an error object inside a 200 answer; its `code` counts as the status when it looks like one."""
+        where = Where(provider=provider, endpoint=endpoint, model=model)
+        body = error if isinstance(error, str) else json.dumps(error)
+        return _refusal(where, status=_status_in(error), said=_words(body) or "an error without a message", body=body)
+
+    @staticmethod
+    def build_request_error(*, provider: ProviderConfig, endpoint: str, model: str, error: Exception) -> BackendError:
+        """For a request that got no answer, or whose answer broke off: `error` is httpx's."""
+        import httpx  # noqa: PLC0415  (first use; loaded by whoever raised `error`)
+
+        where = Where(provider=provider, endpoint=endpoint, model=model)
+        if isinstance(error, httpx.ReadTimeout):
+            return idle_error(where, error.request.extensions["timeout"]["read"])
+        reason = _clean(_reason(error), provider)
+        todo = f"Check the network (and any HTTPS_PROXY), or {OTHER_MODEL}"
+        if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
+            todo = f"Correct api_base of provider {provider.name} in config.toml, or {OTHER_MODEL}"
+        elif isinstance(error, httpx.LocalProtocolError):
+            todo = f"Check the key and extra_headers of provider {provider.name}, or {OTHER_MODEL}"
+        elif is_local(provider.api_base):
+            todo = f"Start it, or {OTHER_MODEL}"
+        transient = isinstance(error, httpx.NetworkError | httpx.TimeoutException | httpx.RemoteProtocolError)
+        return _make(
+            ServerUnreachableError,
+            f"Cannot reach {_name(provider)} at {shown(provider.api_base)}: {reason}.",
+            todo,
+            where,
+            retryable=transient and not isinstance(_root(error), ssl.SSLCertVerificationError),
+        )
+
+
+def incomplete_error(where: Where, how: str) -> IncompleteReplyError:
+    """`how` says what was seen, in a few words: "the connection closed"."""
+    what = f"{_name(where['provider'])}: the reply ended early ({_clean(how, where['provider'])})."
+    todo = f"Run the cell again, or {OTHER_MODEL}"
+    return _make(IncompleteReplyError, what, todo, where, retryable=True)
+
+
+def idle_error(where: Where, seconds: float) -> IncompleteReplyError:
+    """Not retryable: whoever waited that long should decide."""
+    name = _name(where["provider"])
+    what = f"{name}: the reply ended early (nothing came for {seconds:g} s from {shown(where['endpoint'])})."
+    todo = f"Run the cell again, raise api_timeout in config.toml, or {OTHER_MODEL}"
+    return _make(IncompleteReplyError, what, todo, where)
+
+
+def unusable_key_error(where: Where) -> AuthenticationError:
+    variable = where["provider"].api_key_env_var
+    what = f"The key in {variable} cannot be sent to {where['provider'].name}: it has characters that no header may have."
+    return _make(AuthenticationError, what, f"Copy the key into {variable} again, or {OTHER_MODEL}", where)
+
+
+def no_api_error(where: Where) -> UnknownModelError:
+    what = f"{shown(where['endpoint'])} answered with a web page: no model server is there."
+    todo = f"Correct api_base of provider {where['provider'].name} in config.toml, or {OTHER_MODEL}"
+    return _make(UnknownModelError, what, todo, where)
+
+
+def proxy_error(where: Where, error: Exception) -> ServerUnreachableError:
+    """A proxy variable that httpx cannot use; the variable may hold a password, so it is not quoted."""
+    why = "SOCKS needs `pip install httpx[socks]`" if isinstance(error, ImportError) else "its address is not one"
+    what = f"Cannot reach {where['provider'].name}: the proxy that the environment names cannot be used ({why})."
+    return _make(ServerUnreachableError, what, f"Correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or {OTHER_MODEL}", where)
+
+
+def _refusal(
+    where: Where, *, status: int | None, said: str, body: str, headers: Mapping[str, str] | None = None
+) -> BackendError:
+    provider, headers = where["provider"], headers or {}
+    kind, saw, todo, retryable = _judge(where, status, body.lower())
+    said = _clean(said, provider)[:_MESSAGE].rstrip(".")
+    code = f" ({status})" if status else ""
+    return _make(
+        kind,
+        f"{saw}{code} at {shown(provider.api_base)}: {said or 'no reason given'}.",
+        todo,
+        where,
+        status=status,
+        request_id=headers.get("x-request-id") or headers.get("request-id") or headers.get("mistral-correlation-id"),
+        body=_clean(body, provider)[:BODY_EXCERPT],
+        retryable=retryable,
+        retry_after=headers.get("retry-after"),
+    )
+
+
+def _judge(where: Where, status: int | None, text: str) -> tuple[type[BackendError], str, str, bool]:
+    """Class, what was seen, what to do, whether to try again. The first rule that fits wins."""
+    provider, name = where["provider"], _name(where["provider"])
+    if status in {401, 403} or (status in {None, 400} and _KEY.search(text)):
+        variable = provider.api_key_env_var or f"api_key_env_var of provider {provider.name} in config.toml"
+        verb = f"Check {variable}" if provider.api_key else f"Set {variable}"
+        saw = f"{name} refused the key" if provider.api_key else f"{name} wants a key"
+        return AuthenticationError, saw, f"{verb}, or {OTHER_MODEL}", False
+    if status == 402 or _QUOTA.search(text):  # noqa: PLR2004  (Payment Required)
+        todo = f"Check the plan and billing at {provider.name}, or {OTHER_MODEL}"
+        return RateLimitError, f"The quota at {name} is used up", todo, False
+    if status == 429:  # noqa: PLR2004  (Too Many Requests, RFC 6585)
+        return RateLimitError, f"{name} gets too many requests", f"Wait a moment and run the cell again, or {OTHER_MODEL}", True
+    if status == 413 or (status in {None, 400, 422, 500} and _CONTEXT.search(text)):  # noqa: PLR2004  (Content Too Large)
+        todo = f"Shorten it with %kin compact, or {OTHER_MODEL}"
+        return ContextTooLongError, f"The conversation no longer fits {where['model']}: {name} refused it", todo, False
+    if status == 404 or (status in {None, 400, 422} and _MODEL.search(text)):  # noqa: PLR2004  (Not Found)
+        todo = f"Correct [[models]] or api_base in config.toml, or {OTHER_MODEL}"
+        return UnknownModelError, f'{name} does not know the model "{where["model"]}"', todo, False
+    retryable = status is not None and (status in _RETRYABLE or status >= 500)  # noqa: PLR2004  (server errors)
+    todo = f"Run the cell again in a moment, or {OTHER_MODEL}" if retryable else f"Mend what it names, or {OTHER_MODEL}"
+    return BackendError, f"{name} answered with an error", todo, retryable
+
+
+def _make[E: BackendError](kind: type[E], what: str, todo: str, where: Where, **more: Any) -> E:
+    return kind(
+        what,
+        todo,
+        provider=where["provider"].name,
+        endpoint=shown(where["endpoint"]),
+        model=where["model"],
+        **more,
+    )
+
+
+def _name(provider: ProviderConfig) -> str:
+    return "local server" if is_local(provider.api_base) else provider.name
+
+
+def _clean(text: str, provider: ProviderConfig) -> str:
+    """Without keys (whole, so before any cut), control characters and line breaks."""
+    for secret in (provider.api_key, *provider.extra_headers.values()):
+        if secret and len(secret.strip()) >= _SHORTEST_SECRET:
+            text = text.replace(secret.strip(), "[key]")
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _words(body: str) -> str:
+    """The server's own message: the known fields of a JSON answer, else its first line unless it is HTML or a trace."""
+    try:
+        found: Any = json.loads(body)
+    except ValueError:
+        found = body
+    while isinstance(found, dict):
+        found = next((found[k] for k in ("error", "message", "detail", "msg") if found.get(k)), "")
+    if isinstance(found, list):
+        found = json.dumps(found)
+    line = str(found).strip().partition("\n")[0]
+    return "" if line.startswith(("<", "Traceback")) else line
+
+
+def _status_in(error: Any) -> int | None:
+    for key in ("status", "code", "http_code"):
+        value = error.get(key) if isinstance(error, dict) else None
+        if str(value).isdigit() and 400 <= int(str(value)) < 600:  # noqa: PLR2004  (HTTP error statuses)
+            return int(str(value))
+    return None
+
+
+def _root(error: BaseException) -> BaseException:
+    """The innermost cause: httpx and anyio wrap the operating system's error four times."""
+    while True:
+        if isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        elif inner := error.__cause__ or error.__context__:
+            error = inner
+        else:
+            return error
+
+
+def _reason(error: BaseException) -> str:
+    root = _root(error)
+    if isinstance(root, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({root.verify_message})"
+    if isinstance(root, socket.gaierror):
+        return "its name does not resolve"
+    if isinstance(root, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(root, ConnectionResetError):
+        return "the connection was reset"
+    if isinstance(root, TimeoutError) or type(error).__name__.endswith("Timeout"):
+        return "no connection in time"
+    text = str(root) or str(error) or type(error).__name__
+    return text.rstrip(".")

@@ -1,0 +1,32 @@
+"""The seeds' approval callbacks, adapted to the one way of asking."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+import inspect
+
+from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.core.types import ApprovalCallback, ApprovalResponse
+
+Ask = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
+
+NOBODY = (
+    "{tool} was refused: {reason}, and nobody can be asked here. "
+    "To allow it, run in a notebook where you can answer, or choose a mode: --mode accept-edits, --mode auto-approve."
+)
+
+
+async def refuse(request: ApprovalRequest) -> ApprovalDecision:
+    """Nobody can be asked: never a hang, never a silent yes."""
+    return ApprovalDecision(False, NOBODY.format(tool=request.tool_name, reason=request.reason), by="headless")
+
+
+def from_callback(callback: ApprovalCallback) -> Ask:
+    """`(tool_name, args, tool_call_id) -> (response, message)`, sync or async (seed 002)."""
+
+    async def ask(request: ApprovalRequest) -> ApprovalDecision:
+        answer = callback(request.tool_name, request.args, request.tool_call_id)
+        response, message = await answer if inspect.isawaitable(answer) else answer
+        return ApprovalDecision(response == ApprovalResponse.YES, message, by="callback")
+
+    return ask

@@ -1,0 +1,65 @@
+"""The one place where it is decided whether a call runs: an ordered chain, first answer wins (DESIGN section 5).
+
+The order, and why:
+1. what the user forbids is forbidden, whatever else says yes;
+2. plan mode changes nothing, so no grant or rule may come before it;
+3. sensitive paths, then paths outside the workspace, ask even when a grant or a rule would allow the tool;
+4. what was approved for this session;
+5. what the user's configuration allows;
+6. what the policy in force lets through by risk;
+7. everything else asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from kin_nb.core.modes import AgentMode, Policy
+from kin_nb.core.safety.decision import Decision, ToolRequest
+from kin_nb.core.safety.grants import Grants
+from kin_nb.core.safety.policies.allow_rules import AllowRules
+from kin_nb.core.safety.policies.deny_rules import DenyRules
+from kin_nb.core.safety.policies.outside_workspace import AskOutsideWorkspace
+from kin_nb.core.safety.policies.plan_guard import DenyWhilePlanning
+from kin_nb.core.safety.policies.risk import AllowByRisk
+from kin_nb.core.safety.policies.sensitive_paths import AskForSensitivePaths
+from kin_nb.core.safety.policies.session_grants import AllowWhatWasGranted
+from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.tools.base import ToolPermission
+
+
+@dataclass(frozen=True)
+class SafetyContext:
+    """What policies may look at. `rule`: the tool's own word (permission, allowlist, denylist), None when it has none."""
+
+    mode: AgentMode
+    policy: Policy
+    workspace: Workspace
+    grants: Grants = field(default_factory=Grants)
+    rule: ToolPermission | None = None
+
+
+class SafetyPolicy(Protocol):
+    def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None: ...
+
+
+CHAIN: tuple[SafetyPolicy, ...] = (
+    DenyRules(),
+    DenyWhilePlanning(),
+    AskForSensitivePaths(),
+    AskOutsideWorkspace(),
+    AllowWhatWasGranted(),
+    AllowRules(),
+    AllowByRisk(),
+)
+
+
+def decide(call: ToolRequest, context: SafetyContext, chain: tuple[SafetyPolicy, ...] = CHAIN) -> Decision:
+    """The first answer, signed with the policy's name; asking when nobody has one."""
+    for policy in chain:
+        decision = policy.decide(call, context)
+        if decision is not None:
+            return replace(decision, policy=type(policy).__name__)
+    what = "runs a command" if call.accesses.everything else "changes files" if call.accesses.writes else "acts"
+    return replace(Decision.ask(f"{call.tool_name} {what}; policy {context.policy} asks first"), policy="Ask")

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kin_nb.core.safety.decision import Decision, ToolRequest
+from kin_nb.core.tools.base import ToolPermission
+
+if TYPE_CHECKING:
+    from kin_nb.core.safety.chain import SafetyContext
+
+
+class AllowRules:
+    """What the user's configuration allows (permission = "always", or an allowlist pattern)."""
+
+    def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
+        if context.rule is not ToolPermission.ALWAYS:
+            return None
+        return Decision.allow(f"your configuration allows this call of {call.tool_name} ([tools.{call.tool_name}])")

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kin_nb.core.safety.decision import Decision, ToolRequest
+from kin_nb.core.tools.base import ToolPermission
+
+if TYPE_CHECKING:
+    from kin_nb.core.safety.chain import SafetyContext
+
+
+class DenyRules:
+    """What the user's configuration forbids (permission = "never", or a denylist pattern) never runs."""
+
+    def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
+        if context.rule is not ToolPermission.NEVER:
+            return None
+        return Decision.deny(f"your configuration forbids this call of {call.tool_name} ([tools.{call.tool_name}])")

@@ -1,0 +1,130 @@
+"""Secrets: kept out of child processes, and out of whatever is logged, recorded or shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+import json
+import os
+from pathlib import Path
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from kin_nb.core.config import KinConfig
+
+SECRET = "[secret]"  # noqa: S105  (what stands for one)
+WORKSPACE = "{workspace}"
+SHORTEST = 8
+"""Characters below which a value is not looked for in text: it would match by chance."""
+
+_SECRET_WORD = re.compile(
+    r"""(?x) (?:^|_) (?:
+        \w*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY)S? | SSHPASS | WEBHOOK
+        | (?:API|ACCESS|PRIVATE|SIGNING|ENCRYPTION|MASTER)_?KEYS?
+    ) (?:_|$)
+    | (?:^|_) (?:KEY|KEYS|AUTH|AUTHORIZATION|COOKIE|PASS|PAT|DSN|CONNECTION_STRING) $ | _PWD $""",
+)
+_URL_PASSWORD = re.compile(r"(://[^\s/:@\[{$<]{0,100}):([^\s/@{}$<>\[\]]{1,300})@")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name holds a secret, as far as names tell; `githubToken` reads as GITHUB_TOKEN.
+
+    Not secret: PWD, OLDPWD (folders), SSH_AUTH_SOCK, SSH_ASKPASS (a socket and a program, which git over ssh needs),
+    TOKENIZERS_PARALLELISM, KEYBOARD and other words that only contain one.
+    """
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").upper()
+    return words not in {"PWD", "OLDPWD", "OLD_PWD"} and _SECRET_WORD.search(words) is not None
+
+
+def child_environment(base: Mapping[str, str], keep: Iterable[str] = ()) -> dict[str, str]:
+    """`base` without the variables that hold secrets, by name or as a password inside a URL; `keep` names exceptions.
+
+    A proxy's URL stays, password and all: without it a child reaches nothing.
+    """
+    kept = set(keep)
+    return {name: value for name, value in base.items() if name in kept or not _holds_a_secret(name, value)}
+
+
+def secret_values(config: KinConfig, environment: Mapping[str, str] | None = None) -> list[str]:
+    """The values that must never be shown: the providers' keys, secret headers, and the environment's secrets."""
+    environment = os.environ if environment is None else environment
+    values = [value for name, value in environment.items() if is_secret_name(name)]
+    values += [match[2] for value in environment.values() for match in _URL_PASSWORD.finditer(value)]
+    for provider in config.providers:
+        values.append(environment.get(provider.api_key_env_var, ""))
+        values += [value for name, value in provider.extra_headers.items() if is_secret_name(name)]
+    return [value for value in dict.fromkeys(values) if len(value) >= SHORTEST]
+
+
+# Each pattern runs only on texts that hold its literal; all are bounded, so that no text makes them slow.
+_PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
+    ("sk-", re.compile(r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]{0,60}\d)[A-Za-z0-9_-]{20,}"), SECRET),
+    ("gh", re.compile(r"(?<![A-Za-z0-9])(?:gh[pousr]_|github_pat_)\w{20,}", re.ASCII), SECRET),
+    ("glpat-", re.compile(r"\bglpat-[A-Za-z0-9_-]{20,}"), SECRET),
+    ("IA", re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), SECRET),
+    ("AIza", re.compile(r"\bAIza[0-9A-Za-z_-]{35}"), SECRET),
+    ("hf_", re.compile(r"\bhf_[A-Za-z0-9]{30,}"), SECRET),
+    ("npm_", re.compile(r"\bnpm_[A-Za-z0-9]{36}"), SECRET),
+    ("pypi-", re.compile(r"\bpypi-[A-Za-z0-9_-]{50,}"), SECRET),
+    ("xox", re.compile(r"\bxox[abeposr]-[A-Za-z0-9-]{10,}"), SECRET),
+    ("eyJ", re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*", re.ASCII), SECRET),
+    ("earer", re.compile(r"\b((?i:bearer)[ \t]{1,4})(?=[A-Za-z._~+/=-]{0,60}\d)[\w.~+/=-]{16,}", re.ASCII), rf"\1{SECRET}"),
+    ("asic", re.compile(r"((?i:authorization)\W{1,5}(?i:basic) )[A-Za-z0-9+/=]{8,}"), rf"\1{SECRET}"),
+    ("://", _URL_PASSWORD, rf"\1:{SECRET}@"),
+    (
+        "PRIVATE KEY",
+        re.compile(
+            r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s\\:,]|-(?!----)){40,}"
+            r"(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
+        ),
+        SECRET,
+    ),
+)
+_BEFORE_PATH = r"(?:(?<![\w.~}-])|(?<=\s-[IL]))"
+_AFTER_PATH = r"(?![\w@+~-]|\.\w)"
+
+
+class Redactor:
+    """Takes secrets and this machine's paths out of texts: `[secret]`, `{workspace}`, `~`.
+
+    `values` are secrets to the letter, also where JSON or a URL has escaped them; well-known shapes of keys go as well.
+    `.text` is idempotent, and linear in the text: 100 KB take milliseconds.
+    """
+
+    def __init__(self, values: Iterable[str], workspace: Path, home: Path | None = None) -> None:
+        found = {form for value in values if len(value) >= SHORTEST for form in (value, *_escaped(value))}
+        harmless = {form for form in found if form in SECRET or form in WORKSPACE}
+        self._values = sorted(found - harmless, key=lambda value: (-len(value), value))
+        self._places = {spelling: "~" for spelling in _spellings(home or Path.home())}
+        self._places |= {spelling: WORKSPACE for spelling in _spellings(workspace)}
+        longest_first = "|".join(re.escape(place) for place in sorted(self._places, key=len, reverse=True))
+        self._paths = re.compile(f"{_BEFORE_PATH}(?:{longest_first}){_AFTER_PATH}") if longest_first else None
+
+    def text(self, text: str) -> str:
+        for value in self._values:
+            text = text.replace(value, SECRET)
+        for literal, pattern, replacement in _PATTERNS:
+            if literal in text or literal.upper() in text:
+                text = pattern.sub(replacement, text)
+        return self._paths.sub(lambda match: self._places[match[0]], text) if self._paths else text
+
+
+def _holds_a_secret(name: str, value: str) -> bool:
+    if name.upper().endswith("_PROXY"):
+        return False
+    return is_secret_name(name) or _URL_PASSWORD.search(value) is not None
+
+
+def _escaped(text: str) -> set[str]:
+    """`text` as JSON and URLs spell it."""
+    return {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], quote(text, errors="replace")}
+
+
+def _spellings(path: Path) -> set[str]:
+    """How texts may write a folder; none for the root of the file system, which is everywhere."""
+    spellings = {str(path.absolute()), str(path.resolve())}
+    spellings |= {place.removeprefix("/private") for place in spellings}  # macOS: /tmp is /private/tmp
+    spellings |= {form for place in spellings for form in _escaped(place)}
+    return {place for place in spellings if len(place) > 1}

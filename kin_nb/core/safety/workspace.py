@@ -1,0 +1,111 @@
+"""The workspace: where paths lead, which of them are sensitive, and how to open a file that may be a trap."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path, PurePath
+import stat
+from typing import BinaryIO
+
+from kin_nb.core.paths import kin_home
+from kin_nb.core.safety.sensitive import sensitive_reason
+from kin_nb.core.tools.base import ToolError
+
+
+class Workspace:
+    """The folder that the agent works in. `root` is resolved once; every other path at each use, symlinks and all.
+
+    Nothing is refused for lying outside: the safety chain decides that, with `contains` and `is_sensitive`.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.expanduser().resolve()
+
+    def resolve(self, path: str) -> Path:
+        """Where `path` leads: absolute, no symlink left; relative to the root, `~` expanded. It need not exist.
+
+        Raises ToolError for an empty path, control characters, symlink loops and names that no file can have.
+        """
+        if not path.strip():
+            raise ToolError("The path is empty.")
+        if any(ord(character) < ord(" ") or character == "\x7f" for character in path):
+            raise ToolError(f"{path!r} is no usable path: it holds a control character.")
+        try:
+            resolved = (self.root / Path(path).expanduser()).resolve()
+            resolved.lstat()
+        except FileNotFoundError:
+            return resolved
+        except (OSError, RuntimeError, ValueError) as error:  # symlink loop, unknown ~user, name too long, bad encoding
+            raise ToolError(f"{path!r} is no usable path: {error_text(error)}.") from error
+        if resolved.is_symlink():  # Python 3.13 leaves a loop as it is
+            raise ToolError(f"{path!r} is no usable path: its symbolic links go in circles.")
+        return resolved
+
+    def contains(self, path: Path) -> bool:
+        """Whether `path` really lies in the workspace, wherever its symlinks say it does."""
+        return (self.root / path).resolve().is_relative_to(self.root)
+
+    def relative(self, path: Path) -> str:
+        """For display: relative to the root with `/`, or the whole path when it lies outside."""
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
+
+    def is_sensitive(self, path: Path) -> str | None:
+        """Why reading or changing `path` needs a person's word each time, or None. Looks at the link and its target."""
+        named = self.root / path
+        resolved = named.resolve()
+        if resolved.is_relative_to(kin_home().resolve()):
+            return "kin_nb's own settings and sessions"
+        return sensitive_reason(resolved) or sensitive_reason(PurePath(os.path.normpath(named)))
+
+
+def open_regular(path: Path, shown: str | None = None) -> BinaryIO:
+    """A regular file, opened for reading. `path` is resolved already; `shown` is its name in errors.
+
+    Raises ToolError at once for whatever else it is: a FIFO or a device could block for ever, or never end.
+    """
+    name = shown or str(path)
+    try:
+        _require_regular(path.lstat(), name)  # before opening: opening some devices has effects
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY
+        descriptor = os.open(path, flags)
+    except (OSError, ValueError) as error:
+        raise ToolError(f"{name}: {error_text(error)}.") from error
+    try:
+        _require_regular(os.fstat(descriptor), name)  # it may have been swapped since
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_bytes(path: Path, limit: int, shown: str | None = None) -> bytes:
+    """The whole of a regular file. Raises ToolError as `open_regular` does, and for a file over `limit` bytes."""
+    name = shown or str(path)
+    with open_regular(path, shown) as file:
+        try:
+            content = file.read(limit + 1)
+        except OSError as error:
+            raise ToolError(f"{name}: {error_text(error)}.") from error
+    if len(content) > limit:
+        raise ToolError(f"{name} is larger than {limit:,} bytes; use bash to see or change parts of it.")
+    return content
+
+
+def error_text(error: Exception) -> str:
+    """What went wrong, without the path that Python adds."""
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file or folder"
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return "its symbolic links go in circles"
+    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+
+
+def _require_regular(status: os.stat_result, name: str) -> None:
+    mode = status.st_mode
+    if stat.S_ISREG(mode):
+        return
+    if stat.S_ISDIR(mode):
+        raise ToolError(f"{name} is a folder, not a file; list_dir shows what is in it.")
+    kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFLNK: "a symbolic link", stat.S_IFSOCK: "a socket"}
+    raise ToolError(f"{name} is {kinds.get(stat.S_IFMT(mode), 'a device')}, not a regular file.")

@@ -1,0 +1,75 @@
+"""TurnRecorder: one turn becoming its record, line by line in the log and whole in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kin_nb.core.session.log import SessionLog, interrupted
+from kin_nb.core.session.records import FileChange, Outcome, RecordedCall, RecordedStep, TurnRecord
+
+
+class TurnRecorder:
+    """Owns the turn's record while it grows. Every text passes `redact` first: no secret and no path of this machine.
+
+    The log gets what is new only, so a line's size depends on that line alone.
+    """
+
+    def __init__(self, log: SessionLog, redact: Callable[[str], str], turn: TurnRecord) -> None:
+        self._log, self._redact = log, redact
+        self.record = turn.model_copy(update={"prompt": redact(turn.prompt)})
+        log.append("turn", record=self.record.model_dump(mode="json", exclude={"steps"}))
+
+    def reply(self, step: RecordedStep) -> RecordedStep:
+        """The reply is complete; its calls are pending. Returns the step as recorded."""
+        text = self._redact
+        calls = tuple(call.model_copy(update={"arguments": text(call.arguments)}) for call in step.calls)
+        step = step.model_copy(
+            update={"content": text(step.content), "reasoning": text(step.reasoning), "calls": calls}
+        )
+        self.record = self.record.model_copy(update={"steps": (*self.record.steps, step)})
+        self._log.append("reply", step=step.model_dump(mode="json", exclude_defaults=True))
+        return step
+
+    def run(self, call_id: str, **fields: Any) -> RecordedCall:
+        """The call is decided and about to run (or be refused): decision, summary, edited_arguments."""
+        return self._update("run", call_id, fields)
+
+    def result(self, call_id: str, **fields: Any) -> RecordedCall:
+        """The call has ended: status, output, exit, milliseconds, files."""
+        return self._update("result", call_id, fields)
+
+    def interrupt_open_calls(self) -> list[RecordedCall]:
+        """Answer every pending call of the last step "interrupted"; returns those answered now."""
+        if not self.record.steps:
+            return []
+        pending = [call for call in self.record.steps[-1].calls if call.status == "pending"]
+        return [self.result(c.id, status="interrupted", output=interrupted(c).output) for c in pending]
+
+    def end(self, outcome: Outcome, *, message: str = "", cost: str = "", milliseconds: int = 0) -> TurnRecord:
+        """Close the turn, once; a second call changes nothing."""
+        if self.record.outcome == "running":
+            ending = {"outcome": outcome, "message": self._redact(message), "cost": cost, "milliseconds": milliseconds}
+            self.record = self.record.model_copy(update=ending)
+            self._log.append("end", turn=ending)
+            self._log.sync()
+        return self.record
+
+    def _update(self, type_: str, call_id: str, fields: dict[str, Any]) -> RecordedCall:
+        for key in ("output", "summary", "edited_arguments"):
+            if isinstance(fields.get(key), str):
+                fields[key] = self._redact(fields[key])
+        if "files" in fields:
+            fields["files"] = tuple(self._redacted_change(change) for change in fields["files"])
+        step = self.record.steps[-1]
+        calls = tuple(call.model_copy(update=fields) if call.id == call_id else call for call in step.calls)
+        self.record = self.record.model_copy(
+            update={"steps": (*self.record.steps[:-1], step.model_copy(update={"calls": calls}))}
+        )
+        call = next(call for call in calls if call.id == call_id)
+        self._log.append(type_, call=call.model_dump(mode="json", include={"id", *fields}))
+        return call
+
+    def _redacted_change(self, change: FileChange) -> FileChange:
+        patch = self._redact(change.patch) if change.patch else change.patch
+        return change.model_copy(update={"patch": patch, "path": self._redact(change.path)})

@@ -1,0 +1,253 @@
+"""ToolExecutor: the calls of one reply, decided, run and answered.
+
+Contract: when `run` ends, however it ends, every call of the reply has exactly one answer in the history and in the
+record. An intended call is in the log before it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+import contextvars
+from dataclasses import replace
+from pathlib import Path
+import time
+
+from pydantic import BaseModel
+
+from kin_nb.core.context.history import History, tool_message
+from kin_nb.core.events import (
+    ApprovalDecisionEvent,
+    ApprovalRequestEvent,
+    BaseEvent,
+    ToolCallEvent,
+    ToolOutputEvent,
+    ToolResultEvent,
+)
+from kin_nb.core.safety.callbacks import Ask
+from kin_nb.core.safety.chain import SafetyContext, decide
+from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Verdict
+from kin_nb.core.safety.grants import scopes
+from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.session.records import RecordedCall, RecordedDecision
+from kin_nb.core.tools.base import ToolError, ToolPermission, tool_output
+from kin_nb.core.tools.file_changes import changes_since, read_files
+from kin_nb.core.tools.manager import ToolManager
+from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve, resolve_args
+from kin_nb.core.types import AgentStats, ToolCall
+
+MODEL_LIMIT = 40_000
+"""Most characters of a result that the model gets (DESIGN section 8)."""
+
+
+class ToolExecutor:
+    def __init__(
+        self,
+        manager: ToolManager,
+        context: Callable[[], SafetyContext],
+        stats: AgentStats,
+        history: History,
+        recorder: TurnRecorder,
+        ask: Ask,
+    ) -> None:
+        self._manager, self._context, self._stats = manager, context, stats
+        self._history, self._recorder, self._ask = history, recorder, ask
+        self.refused_without_note: str | None = None
+        """Name of the tool that a person refused without a word to the agent: the turn stops there."""
+
+    async def run(self, calls: list[ToolCall]) -> AsyncGenerator[BaseEvent, None]:
+        answered: set[str] = set()
+        try:
+            resolved = [resolve(call, self._manager, self._context().workspace) for call in calls]
+            for call in resolved:
+                if isinstance(call, ResolvedToolCall):
+                    yield ToolCallEvent(
+                        tool_name=call.tool_name, tool_class=type(call.tool), args=call.args, tool_call_id=call.call_id
+                    )
+            for call in resolved:
+                async for event in self._one(call, answered):
+                    yield event
+        finally:
+            self._interrupt(calls, answered)
+
+    async def _one(self, call: ResolvedToolCall | FailedToolCall, answered: set[str]) -> AsyncGenerator[BaseEvent, None]:
+        if isinstance(call, FailedToolCall):
+            yield self._answer(call, answered, status="error", output=call.error)
+            return
+        if self.refused_without_note:
+            yield self._answer(call, answered, status="refused", output="not run: the person stopped the turn")
+            return
+        decision = decide(call.request, self._context_for(call))
+        answer: ApprovalDecision | None = None
+        if decision.verdict is Verdict.ASK:
+            request = self._request(call, decision)
+            yield ApprovalRequestEvent(request=request)
+            answer = await self._ask(request)
+            yield ApprovalDecisionEvent(tool_call_id=call.call_id, decision=answer)
+        try:
+            call = self._edited(call, answer)
+        except ToolError as error:
+            yield self._answer(call, answered, status="error", output=str(error))
+            return
+        recorded = self._record_decision(call, decision, answer)
+        if recorded.verdict == "deny":
+            self._stats.tool_calls_rejected += 1
+            yield self._answer(call, answered, status="refused", output=self._refusal(call, recorded))
+            return
+        self._stats.tool_calls_agreed += 1
+        async for event in self._execute(call, answered):
+            yield event
+
+    def _context_for(self, call: ResolvedToolCall) -> SafetyContext:
+        """The tool's own word is config: permission always/never, or its allowlist and denylist."""
+        rule = call.tool.check_allowlist_denylist(call.args)
+        if rule is None and call.tool.config.permission is not ToolPermission.ASK:
+            rule = call.tool.config.permission
+        return replace(self._context(), rule=rule)
+
+    def _request(self, call: ResolvedToolCall, decision: Decision) -> ApprovalRequest:
+        return ApprovalRequest(
+            tool_name=call.tool_name,
+            args=call.args,
+            tool_call_id=call.call_id,
+            reason=decision.reason,
+            preview=call.tool.preview(call.args),
+            scopes=scopes(call.request),
+        )
+
+    def _edited(self, call: ResolvedToolCall, answer: ApprovalDecision | None) -> ResolvedToolCall:
+        if answer is None or answer.edited_args is None:
+            return call
+        return resolve_args(call.tool_name, call.call_id, call.tool, answer.edited_args, self._context().workspace)
+
+    def _record_decision(
+        self, call: ResolvedToolCall, decision: Decision, answer: ApprovalDecision | None
+    ) -> RecordedDecision:
+        if answer is None:
+            allowed = decision.verdict is Verdict.ALLOW
+            recorded = RecordedDecision(
+                verdict="allow" if allowed else "deny", by=decision.policy, reason=decision.reason
+            )
+        else:
+            offered = scopes(call.request)
+            if answer.approved and answer.scope != "once" and offered:
+                self._context().grants.add(offered[0])
+            recorded = RecordedDecision(
+                verdict="allow" if answer.approved else "deny",
+                by=answer.by,
+                reason=decision.reason,
+                scope=answer.scope,
+                note=answer.message,
+            )
+        edited = call.args.model_dump_json(exclude_none=True) if answer and answer.edited_args is not None else None
+        summary = call.tool.preview(call.args).summary
+        self._recorder.run(call.call_id, decision=recorded, summary=summary, edited_arguments=edited)
+        return recorded
+
+    def _refusal(self, call: ResolvedToolCall, recorded: RecordedDecision) -> str:
+        if recorded.by == "headless":
+            return recorded.note or recorded.reason
+        if recorded.by not in {"person", "callback", "recorded"}:
+            return f"{call.tool_name} was refused: {recorded.reason}"
+        if recorded.note:
+            return f"The person refused this call and says: {recorded.note}"
+        if recorded.by == "person":
+            self.refused_without_note = call.tool_name
+        return "The person refused this call."
+
+    async def _execute(self, call: ResolvedToolCall, answered: set[str]) -> AsyncGenerator[BaseEvent, None]:
+        before = read_files(call.request.write_paths)
+        queue: asyncio.Queue[str | None] = asyncio.Queue()
+        context = contextvars.copy_context()
+        context.run(tool_output.set, queue.put_nowait)
+        started = time.monotonic()
+        task = asyncio.get_running_loop().create_task(call.tool.run(call.args), context=context)
+        task.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (text := await queue.get()) is not None:
+                yield ToolOutputEvent(tool_call_id=call.call_id, text=text)
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        seconds = time.monotonic() - started
+        yield self._finished(call, task, answered, before, seconds)
+
+    def _finished(
+        self,
+        call: ResolvedToolCall,
+        task: asyncio.Task[BaseModel],
+        answered: set[str],
+        before: dict[Path, bytes | None],
+        seconds: float,
+    ) -> ToolResultEvent:
+        files = changes_since(before, self._context().workspace.root)
+        milliseconds = round(seconds * 1000)
+        error = asyncio.CancelledError("cancelled") if task.cancelled() else task.exception()
+        if error is not None:
+            self._stats.tool_calls_failed += 1
+            text = str(error) if isinstance(error, ToolError) else f"{call.tool_name} failed: {type(error).__name__}: {error}"
+            return self._answer(
+                call, answered, status="error", output=text, milliseconds=milliseconds, files=files, seconds=seconds
+            )
+        result = task.result()
+        self._stats.tool_calls_succeeded += 1
+        return self._answer(
+            call,
+            answered,
+            status="ok",
+            output=call.tool.to_model(result),
+            exit=call.tool.exit_code(result),
+            milliseconds=milliseconds,
+            files=files,
+            result=result,
+            seconds=seconds,
+        )
+
+    def _answer(
+        self,
+        call: ResolvedToolCall | FailedToolCall,
+        answered: set[str],
+        *,
+        status: str,
+        output: str,
+        result: BaseModel | None = None,
+        seconds: float | None = None,
+        **fields: object,
+    ) -> ToolResultEvent:
+        """The one place where a call gets its answer: record, history, event."""
+        output = _capped(output)
+        recorded = self._recorder.result(call.call_id, status=status, output=output, **fields)
+        self._history.append(tool_message(call.call_id, call.tool_name, output))
+        answered.add(call.call_id)
+        if isinstance(call, FailedToolCall):
+            self._stats.tool_calls_failed += 1
+        refused = status == "refused"
+        return ToolResultEvent(
+            tool_name=call.tool_name,
+            tool_class=type(call.tool) if isinstance(call, ResolvedToolCall) else None,
+            result=result,
+            error=output if status == "error" else None,
+            skipped=refused,
+            skip_reason=output if refused else None,
+            duration=seconds,
+            tool_call_id=call.call_id,
+            call=recorded,
+        )
+
+    def _interrupt(self, calls: list[ToolCall], answered: set[str]) -> None:
+        """Cancelled or closed early: the rest is answered too, so that the next request is valid."""
+        if len(answered) == len(calls):
+            return
+        done: dict[str, RecordedCall] = {call.id: call for call in self._recorder.interrupt_open_calls()}
+        for call in calls:
+            if call.id and call.id not in answered:
+                output = done[call.id].output if call.id in done else "interrupted"
+                self._history.append(tool_message(call.id, call.function.name or "", output))
+
+
+def _capped(text: str) -> str:
+    if len(text) <= MODEL_LIMIT:
+        return text
+    half = MODEL_LIMIT // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"

@@ -1,0 +1,44 @@
+"""What a call changed: the files that it said it would write, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+import difflib
+from pathlib import Path
+
+from kin_nb.core.session.records import FileChange, sha256
+
+PATCH_LIMIT = 256 * 1024
+"""Contents over this many bytes are recorded by hash only."""
+
+
+def read_files(paths: Iterable[Path]) -> dict[Path, bytes | None]:
+    """Each path's content, None where there is no regular file."""
+    return {path: path.read_bytes() if path.is_file() else None for path in paths}
+
+
+def changes_since(before: dict[Path, bytes | None], root: Path) -> tuple[FileChange, ...]:
+    """The files whose content is no longer what `before` holds, with paths relative to `root` where they lie below it."""
+    after = read_files(before)
+    return tuple(_change(path, old, after[path], root) for path, old in before.items() if old != after[path])
+
+
+def _change(path: Path, old: bytes | None, new: bytes | None, root: Path) -> FileChange:
+    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    return FileChange(
+        path=name,
+        before=None if old is None else sha256(old),
+        after=None if new is None else sha256(new),
+        patch=_patch(name, old or b"", new or b""),
+    )
+
+
+def _patch(name: str, old: bytes, new: bytes) -> str | None:
+    if max(len(old), len(new)) > PATCH_LIMIT:
+        return None
+    try:
+        texts = [content.decode("utf-8").splitlines(keepends=True) for content in (old, new)]
+    except UnicodeDecodeError:
+        return None
+    lines = difflib.unified_diff(*texts, f"a/{name}", f"b/{name}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -1,0 +1,150 @@
+"""CellView: what a person sees of a turn while it runs. A consumer of events; every card is `kin_nb.render`'s.
+
+One display per reply and per tool call, created in call order and updated in place, then the receipt: the same number
+and order that playback and save produce, which is what nbval compares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from uuid import uuid4
+
+from kin_nb.core.events import (
+    ApprovalDecisionEvent,
+    AssistantEvent,
+    BaseEvent,
+    ReasoningEvent,
+    StepReplyEvent,
+    StepStartEvent,
+    ToolOutputEvent,
+    ToolResultEvent,
+    TurnStartEvent,
+)
+from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
+from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.render import Output, render_call, render_receipt, render_reply
+
+INTERVAL = 0.1
+"""Seconds between two updates of one display, at the least; longer texts wait longer, so the wire stays linear."""
+BYTES_PER_SECOND = 100_000
+TAIL = 2_000
+
+
+class Display:
+    """One output of the cell, drawn at most every INTERVAL and always in its last state."""
+
+    def __init__(self, io: CellOutput) -> None:
+        self.display_id = f"kin-{uuid4().hex}"
+        self._io = io
+        self._shown = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def draw(self, output: Output) -> None:
+        """Now."""
+        self.cancel()
+        self._io.display(output.data, output.metadata, display_id=self.display_id, update=self._shown)
+        self._shown = True
+
+    def draw_soon(self, render: Callable[[], Output]) -> None:
+        """Unless a drawing is due already: it renders when its time comes, so it shows the newest state."""
+        if not self._shown:
+            self.draw(render())
+        elif self._timer is None:
+            output = render()
+            size = sum(map(len, output.data.values()))
+            wait = max(INTERVAL, size / BYTES_PER_SECOND)
+            self._timer = asyncio.get_running_loop().call_later(wait, lambda: self.draw(render()))
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class CellView:
+    """Feed it every event of one turn with `handle`, then `finish` with the turn's record."""
+
+    def __init__(self, io: CellOutput, *, annotate: Callable[[RecordedCall], dict[str, object]] | None = None) -> None:
+        self._io, self._annotate = io, annotate
+        self._turn = self._step = 0
+        self._text: dict[str, str] = {"content": "", "reasoning": ""}
+        self._reply: Display | None = None
+        self._calls: dict[str, tuple[Display, RecordedCall]] = {}
+        self._tails: dict[str, str] = {}
+
+    def handle(self, event: BaseEvent) -> None:
+        match event:
+            case TurnStartEvent():
+                self._turn = event.turn
+            case StepStartEvent():
+                self._step, self._reply = event.step, None
+                self._text = {"content": "", "reasoning": ""}
+            case AssistantEvent(stopped_by_middleware=False):
+                self._stream("content", event.content)
+            case ReasoningEvent():
+                self._stream("reasoning", event.content)
+            case StepReplyEvent():
+                self._settle_reply(event.step)
+            case ApprovalDecisionEvent():
+                self.draw_call(event.tool_call_id)
+            case ToolOutputEvent():
+                self._tails[event.tool_call_id] = (self._tails.get(event.tool_call_id, "") + event.text)[-TAIL:]
+                display, _ = self._calls[event.tool_call_id]
+                display.draw_soon(lambda: self._call_card(event.tool_call_id))
+            case ToolResultEvent(call=RecordedCall() as call):
+                self._settle_call(call)
+
+    def display_of(self, call_id: str) -> str:
+        """The display id of a call's card: the approval card takes its place while it waits."""
+        return self._calls[call_id][0].display_id
+
+    def waiting_card(self, call_id: str, call: RecordedCall) -> Output:
+        """What a client without widgets shows, and what a file saved meanwhile holds."""
+        return render_call(call, turn=self._turn, step=self._step, waiting=True)
+
+    def draw_call(self, call_id: str) -> None:
+        self._calls[call_id][0].draw(self._call_card(call_id))
+
+    def call(self, call_id: str) -> RecordedCall:
+        return self._calls[call_id][1]
+
+    def finish(self, record: TurnRecord) -> None:
+        """Settle whatever an interrupt left open, then the receipt."""
+        if self._reply is not None and record.steps:
+            self._settle_reply(record.steps[-1])
+        for call in record.steps[-1].calls if record.steps else ():
+            if call.id in self._calls and self._calls[call.id][1].status == "pending":
+                self._settle_call(call)
+        Display(self._io).draw(render_receipt(record))
+
+    def _stream(self, kind: str, text: str) -> None:
+        self._text[kind] += text
+        if not self._text[kind].strip():
+            return
+        if self._reply is None:
+            self._reply = Display(self._io)
+        self._reply.draw_soon(lambda: self._reply_card(RecordedStep(**self._text)))
+
+    def _settle_reply(self, step: RecordedStep) -> None:
+        if step.content.strip() or step.reasoning.strip():
+            (self._reply or Display(self._io)).draw(self._reply_card(step))
+        self._reply = None
+        for call in step.calls:
+            self._calls[call.id] = (Display(self._io), call)
+            self.draw_call(call.id)
+
+    def _settle_call(self, call: RecordedCall) -> None:
+        self._calls[call.id] = (self._calls[call.id][0], call)
+        self._tails.pop(call.id, None)
+        self.draw_call(call.id)
+
+    def _reply_card(self, step: RecordedStep) -> Output:
+        return render_reply(step, turn=self._turn, number=self._step)
+
+    def _call_card(self, call_id: str) -> Output:
+        call = self._calls[call_id][1]
+        output = render_call(call, turn=self._turn, step=self._step, tail=self._tails.get(call_id, ""))
+        if self._annotate is not None and call.status != "pending":
+            output.metadata["kin"].update(self._annotate(call))
+        return output

@@ -1,0 +1,34 @@
+"""Cards: recorded values in, MIME bundles out, the same bytes live, in playback and on save.
+
+Owns how a turn looks: HTML that reads well with no CSS, and plain text. Pure: no clock, no random id, no global state.
+Never touches live objects, files, widgets or the kernel. Never trusts a text: what a model, tool or file name says is
+escaped and its control characters made visible. What varies from run to run goes to `Output.metadata`, never to `data`.
+May import: kin_nb.core; markdown_it and nh3 on first use.
+"""
+
+from kin_nb.render.approval import approval_html, approval_text
+from kin_nb.render.call import render_call
+from kin_nb.render.diff import diff_text, render_diff
+from kin_nb.render.notice import render_notice
+from kin_nb.render.output import Output
+from kin_nb.render.receipt import render_receipt
+from kin_nb.render.reply import render_reply
+from kin_nb.render.text import CARD_LIMIT, clean, literal, one_line
+from kin_nb.render.turn import render_turn
+
+__all__ = [
+    "CARD_LIMIT",
+    "Output",
+    "approval_html",
+    "approval_text",
+    "clean",
+    "diff_text",
+    "literal",
+    "one_line",
+    "render_call",
+    "render_diff",
+    "render_notice",
+    "render_receipt",
+    "render_reply",
+    "render_turn",
+]

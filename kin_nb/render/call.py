@@ -1,0 +1,118 @@
+"""A tool call as a card: the fact in its first line, then what it changed, ran or was given, then what came back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kin_nb.core.session.records import FileChange, RecordedCall
+from kin_nb.render.diff import diff_text, render_diff, without_header
+from kin_nb.render.fact import Arguments, summary, words
+from kin_nb.render.output import AMBER, BLUE, GREY, RED, Output, frame
+from kin_nb.render.text import CARD_LIMIT, clean, clip, count, escape, indent, line_count, one_line, pre
+
+_DIFF_LIMIT = 10_000
+_OPEN_OUTPUT_LINES = 12
+_OPEN_DIFF_LINES = 40
+_HOW_TO_ANSWER = (
+    "It waits for an answer in the running notebook: the buttons here, or y or n in the input box. "
+    "Interrupting the kernel ends the turn instead."
+)
+_COLORS = {"ok": GREY, "pending": BLUE, "error": RED, "refused": AMBER, "interrupted": AMBER}
+
+
+class _Part(NamedTuple):
+    """A piece of the body: HTML and text of the same thing."""
+
+    html: str
+    text: str
+
+
+def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", waiting: bool = False) -> Output:
+    """The card of one call, at any time of its life.
+
+    `tail` is what a running call has printed so far; its end is shown. `waiting`: a person is being asked; the whole
+    call is shown, uncut. A settled call shows at most 2,000 characters of its output and 10,000 of each diff.
+    """
+    arguments = Arguments.read(call.edited_arguments or call.arguments)
+    output = clean(tail[-CARD_LIMIT:] if call.status == "pending" else call.output).strip("\n")
+    subject = summary(call, arguments)
+    fact = " · ".join(words(call, waiting=waiting, printing=bool(output)))
+    parts = _parts(call, arguments, subject, clip(output), waiting=waiting)
+    unfolded = waiting or _is_unfolded(call, arguments, line_count(output))
+    return Output.of(
+        frame(
+            _head(
+                call.name,
+                subject,
+                fact if unfolded or not output else f"{fact} · {count(line_count(output), 'line')} out",
+            ),
+            "".join(part.html for part in parts),
+            label="tool call",
+            color=AMBER if waiting else _COLORS[call.status],
+            unfolded=unfolded,
+        ),
+        "\n".join(
+            [" ".join(filter(None, [f"[{one_line(call.name)}]", subject, "·", fact])), *(indent(p.text) for p in parts)]
+        ),
+        kind="call",
+        turn=turn,
+        step=step,
+        id=one_line(call.id),
+        tool=one_line(call.name),
+        status="waiting" if waiting else call.status,
+        exit=call.exit,
+        seconds=None if call.milliseconds is None else round(call.milliseconds / 1000, 3),
+    )
+
+
+def _head(name: str, subject: str, fact: str) -> str:
+    code = f" <code>{escape(subject)}</code>" if subject else ""
+    return f"<b>{escape(one_line(name))}</b>{code} · {escape(fact)}"
+
+
+def _is_unfolded(call: RecordedCall, arguments: Arguments, output_lines: int) -> bool:
+    """Failures, small diffs and the short outputs of commands are worth their room; the rest is one click away."""
+    if call.status in ("error", "refused", "interrupted") or call.exit:
+        return True
+    if call.status == "pending":
+        return output_lines > 0
+    if call.files:
+        return sum(line_count(file.patch or "") for file in call.files) <= _OPEN_DIFF_LINES
+    return arguments.command is not None and output_lines <= _OPEN_OUTPUT_LINES
+
+
+def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, *, waiting: bool) -> list[_Part]:
+    parts = [_Part(f"{_HOW_TO_ANSWER}\n", _HOW_TO_ANSWER)] if waiting else []
+    if arguments.command is not None:
+        parts += [_block(arguments.command)] if arguments.command.strip() != subject else []
+    elif not call.files and arguments.pretty:
+        parts.append(_block(arguments.pretty if waiting else clip(arguments.pretty)))
+    if call.edited_arguments is not None:
+        parts.append(_asked_for(Arguments.read(call.arguments)))
+    parts += [_file(file) for file in call.files]
+    # A patch that went in says more than the sentence that the model was told about it.
+    if output and (arguments.command is not None or not call.files or call.status != "ok"):
+        parts.append(_block(output))
+    return parts
+
+
+def _block(text: str) -> _Part:
+    return _Part(pre(text), text)
+
+
+def _asked_for(arguments: Arguments) -> _Part:
+    asked, head = clip(arguments.command or arguments.pretty), "The model had asked for"
+    return _Part(f"<details><summary>{head}</summary>\n{pre(asked)}</details>\n", f"{head}\n{indent(asked)}")
+
+
+def _file(file: FileChange) -> _Part:
+    verb = "New file" if file.before is None else "Deleted" if file.after is None else "Changed"
+    path = one_line(file.path, 400)
+    if not file.patch:
+        note = "binary, or too large to show" if file.patch is None else "empty"
+        return _Part(f"{verb} <code>{escape(path)}</code> ({note})<br>\n", f"{verb} {path} ({note})")
+    patch = without_header(file.patch)
+    return _Part(
+        f"{verb} <code>{escape(path)}</code>\n{render_diff(patch, limit=_DIFF_LIMIT)}",
+        f"{verb} {path}\n{diff_text(patch, limit=_DIFF_LIMIT)}",
+    )

@@ -1,0 +1,88 @@
+"""A tool call in words: what its card says in the first line, and what it was given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import json
+from typing import Any
+
+from kin_nb.core.session.records import RecordedCall
+from kin_nb.render.diff import changed_lines, without_header
+from kin_nb.render.text import count, literal, one_line
+
+_SUBJECTS = ("path", "file_path", "pattern", "url")
+_APPROVED = {"once": "approved by you", "session": "approved for this session", "always": "approved for always"}
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """JSON arguments for reading: the shell command, if there is one, and all of them indented. Both may be hostile."""
+
+    values: dict[str, Any]
+    command: str | None
+    pretty: str
+
+    @classmethod
+    def read(cls, text: str) -> Arguments:
+        """As written where it does not parse: a card is drawn for every call."""
+        try:
+            values = json.loads(text)
+            pretty = json.dumps(values, indent=2, ensure_ascii=False)
+        except (ValueError, RecursionError):
+            values, pretty = {}, text.strip()
+        values = values if isinstance(values, dict) else {}
+        command = values.get("command")
+        return cls(
+            values, literal(command) if isinstance(command, str) else None, "" if pretty == "{}" else literal(pretty)
+        )
+
+
+def summary(call: RecordedCall, arguments: Arguments) -> str:
+    """The tool's own line; for calls that never got one, the command or the path."""
+    if call.summary and call.summary != call.name:
+        return one_line(call.summary)
+    subjects = (arguments.command, *(arguments.values.get(key) for key in _SUBJECTS))
+    return one_line(next((subject for subject in subjects if isinstance(subject, str)), ""))
+
+
+def words(call: RecordedCall, *, waiting: bool, printing: bool) -> list[str]:
+    """Size of the change, status, exit code when not 0, who decided when a person did."""
+    return [
+        *_size(call),
+        _status(call, waiting=waiting, printing=printing),
+        *([f"exit {call.exit}"] if call.exit else []),
+        *_approval(call),
+        *(["edited by you before it ran"] if call.edited_arguments is not None else []),
+    ]
+
+
+def _size(call: RecordedCall) -> list[str]:
+    files = [count(len(call.files), "file")] if len(call.files) > 1 else []
+    counts = [changed_lines(without_header(file.patch)) for file in call.files if file.patch]
+    return [*files, f"+{sum(c[0] for c in counts)} -{sum(c[1] for c in counts)}"] if counts else files
+
+
+def _status(call: RecordedCall, *, waiting: bool, printing: bool) -> str:
+    if waiting:
+        return "waiting for your answer"
+    if call.status == "pending":
+        return "running" if printing or call.decision else "pending"
+    if call.status == "refused":
+        return _refusal(call)
+    return {"ok": "done", "error": "failed", "interrupted": "interrupted"}[call.status]
+
+
+def _refusal(call: RecordedCall) -> str:
+    if call.decision is None:
+        return "refused"
+    by_person = call.decision.by == "person"
+    why = one_line((call.decision.note if by_person else call.decision.reason) or "", 400)
+    return f"refused: {why}" if why else f"refused{' by you' if by_person else ''}"
+
+
+def _approval(call: RecordedCall) -> list[str]:
+    decision = call.decision
+    if decision is None or decision.by != "person" or decision.verdict != "allow":
+        return []
+    note = one_line(decision.note or "", 400)
+    return [_APPROVED[decision.scope] + (f": {note}" if note else "")]

@@ -1,0 +1,52 @@
+"""The model's Markdown as HTML: CommonMark with tables, no raw HTML, no images, links to http(s) and mailto only.
+
+JupyterLab trusts live outputs and sanitises neither text/html nor text/markdown, so this is where it happens.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.render.text import clean, escape, literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_SCHEMES = {"http", "https", "mailto"}
+_TAGS = {
+    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "li"),
+    *("strong", "em", "s", "code", "pre", "a", "table", "thead", "tbody", "tr", "th", "td"),
+}
+_ATTRIBUTES = {"a": {"href"}, "ol": {"start"}}
+
+
+def markdown_html(source: str) -> str:
+    """HTML of `source`. What is refused (raw HTML, other links, images) stays readable as the text it was."""
+    import nh3  # noqa: PLC0415  (on first use: nothing heavy at %load_ext)
+
+    rendered = _parser().render(clean(source))
+    safe = nh3.clean(rendered, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=_SCHEMES)
+    return literal(safe)  # once more: &#x202E; is a character only after parsing
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # noqa: PLC0415  (on first use)
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser.validateLink = _may_link  # type: ignore[method-assign]  # a refused link stays as text, address and all
+    parser.add_render_rule("image", _image_as_text)
+    return parser
+
+
+def _may_link(url: str) -> bool:
+    return url.partition(":")[0].lower() in _SCHEMES
+
+
+def _image_as_text(_self: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
+    image = tokens[index]
+    return escape(f"{image.content or 'image'} ({image.attrs['src']})")

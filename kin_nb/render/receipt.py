@@ -1,0 +1,47 @@
+"""The last card of a turn: what it took, in the record's own figures, so that playback shows the same."""
+
+from __future__ import annotations
+
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.render.output import AMBER, BLUE, GREEN, RED, Output, frame
+from kin_nb.render.text import clean, clip, count, escape, one_line
+
+_COLORS = {"running": BLUE, "done": GREEN, "stopped": AMBER, "interrupted": AMBER, "error": RED}
+
+
+def render_receipt(record: TurnRecord) -> Output:
+    """Steps, tool calls, tokens, cost (USD, when known), duration and outcome in one line; a message may add lines."""
+    text = " · ".join([*_figures(record), _outcome(record)])
+    lines = escape(text).replace("\n", "<br>\n")
+    return Output.of(
+        frame(f"<small>{lines}</small>", label="receipt", color=_COLORS[record.outcome]),
+        text,
+        kind="receipt",
+        turn=record.turn,
+        status=record.outcome,
+        model=one_line(record.model) or None,
+        seconds=round(record.milliseconds / 1000, 3),
+    )
+
+
+def _figures(record: TurnRecord) -> list[str]:
+    figures = [count(len(record.steps), "step")]
+    if record.calls:
+        figures.append(count(len(record.calls), "tool call"))
+    if record.prompt_tokens or record.completion_tokens:
+        figures.append(f"{record.prompt_tokens:,} tokens in, {record.completion_tokens:,} out")
+    if record.cost:
+        figures.append(f"${one_line(record.cost)}")
+    figures.append(_duration(record.milliseconds))
+    return figures
+
+
+def _duration(milliseconds: int) -> str:
+    """`8.2 s`, `2 min 05 s`."""
+    minutes, seconds = divmod(round(milliseconds / 1000), 60)
+    return f"{minutes} min {seconds:02} s" if minutes else f"{milliseconds / 1000:.1f} s"
+
+
+def _outcome(record: TurnRecord) -> str:
+    message = clip(clean(record.message).strip())
+    return f"{record.outcome}: {message}" if message else record.outcome

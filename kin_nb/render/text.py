@@ -1,0 +1,88 @@
+r"""Untrusted text made safe to look at: terminal sequences out, hidden characters in sight, HTML escaped.
+
+Two readings of a text. `clean` is for what a program printed: colours and titles are removed, as a terminal would.
+`literal` is for what a person judges (commands, arguments, paths, patches): nothing is removed, ESC shows as ⟨U+001B⟩.
+The ranges are written out because `unicodedata` differs between Pythons, and a card must not (playback compares bytes).
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+CARD_LIMIT = 2_000
+"""Most characters of one result on a card (DESIGN section 8)."""
+
+_TERMINAL = re.compile(
+    r"""(?:\x1b\]|\x9d) [^\x07\x1b\x9c\n]* (?:\x07|\x1b\\|\x9c)            # OSC: titles, hyperlinks
+      | (?:\x1b[PX^_]|[\x90\x98\x9e\x9f]) [^\x1b\x9c\n]* (?:\x1b\\|\x9c)   # DCS, SOS, PM, APC
+      | (?:\x1b\[|\x9b) [0-?]* [ -/]* [@-~]                                # CSI: colours, cursor
+      | \x1b [ -/]* [0-OQ-WYZ\\`-~]                                        # two-character sequences
+    """,
+    re.VERBOSE,
+)
+
+# Letters between which a joiner is spelling, and symbols between which it makes one emoji.
+_JOINED = "\u0600-\u06ff\u0900-\u0dff\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
+_SYMBOL = "#*0-9\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # controls, fillers
+    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"  # bidi
+    "\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # lone surrogates, tags
+    f"|(?<![{_JOINED}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINED}])"
+    f"|(?<![{_SYMBOL}])[\ufe0e\ufe0f]"
+)
+
+
+def literal(text: str) -> str:
+    """`text` with every character that shows nothing, or reorders others, written as ⟨U+202E⟩. Tab and newline stay."""
+    return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
+
+
+def clean(text: str) -> str:
+    """What a program printed: ANSI, OSC and DCS sequences removed, line ends as newline, the rest as `literal`."""
+    return literal(_TERMINAL.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def one_line(text: str, limit: int = 160) -> str:
+    """`text` literally, on one line of at most `limit` characters."""
+    line = literal(text.strip().replace("\n", " ⏎ ").replace("\t", " "))
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def clip(text: str, limit: int = CARD_LIMIT) -> str:
+    """Head and tail of a long text, at most `limit` characters of it, cut between lines where a line ends nearby."""
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit // 2], text[-(limit // 2) :]
+    if "\n" in head[-200:]:
+        head = head[: head.rindex("\n")]
+    if "\n" in tail[:200]:
+        tail = tail[tail.index("\n") + 1 :]
+    left_out = len(text) - len(head) - len(tail)
+    return f"{head}\n… {left_out:,} more characters; the session log has all of it …\n{tail}"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 line`, `1,200 lines`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def line_count(text: str) -> int:
+    return text.count("\n") + 1 if text else 0
+
+
+def indent(text: str) -> str:
+    """For text/plain: only a card's own first line starts at the margin, so no output can pass for one."""
+    return "\n".join(f"  {line}".rstrip() for line in text.split("\n"))
+
+
+def escape(text: str) -> str:
+    """For element content only: no untrusted text ever goes into an attribute."""
+    return html.escape(text, quote=False)
+
+
+def pre(text: str) -> str:
+    """A block of text that has been through `clean` or `literal`; wrapped, so that blanks push nothing out of sight."""
+    first = "\n" if text.startswith("\n") else ""  # the HTML parser swallows one leading newline
+    return f'<pre style="white-space:pre-wrap">{first}{escape(text)}</pre>\n'

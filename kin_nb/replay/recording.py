@@ -1,0 +1,102 @@
+"""A recording: one session's turns as values, and the hashes that vouch for them (docs/session-notebook.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+import json
+from typing import Any
+
+from pydantic import Field
+
+from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, sha256
+
+FORMAT = 1
+SESSION_ID = r"^[A-Za-z0-9-]{1,64}$"
+_SHA_OR_NONE = r"^([0-9a-f]{64})?$"
+
+
+class WorkspaceMeta(Record):
+    """Where the session worked: `path` relative to the notebook ("" when unknown), `commit` the git commit then."""
+
+    path: str = Field("", max_length=4096)
+    commit: str | None = Field(None, pattern=r"^[0-9a-f]{40}$")
+
+
+class SessionMeta(Record):
+    """What is true of the whole session. Hashes are sha256 hex digests, "" when unknown."""
+
+    format: int = FORMAT
+    session: str = Field(pattern=SESSION_ID)
+    kin_nb: str = Field("", max_length=64)
+    model: str = Field("", max_length=256)
+    workspace: WorkspaceMeta = WorkspaceMeta()
+    system_prompt_sha: str = Field("", pattern=_SHA_OR_NONE)
+    tools_sha: str = Field("", pattern=_SHA_OR_NONE)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A session's turns in turn order. Equal recordings are equal, wherever they were read from.
+
+    `others` holds records of types that a later kin_nb wrote, each as canonical JSON: kept, named, never played.
+    Raises ValueError when `session` is not the meta's, or when two turns have one number.
+    """
+
+    session: str
+    turns: tuple[TurnRecord, ...]
+    meta: SessionMeta
+    others: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        numbers = [turn.turn for turn in self.turns]
+        if self.session != self.meta.session:
+            raise ValueError(f"session {self.session} is not the meta's {self.meta.session}")
+        if sorted(set(numbers)) != numbers:
+            raise ValueError(f"turn numbers must rise: {numbers}")
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over format, session, meta and the records' hashes in turn order. No cell's text goes into it."""
+        return sha256(
+            {
+                "meta": {**self.meta.model_dump(exclude_defaults=True), "format": self.meta.format},
+                "turns": [turn_sha(turn) for turn in self.turns],
+                "others": sorted(other_sha(json.loads(text)) for text in self.others),
+            }
+        )
+
+    @property
+    def name(self) -> str:
+        """SESSION@DIGEST12, as a `%kin replay` cell writes it."""
+        return f"{self.session}@{self.digest[:12]}"
+
+    @property
+    def other_types(self) -> tuple[str, ...]:
+        """The types of the records that this version cannot play, sorted, each once."""
+        return tuple(sorted({str(json.loads(text).get("type")) for text in self.others}))
+
+
+def step_sha(step: RecordedStep) -> str:
+    """sha256 of the step with every text in full. Defaults are left out, so that a later field keeps old hashes."""
+    return sha256(step.model_dump(exclude_defaults=True))
+
+
+def turn_sha(turn: TurnRecord) -> str:
+    """sha256 of the turn with each step replaced by its hash."""
+    fields = turn.model_dump(exclude={"steps"}, exclude_defaults=True)
+    return sha256({**fields, "type": turn.type, "steps": [step_sha(step) for step in turn.steps]})
+
+
+def other_sha(record: dict[str, Any]) -> str:
+    """sha256 of a record of any other type, `sha` left out."""
+    return sha256(whole_numbers({key: value for key, value in record.items() if key != "sha"}))
+
+
+def whole_numbers(value: Any) -> Any:
+    """`value` with 1.0 as 1: front ends written in JavaScript write either."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: whole_numbers(item) for key, item in value.items()}
+    return [whole_numbers(item) for item in value] if isinstance(value, list) else value

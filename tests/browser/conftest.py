@@ -1,0 +1,113 @@
+"""Fixtures of the browser tests: two front ends, one Chromium, a folder and a page for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+import os
+from pathlib import Path
+import re
+import shutil
+import sys
+
+from playwright.sync_api import Browser, sync_playwright
+import pytest
+
+from browser.lab import Lab
+from browser.servers import FrontEnd, JupyterHome, JupyterServer, jupyter_server
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM_FLAGS = [
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--disable-dev-shm-usage",  # containers have a small /dev/shm
+]
+FRONT_ENDS: tuple[FrontEnd, ...] = ("lab", "notebook")
+RESULTS = Path(__file__).parents[2] / "test-results"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Under xdist each front end stays on one worker, so that its server starts once."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("browser")
+            item.add_marker(pytest.mark.xdist_group(item.callspec.params.get("front_end") if hasattr(item, "callspec") else "lab"))
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium: the one on PATH, else Playwright's own. Package scope: Playwright's loop must not outlive it."""
+    os.environ.setdefault("PLAYWRIGHT_BROWSERS_PATH", str(Path(sys.prefix) / "browsers"))
+    flags = [*CHROMIUM_FLAGS, "--no-sandbox"] if os.geteuid() == 0 else CHROMIUM_FLAGS
+    with sync_playwright() as playwright:
+        executable = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+        chromium = playwright.chromium.launch(executable_path=executable, args=flags)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="package")
+def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[FrontEnd], JupyterServer]]:
+    """The running server of a front end, started when first asked for."""
+    home = JupyterHome(tmp_path_factory.mktemp("jupyter"))
+    home.create()
+    running: dict[FrontEnd, JupyterServer] = {}
+    with ExitStack() as stack:
+
+        def start(front_end: FrontEnd) -> JupyterServer:
+            if front_end not in running:
+                running[front_end] = stack.enter_context(jupyter_server(front_end, home))
+            return running[front_end]
+
+        yield start
+
+
+@pytest.fixture(params=FRONT_ENDS)
+def front_end(request: pytest.FixtureRequest) -> FrontEnd:
+    return request.param
+
+
+@pytest.fixture
+def server(jupyter: Callable[[FrontEnd], JupyterServer], front_end: FrontEnd) -> JupyterServer:
+    return jupyter(front_end)
+
+
+@pytest.fixture
+def kin_home(server: JupyterServer) -> Path:
+    """KIN_HOME of the test's kernels, empty: write config.toml here before the first cell runs."""
+    shutil.rmtree(server.home.kin_home)
+    server.home.kin_home.mkdir()
+    return server.home.kin_home
+
+
+@pytest.fixture
+def workspace(server: JupyterServer, request: pytest.FixtureRequest) -> Path:
+    """The folder of the test's notebook, and its kernel's working directory."""
+    folder = server.home.notebooks / re.sub(r"\W+", "-", request.node.name).strip("-")
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Where screenshots go: the folder that `make screenshots` names, else one that is thrown away."""
+    folder = Path(os.environ.get("KIN_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def lab(browser: Browser, server: JupyterServer, workspace: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """A page of its own, and no kernel left after it. A failed test leaves a picture in test-results/."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    failed_before = request.session.testsfailed
+    lab = Lab(context.new_page(), server, workspace)
+    yield lab
+    if request.session.testsfailed > failed_before:
+        RESULTS.mkdir(exist_ok=True)
+        lab.screenshot(RESULTS / f"{workspace.name}.png")
+        (RESULTS / f"{workspace.name}.txt").write_text("\n".join([*lab.console_errors, *server.log]))
+    context.close()
+    server.shut_down_kernels()
