@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from pathlib import Path
 import sys
+from pathlib import Path
 
 from kin_nb import __version__
 
@@ -25,7 +25,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="kin-nb", description="A coding agent that leaves behind notebooks anyone can run again.")
+    parser = argparse.ArgumentParser(
+        prog="kin-nb", description="A coding agent that leaves behind notebooks anyone can run again."
+    )
     parser.add_argument("--version", action="version", version=f"kin-nb {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
@@ -40,7 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     replay = commands.add_parser("replay", help="re-execute session notebooks, without a key")
     replay.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
     replay.add_argument("--tools", action="store_true", help="really run the tools, in a fresh copy of the workspace")
-    replay.add_argument("--approve", choices=["recorded"], help="allow what was allowed when recorded (your own notebooks only)")
+    replay.add_argument(
+        "--approve", choices=["recorded"], help="allow what was allowed when recorded (your own notebooks only)"
+    )
     replay.add_argument("--workspace", type=Path, help="the folder to copy (default: the recorded one)")
     replay.add_argument("--output-dir", type=Path, help="where the executed notebooks go (default: a temporary folder)")
     replay.set_defaults(command=_replay)
@@ -73,9 +77,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         mode = AgentMode.parse(arguments.mode)
         config = KinConfig.load(active_model=arguments.model, workdir=arguments.workdir)
-        turn = asyncio.run(
-            run_programmatic(config, prompt, mode=mode, output_format=OutputFormat(arguments.output))
-        )
+        turn = asyncio.run(run_programmatic(config, prompt, mode=mode, output_format=OutputFormat(arguments.output)))
     except ValueError as error:
         return fail(str(error), USAGE)
     except ConfigError as error:

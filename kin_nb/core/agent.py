@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
 import time
+from collections.abc import AsyncGenerator, Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 from kin_nb.core.config import KinConfig
@@ -20,15 +21,16 @@ from kin_nb.core.events import (
 from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.modes import AgentMode, Policy
+from kin_nb.core.reply import Reply
 from kin_nb.core.safety.callbacks import Ask, from_callback, refuse
 from kin_nb.core.safety.chain import SafetyContext
 from kin_nb.core.safety.grants import Grants
-from kin_nb.core.safety.secrets import Redactor, secret_values
+from kin_nb.core.safety.secrets import WORKSPACE, Redactor, secret_values
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.session.log import LOG_FORMAT, SessionLog, new_session_id
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.reply import Reply
-from kin_nb.core.session.records import RecordedStep, TurnRecord, sha256
+from kin_nb.core.session.records import Outcome, RecordedStep, TurnRecord, sha256
+from kin_nb.core.session.workspace_commit import head_commit
 from kin_nb.core.system_prompt import system_prompt
 from kin_nb.core.tools.executor import ToolExecutor
 from kin_nb.core.tools.manager import ToolManager
@@ -75,9 +77,10 @@ class Agent:
     def backend(self) -> BackendLike:
         """The model server's client: one for the agent's life, made with the first request."""
         if self._backend is None:
-            from kin_nb.core.llm.backend.factory import create_backend  # noqa: PLC0415  (httpx on first use)
+            from kin_nb.core.llm.backend.factory import BACKEND_FACTORY  # noqa: PLC0415  (httpx on first use)
 
-            self._backend = create_backend(self.config)
+            provider = self.config.get_provider_for_model(self.config.get_active_model())
+            self._backend = BACKEND_FACTORY[provider.backend](provider, self.config.api_timeout)
         return self._backend
 
     @backend.setter
@@ -91,6 +94,21 @@ class Agent:
         """The fuller way to be asked: ApprovalRequest in, ApprovalDecision out (DESIGN section 5)."""
         self._ask = ask
 
+    def switch_config(self, config: KinConfig) -> None:
+        """Another model or other settings from the next request on; the conversation stays."""
+        if config.get_provider_for_model(config.get_active_model()) != self.config.get_provider_for_model(
+            self.config.get_active_model()
+        ):
+            self._backend = None  # its client closes with the loop; a provider has one client for its life
+        self.config = config
+        self._set_prices()
+
+    def continue_from(self, turns: Iterable[TurnRecord]) -> None:
+        """Go on after recorded turns (resume, or a session notebook continued live)."""
+        turns = list(turns)
+        self.history.extend_from(turns, lambda text: text.replace(WORKSPACE, str(self.workspace.root)))
+        self.turns.extend(turns)
+
     async def aclose(self) -> None:
         """Close the model server's client and the log. The agent can act again: both open anew when needed."""
         if self._backend is not None:
@@ -102,14 +120,16 @@ class Agent:
         """Messages, grants and tools stay; only what runs unasked changes."""
         self.mode = mode
 
+    @cached_property
     def header(self) -> dict[str, Any]:
-        """What the log and the session notebook say about this session as a whole."""
+        """What the log and the session notebook say about this session as a whole, as it was at the first prompt."""
         schemas = [tool.model_dump() for tool in self.tool_manager.schemas()]
         return {
             "format": LOG_FORMAT,
             "session": self.session_id,
             "model": self.config.get_active_model().alias,
             "workspace": str(self.workspace.root),
+            "commit": head_commit(self.workspace.root),
             "system_prompt": sha256(self.redact(self.messages[0].content or "")),
             "tools": sha256(schemas),
         }
@@ -122,7 +142,8 @@ class Agent:
         """
         recorder = self._begin(msg, key, cell_id)
         started = time.monotonic()
-        outcome, message = "interrupted", "interrupted"
+        outcome: Outcome = "interrupted"
+        message = ""
         try:
             yield TurnStartEvent(turn=recorder.record.turn, prompt=msg)
             self.history.append(LLMMessage(role=Role.user, content=msg))
@@ -141,7 +162,9 @@ class Agent:
         finally:
             elapsed = time.monotonic() - started
             self.stats.last_turn_duration = elapsed
-            record = recorder.end(outcome, message=message, cost=self._cost_of(recorder), milliseconds=round(elapsed * 1000))
+            record = recorder.end(
+                outcome, message=message, cost=self._cost_of(recorder), milliseconds=round(elapsed * 1000)
+            )
             self.turns[-1] = record
         yield TurnEndEvent(record=record)
 
@@ -160,9 +183,7 @@ class Agent:
             yield StepReplyEvent(step=self._keep(reply, recorder))
             if not reply.calls:
                 return
-            executor = ToolExecutor(
-                self.tool_manager, self._safety, self.stats, self.history, recorder, self._ask
-            )
+            executor = ToolExecutor(self.tool_manager, self._safety, self.stats, self.history, recorder, self._ask)
             async for event in executor.run(reply.calls):
                 self.turns[-1] = recorder.record
                 yield event
@@ -173,7 +194,7 @@ class Agent:
 
     def _begin(self, prompt: str, key: str, cell_id: str | None) -> TurnRecorder:
         if not self._logged_header:
-            self.log.append("session", **self.header())
+            self.log.append("session", **self.header)
             self._logged_header = True
         turn = TurnRecord(
             turn=len(self.turns) + 1,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum, auto
 import os
+from enum import StrEnum, auto
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +120,9 @@ class KinConfig(BaseModel):
             if provider.name == model.provider:
                 return provider
         known = ", ".join(p.name for p in self.providers)
-        raise ConfigError(f'model "{model.alias}" names provider "{model.provider}", which is not configured. Known: {known}.')
+        raise ConfigError(
+            f'model "{model.alias}" names provider "{model.provider}", which is not configured. Known: {known}.'
+        )
 
     def check_api_key(self) -> None:
         """Raises MissingAPIKeyError when the active model could not be reached for want of a key."""

@@ -49,7 +49,7 @@ class StepReplyEvent(BaseEvent):
 
 class ToolCallEvent(BaseEvent):
     tool_name: str
-    tool_class: type[BaseTool]
+    tool_class: type[BaseTool]  # type: ignore[type-arg]  # pydantic takes no parameters here
     args: BaseModel
     tool_call_id: str
 
@@ -72,7 +72,7 @@ class ToolOutputEvent(BaseEvent):
 
 class ToolResultEvent(BaseEvent):
     tool_name: str
-    tool_class: type[BaseTool] | None
+    tool_class: type[BaseTool] | None  # type: ignore[type-arg]  # likewise
     result: BaseModel | None = None
     error: str | None = None
     skipped: bool = False

@@ -14,8 +14,7 @@ def explain(error: ConfigError) -> str:
         [
             str(error),
             f"  With a key: set {error.env_key}, or choose another provider and model in {config_path()}",
-            "  Without one: run a local server (llama.cpp on port 8080, Ollama on 11434), then"
-            " `%kin model local` or `%kin model ollama` (command line: --model)",
+            "  Without one: start a local server (llama.cpp: port 8080, Ollama: 11434), then `%kin model local` or `ollama`",
             "  To see kin_nb without either: kin-nb demo",
         ]
     )

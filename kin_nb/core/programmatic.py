@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 import json
+from collections.abc import Callable
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig

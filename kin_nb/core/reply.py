@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 import time
+from collections.abc import AsyncGenerator
 
 from kin_nb.core.events import AssistantEvent, BaseEvent, ReasoningEvent
 from kin_nb.core.session.records import RecordedCall, RecordedStep
@@ -101,6 +101,6 @@ class Reply:
     def partial(self) -> Reply:
         """What had arrived when the stream broke: the text, none of the calls (tools of an unfinished reply never run)."""
         part = Reply(self._fingerprint)
-        part._text = self._text  # noqa: SLF001  (same class)
-        part._usage = self._usage  # noqa: SLF001
+        part._text = self._text
+        part._usage = self._usage
         return part

@@ -5,8 +5,8 @@ Byte-identical for the same state (no date, no listing that changes by itself), 
 
 from __future__ import annotations
 
-from pathlib import Path
 import platform
+from pathlib import Path
 
 from kin_nb.core.config import KinConfig
 

@@ -40,14 +40,17 @@ class Display:
         self._shown = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def draw(self, output: Output) -> None:
-        """Now."""
+    def draw(self, output: Output, *, settled: bool = False) -> None:
+        """Now. Where nothing can be redrawn (a terminal), only the settled state is shown."""
         self.cancel()
-        self._io.display(output.data, output.metadata, display_id=self.display_id, update=self._shown)
-        self._shown = True
+        if settled or self._io.updates_in_place:
+            self._io.display(output.data, output.metadata, display_id=self.display_id, update=self._shown)
+            self._shown = True
 
     def draw_soon(self, render: Callable[[], Output]) -> None:
         """Unless a drawing is due already: it renders when its time comes, so it shows the newest state."""
+        if not self._io.updates_in_place:
+            return
         if not self._shown:
             self.draw(render())
         elif self._timer is None:
@@ -68,7 +71,7 @@ class CellView:
     def __init__(self, io: CellOutput, *, annotate: Callable[[RecordedCall], dict[str, object]] | None = None) -> None:
         self._io, self._annotate = io, annotate
         self._turn = self._step = 0
-        self._text: dict[str, str] = {"content": "", "reasoning": ""}
+        self._text = RecordedStep()
         self._reply: Display | None = None
         self._calls: dict[str, tuple[Display, RecordedCall]] = {}
         self._tails: dict[str, str] = {}
@@ -79,11 +82,11 @@ class CellView:
                 self._turn = event.turn
             case StepStartEvent():
                 self._step, self._reply = event.step, None
-                self._text = {"content": "", "reasoning": ""}
+                self._text = RecordedStep()
             case AssistantEvent(stopped_by_middleware=False):
-                self._stream("content", event.content)
+                self._stream(content=self._text.content + event.content)
             case ReasoningEvent():
-                self._stream("reasoning", event.content)
+                self._stream(reasoning=self._text.reasoning + event.content)
             case StepReplyEvent():
                 self._settle_reply(event.step)
             case ApprovalDecisionEvent():
@@ -99,15 +102,12 @@ class CellView:
         """The display id of a call's card: the approval card takes its place while it waits."""
         return self._calls[call_id][0].display_id
 
-    def waiting_card(self, call_id: str, call: RecordedCall) -> Output:
+    def waiting_card(self, call_id: str) -> Output:
         """What a client without widgets shows, and what a file saved meanwhile holds."""
-        return render_call(call, turn=self._turn, step=self._step, waiting=True)
+        return render_call(self._calls[call_id][1], turn=self._turn, step=self._step, waiting=True)
 
     def draw_call(self, call_id: str) -> None:
         self._calls[call_id][0].draw(self._call_card(call_id))
-
-    def call(self, call_id: str) -> RecordedCall:
-        return self._calls[call_id][1]
 
     def finish(self, record: TurnRecord) -> None:
         """Settle whatever an interrupt left open, then the receipt."""
@@ -116,19 +116,19 @@ class CellView:
         for call in record.steps[-1].calls if record.steps else ():
             if call.id in self._calls and self._calls[call.id][1].status == "pending":
                 self._settle_call(call)
-        Display(self._io).draw(render_receipt(record))
+        Display(self._io).draw(render_receipt(record), settled=True)
 
-    def _stream(self, kind: str, text: str) -> None:
-        self._text[kind] += text
-        if not self._text[kind].strip():
+    def _stream(self, **text: str) -> None:
+        self._text = self._text.model_copy(update=text)
+        if not (self._text.content.strip() or self._text.reasoning.strip()):
             return
         if self._reply is None:
             self._reply = Display(self._io)
-        self._reply.draw_soon(lambda: self._reply_card(RecordedStep(**self._text)))
+        self._reply.draw_soon(lambda: self._reply_card(self._text))
 
     def _settle_reply(self, step: RecordedStep) -> None:
         if step.content.strip() or step.reasoning.strip():
-            (self._reply or Display(self._io)).draw(self._reply_card(step))
+            (self._reply or Display(self._io)).draw(self._reply_card(step), settled=True)
         self._reply = None
         for call in step.calls:
             self._calls[call.id] = (Display(self._io), call)
@@ -137,7 +137,7 @@ class CellView:
     def _settle_call(self, call: RecordedCall) -> None:
         self._calls[call.id] = (self._calls[call.id][0], call)
         self._tails.pop(call.id, None)
-        self.draw_call(call.id)
+        self._calls[call.id][0].draw(self._call_card(call.id), settled=True)
 
     def _reply_card(self, step: RecordedStep) -> Output:
         return render_reply(step, turn=self._turn, number=self._step)

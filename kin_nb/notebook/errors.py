@@ -11,5 +11,5 @@ class KinError(Exception):
         return str(self).splitlines()
 
 
-class TurnFailed(KinError):
+class TurnFailedError(KinError):
     """The turn ended with an error; what had happened until then is shown above."""

@@ -14,14 +14,13 @@ _OPEN_LINES = 40
 
 
 def approval_html(summary: str, reason: str, body: str, kind: str, scopes: Iterable[Grant] = ()) -> str:
-    """The static part of the approval card; the buttons are the widget's. `kind`: how to draw `body` (`Preview.kind`)."""
+    """The static part of the approval card; the buttons are the widget's. `kind` is `Preview.kind`: what `body` is."""
     whole = render_diff(body) if kind == "diff" else pre(literal(body))
     lines = line_count(body.removesuffix("\n"))
     unfolded = " open" if lines <= _OPEN_LINES else ""
-    parts = [
-        f"<b>Allow this?</b> <code>{escape(one_line(summary))}</code><br>\nAsks because: {escape(one_line(reason, 400))}\n"
-    ]
-    if body.strip():
+    parts = [f"<b>Allow this?</b> <code>{escape(one_line(summary))}</code><br>\n"]
+    parts.append(f"Asks because: {escape(one_line(reason, 400))}<br>\n")
+    if not _says_it_all(summary, body):
         head = f"The whole {_KINDS.get(kind, 'call')}, {count(lines, 'line')}"
         parts.append(f"<details{unfolded}><summary>{head}</summary>\n{whole}</details>\n")
     parts += [f"<small>{escape(line)}</small><br>\n" for line in _scope_lines(scopes)]
@@ -31,9 +30,13 @@ def approval_html(summary: str, reason: str, body: str, kind: str, scopes: Itera
 def approval_text(summary: str, reason: str, body: str, kind: str, scopes: Iterable[Grant] = ()) -> str:
     """The same for the stdin prompt. How to answer is the prompt's own line: it knows which answers it takes."""
     parts = [f"Allow this? {one_line(summary)}", f"  Asks because: {one_line(reason, 400)}"]
-    if body.strip():
+    if not _says_it_all(summary, body):
         parts.append(indent(diff_text(body) if kind == "diff" else literal(body.removesuffix("\n"))))
     return "\n".join([*parts, *map(indent, _scope_lines(scopes))])
+
+
+def _says_it_all(summary: str, body: str) -> bool:
+    return body.strip() in ("", one_line(summary))
 
 
 def _scope_lines(scopes: Iterable[Grant]) -> list[str]:

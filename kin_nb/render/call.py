@@ -35,39 +35,31 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
     """
     arguments = Arguments.read(call.edited_arguments or call.arguments)
     output = clean(tail[-CARD_LIMIT:] if call.status == "pending" else call.output).strip("\n")
-    subject = summary(call, arguments)
+    name, subject = one_line(call.name), summary(call, arguments)
     fact = " · ".join(words(call, waiting=waiting, printing=bool(output)))
     parts = _parts(call, arguments, subject, clip(output), waiting=waiting)
     unfolded = waiting or _is_unfolded(call, arguments, line_count(output))
+    folded = "" if unfolded or not output else f" · {count(line_count(output), 'line')} out"
+    html = frame(
+        f"<b>{escape(name)}</b>{f' <code>{escape(subject)}</code>' if subject else ''} · {escape(fact)}{folded}",
+        "".join(part.html for part in parts),
+        label="tool call",
+        color=AMBER if waiting else _COLORS[call.status],
+        unfolded=unfolded,
+    )
+    first = f"[{name}] {subject} · {fact}" if subject else f"[{name}] · {fact}"
     return Output.of(
-        frame(
-            _head(
-                call.name,
-                subject,
-                fact if unfolded or not output else f"{fact} · {count(line_count(output), 'line')} out",
-            ),
-            "".join(part.html for part in parts),
-            label="tool call",
-            color=AMBER if waiting else _COLORS[call.status],
-            unfolded=unfolded,
-        ),
-        "\n".join(
-            [" ".join(filter(None, [f"[{one_line(call.name)}]", subject, "·", fact])), *(indent(p.text) for p in parts)]
-        ),
+        html,
+        "\n".join([first, *(indent(part.text) for part in parts)]),
         kind="call",
         turn=turn,
         step=step,
         id=one_line(call.id),
-        tool=one_line(call.name),
+        tool=name,
         status="waiting" if waiting else call.status,
         exit=call.exit,
         seconds=None if call.milliseconds is None else round(call.milliseconds / 1000, 3),
     )
-
-
-def _head(name: str, subject: str, fact: str) -> str:
-    code = f" <code>{escape(subject)}</code>" if subject else ""
-    return f"<b>{escape(one_line(name))}</b>{code} · {escape(fact)}"
 
 
 def _is_unfolded(call: RecordedCall, arguments: Arguments, output_lines: int) -> bool:
@@ -84,12 +76,12 @@ def _is_unfolded(call: RecordedCall, arguments: Arguments, output_lines: int) ->
 def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, *, waiting: bool) -> list[_Part]:
     parts = [_Part(f"{_HOW_TO_ANSWER}\n", _HOW_TO_ANSWER)] if waiting else []
     if arguments.command is not None:
-        parts += [_block(arguments.command)] if arguments.command.strip() != subject else []
+        parts += [_block(f"$ {arguments.command.rstrip()}")] if arguments.command.strip() != subject else []
     elif not call.files and arguments.pretty:
         parts.append(_block(arguments.pretty if waiting else clip(arguments.pretty)))
     if call.edited_arguments is not None:
         parts.append(_asked_for(Arguments.read(call.arguments)))
-    parts += [_file(file) for file in call.files]
+    parts += [_file(file, subject) for file in call.files]
     # A patch that went in says more than the sentence that the model was told about it.
     if output and (arguments.command is not None or not call.files or call.status != "ok"):
         parts.append(_block(output))
@@ -105,14 +97,15 @@ def _asked_for(arguments: Arguments) -> _Part:
     return _Part(f"<details><summary>{head}</summary>\n{pre(asked)}</details>\n", f"{head}\n{indent(asked)}")
 
 
-def _file(file: FileChange) -> _Part:
+def _file(file: FileChange, subject: str) -> _Part:
+    """Named above its hunks, unless the card's first line has named it already."""
     verb = "New file" if file.before is None else "Deleted" if file.after is None else "Changed"
     path = one_line(file.path, 400)
     if not file.patch:
         note = "binary, or too large to show" if file.patch is None else "empty"
         return _Part(f"{verb} <code>{escape(path)}</code> ({note})<br>\n", f"{verb} {path} ({note})")
     patch = without_header(file.patch)
-    return _Part(
-        f"{verb} <code>{escape(path)}</code>\n{render_diff(patch, limit=_DIFF_LIMIT)}",
-        f"{verb} {path}\n{diff_text(patch, limit=_DIFF_LIMIT)}",
-    )
+    html, text = render_diff(patch, limit=_DIFF_LIMIT), diff_text(patch, limit=_DIFF_LIMIT)
+    if verb == "Changed" and path == subject:
+        return _Part(html, text)
+    return _Part(f"{verb} <code>{escape(path)}</code>\n{html}", f"{verb} {path}\n{text}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
-import re
 
 from kin_nb.render.text import count, escape, literal
 
@@ -20,9 +20,9 @@ def render_diff(patch: str, *, limit: int | None = None) -> str:
         text = escape(literal("\n".join(line for _, line in lines)))
         style = _STYLES.get(mark)
         pieces.append(f'<span style="{style}">{text}</span>' if style else text)
-    # A diff is not wrapped: the column says what changed. A leading newline would be swallowed, and a patch has none.
+    # Wrapped, so that no blanks push the end of a line out of sight of whoever approves it.
     body = "\n".join(pieces) + escape(note)
-    return f"<pre>{body}</pre>\n"
+    return f'<pre style="white-space:pre-wrap;margin:4px 0">{body}</pre>\n'
 
 
 def diff_text(patch: str, *, limit: int | None = None) -> str:

@@ -7,7 +7,7 @@ class ReplayError(Exception):
     """Base of this package's errors. The text says what and where, then what to do."""
 
     def _render_traceback_(self) -> list[str]:
-        """IPython shows this instead of a stack trace, and nbval counts it as a failure (a UsageError passes unseen)."""
+        """IPython shows this instead of a stack trace; nbval counts it as a failure (a UsageError passes unseen)."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -16,7 +16,7 @@ class RecordingError(ReplayError):
 
 
 class UnreadableNotebookError(RecordingError):
-    """The file is not a notebook that can be read: truncated, too large, too deep, too old. `again`: it may be being written."""
+    """The file is no notebook that can be read: truncated, too large, too deep, too old. `again`: try again shortly."""
 
     def __init__(self, message: str, *, again: bool = False) -> None:
         super().__init__(message)

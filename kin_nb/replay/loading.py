@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 import re
 import stat
+from pathlib import Path
 from typing import Any, NoReturn
 
 from kin_nb.replay.errors import UnreadableNotebookError
@@ -59,7 +59,10 @@ def parse_notebook(text: str, name: str) -> Any:
     from nbformat import from_dict  # noqa: PLC0415  (first use)
     from nbformat.v4.rwbase import rejoin_lines  # noqa: PLC0415
 
-    return rejoin_lines(from_dict(value))
+    try:
+        return rejoin_lines(from_dict(value | {"nbformat": _OLDEST}))
+    except (AttributeError, TypeError) as error:  # nbformat trusts the shape of outputs and attachments
+        raise UnreadableNotebookError(f"{name} is not a notebook: an output or attachment is malformed.") from error
 
 
 def _check_depth(text: str, name: str) -> None:
@@ -78,7 +81,7 @@ def _check_depth(text: str, name: str) -> None:
 
 def _check_shape(value: Any, name: str) -> None:
     major = value.get("nbformat") if isinstance(value, dict) else None
-    if not isinstance(major, int):
+    if not isinstance(major, int | float):
         raise UnreadableNotebookError(f"{name} is not a notebook: it has no nbformat number.")
     if major < _OLDEST:
         raise UnreadableNotebookError(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
-import json
 from typing import Any
 
 from pydantic import Field
@@ -19,8 +19,8 @@ _SHA_OR_NONE = r"^([0-9a-f]{64})?$"
 class WorkspaceMeta(Record):
     """Where the session worked: `path` relative to the notebook ("" when unknown), `commit` the git commit then."""
 
-    path: str = Field("", max_length=4096)
-    commit: str | None = Field(None, pattern=r"^[0-9a-f]{40}$")
+    path: str = Field(default="", max_length=4096)
+    commit: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
 
 
 class SessionMeta(Record):
@@ -28,11 +28,11 @@ class SessionMeta(Record):
 
     format: int = FORMAT
     session: str = Field(pattern=SESSION_ID)
-    kin_nb: str = Field("", max_length=64)
-    model: str = Field("", max_length=256)
+    kin_nb: str = Field(default="", max_length=64)
+    model: str = Field(default="", max_length=256)
     workspace: WorkspaceMeta = WorkspaceMeta()
-    system_prompt_sha: str = Field("", pattern=_SHA_OR_NONE)
-    tools_sha: str = Field("", pattern=_SHA_OR_NONE)
+    system_prompt_sha: str = Field(default="", pattern=_SHA_OR_NONE)
+    tools_sha: str = Field(default="", pattern=_SHA_OR_NONE)
 
 
 @dataclass(frozen=True)

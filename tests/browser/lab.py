@@ -7,13 +7,12 @@ exposed), so nothing here sleeps and nothing depends on how fast the machine is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-import json
 from pathlib import Path
 import re
-from typing import Any
 from urllib.parse import urlsplit
 
 import nbformat
+from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import ConsoleMessage, Locator, Page, Request, WebSocket
 
@@ -25,7 +24,7 @@ PYTHON = {"kernelspec": {"name": "python3", "display_name": "Python 3", "languag
 # Installed before the page's own scripts. `kin.runs` keeps the promise of every run command: it ends with the execution.
 STATE = """
 window.kin = {
-  runs: [], started: 0, watched: null,
+  runs: [], started: 0, watched: null, answered: null,
   panel(path) {
     for (const widget of window.jupyterapp?.shell?.widgets('main') ?? [])
       if (widget.context?.path === path) return widget;
@@ -49,10 +48,11 @@ window.kin = {
     this.watch();
     return this.kernel(path)?.connectionStatus === 'connected';
   },
-  async ready(path) {
+  ready(path) {
     if (!this.attached(path)) return false;
-    await this.kernel(path).info;
-    return this.kernel(path)?.status === 'idle';
+    const kernel = this.kernel(path);
+    kernel.info.then(() => { this.answered = kernel; }, () => null);
+    return this.answered === kernel && kernel.status === 'idle';
   },
   idle(path) {
     const prompts = [...document.querySelectorAll('.jp-InputPrompt')].map(prompt => prompt.textContent);
@@ -93,10 +93,10 @@ class Lab:
         nbformat.write(new_notebook(cells=[new_code_cell(cell) for cell in cells], metadata=metadata), self.workspace / name)
         return name
 
-    def saved(self, name: str | None = None) -> dict[str, Any]:
-        """The notebook's JSON as it is on disk."""
+    def saved(self, name: str | None = None) -> NotebookNode:
+        """The notebook as it is on disk: the open one, or another one of the workspace."""
         file = self.workspace / name if name else self.server.home.notebooks / self.path
-        return json.loads(file.read_text(encoding="utf-8"))
+        return nbformat.read(file, as_version=nbformat.NO_CONVERT)
 
     # The page
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 import hashlib
+from collections.abc import Callable, Iterable
 
 from kin_nb.core.session.records import RecordedCall, TurnRecord, canonical_json
 from kin_nb.core.types import FunctionCall, LLMMessage, Role, ToolCall

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 import json
 import re
 import socket
 import ssl
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from kin_nb.core.config import ProviderConfig
 from kin_nb.core.llm.address import is_local, shown
@@ -25,7 +25,7 @@ _SHORTEST_SECRET = 8  # characters: shorter header values are words like "true"
 
 _RETRYABLE = frozenset({408, 409, 425, 429})  # besides every 5xx
 _CONTEXT = re.compile(
-    r"context.?(length|window|size)|exceed_context|prompt is too long|input is too long|context too long|maximum context"
+    r"context.?(length|window|size)|exceed_context|(prompt|input|context)( is)? too long|maximum context"
     r"|too many tokens|reduce the length"
 )
 _QUOTA = re.compile(r"insufficient_quota|insufficient balance|credit balance|out of credits|billing_hard_limit")
@@ -142,6 +142,9 @@ class BackendErrorBuilder:
         )
 
 
+E = TypeVar("E", bound=BackendError)
+
+
 def incomplete_error(where: Where, how: str) -> IncompleteReplyError:
     """`how` says what was seen, in a few words: "the connection closed"."""
     what = f"{_name(where['provider'])}: the reply ended early ({_clean(how, where['provider'])})."
@@ -159,7 +162,7 @@ def idle_error(where: Where, seconds: float) -> IncompleteReplyError:
 
 def unusable_key_error(where: Where) -> AuthenticationError:
     variable = where["provider"].api_key_env_var
-    what = f"The key in {variable} cannot be sent to {where['provider'].name}: it has characters that no header may have."
+    what = f"The key in {variable} cannot be sent to {where['provider'].name}: no header may have its characters."
     return _make(AuthenticationError, what, f"Copy the key into {variable} again, or {OTHER_MODEL}", where)
 
 
@@ -208,7 +211,8 @@ def _judge(where: Where, status: int | None, text: str) -> tuple[type[BackendErr
         todo = f"Check the plan and billing at {provider.name}, or {OTHER_MODEL}"
         return RateLimitError, f"The quota at {name} is used up", todo, False
     if status == 429:  # noqa: PLR2004  (Too Many Requests, RFC 6585)
-        return RateLimitError, f"{name} gets too many requests", f"Wait a moment and run the cell again, or {OTHER_MODEL}", True
+        todo = f"Wait a moment and run the cell again, or {OTHER_MODEL}"
+        return RateLimitError, f"{name} gets too many requests", todo, True
     if status == 413 or (status in {None, 400, 422, 500} and _CONTEXT.search(text)):  # noqa: PLR2004  (Content Too Large)
         todo = f"Shorten it with %kin compact, or {OTHER_MODEL}"
         return ContextTooLongError, f"The conversation no longer fits {where['model']}: {name} refused it", todo, False
@@ -220,7 +224,7 @@ def _judge(where: Where, status: int | None, text: str) -> tuple[type[BackendErr
     return BackendError, f"{name} answered with an error", todo, retryable
 
 
-def _make[E: BackendError](kind: type[E], what: str, todo: str, where: Where, **more: Any) -> E:
+def _make(kind: type[E], what: str, todo: str, where: Where, **more: Any) -> E:
     return kind(
         what,
         todo,
@@ -237,9 +241,9 @@ def _name(provider: ProviderConfig) -> str:
 
 def _clean(text: str, provider: ProviderConfig) -> str:
     """Without keys (whole, so before any cut), control characters and line breaks."""
-    for secret in (provider.api_key, *provider.extra_headers.values()):
-        if secret and len(secret.strip()) >= _SHORTEST_SECRET:
-            text = text.replace(secret.strip(), "[key]")
+    for secret in " ".join([provider.api_key or "", *provider.extra_headers.values()]).split():
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "[key]")
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 

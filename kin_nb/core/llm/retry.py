@@ -1,17 +1,17 @@
-"""Trying again where that helps: never after the first item, never what the server refused for good (seed 000's names)."""
+"""Trying again where that helps (seed 000's names): never after the first item, never what was refused for good."""
 
 from __future__ import annotations
 
 import asyncio
+import random
+import re
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import wraps
-import random
-import re
-import time
 from typing import ParamSpec, TypeVar
 
 from kin_nb.core.llm.errors import BackendError

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 import json
 import os
-from pathlib import Path
 import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -70,7 +70,11 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("pypi-", re.compile(r"\bpypi-[A-Za-z0-9_-]{50,}"), SECRET),
     ("xox", re.compile(r"\bxox[abeposr]-[A-Za-z0-9-]{10,}"), SECRET),
     ("eyJ", re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*", re.ASCII), SECRET),
-    ("earer", re.compile(r"\b((?i:bearer)[ \t]{1,4})(?=[A-Za-z._~+/=-]{0,60}\d)[\w.~+/=-]{16,}", re.ASCII), rf"\1{SECRET}"),
+    (
+        "earer",
+        re.compile(r"\b((?i:bearer)[ \t]{1,4})(?=[A-Za-z._~+/=-]{0,60}\d)[\w.~+/=-]{16,}", re.ASCII),
+        rf"\1{SECRET}",
+    ),
     ("asic", re.compile(r"((?i:authorization)\W{1,5}(?i:basic) )[A-Za-z0-9+/=]{8,}"), rf"\1{SECRET}"),
     ("://", _URL_PASSWORD, rf"\1:{SECRET}@"),
     (
@@ -97,8 +101,8 @@ class Redactor:
         found = {form for value in values if len(value) >= SHORTEST for form in (value, *_escaped(value))}
         harmless = {form for form in found if form in SECRET or form in WORKSPACE}
         self._values = sorted(found - harmless, key=lambda value: (-len(value), value))
-        self._places = {spelling: "~" for spelling in _spellings(home or Path.home())}
-        self._places |= {spelling: WORKSPACE for spelling in _spellings(workspace)}
+        self._places = dict.fromkeys(_spellings(home or Path.home()), "~")
+        self._places |= dict.fromkeys(_spellings(workspace), WORKSPACE)
         longest_first = "|".join(re.escape(place) for place in sorted(self._places, key=len, reverse=True))
         self._paths = re.compile(f"{_BEFORE_PATH}(?:{longest_first}){_AFTER_PATH}") if longest_first else None
 

@@ -9,70 +9,77 @@ for ordinary ones, because the person has read the program's name.
 
 from __future__ import annotations
 
-from pathlib import PurePath
 import re
+from pathlib import PurePath
 
-from kin_nb.core.safety.sensitive import sensitive_reason
+from kin_nb.core.safety.workspace import sensitive_reason
 
 _SPECIAL = frozenset(";|&<>()$`\\*?[]{}~!#")
 _SPECIAL_IN_DOUBLE_QUOTES = frozenset("$`\\!")
-_RESERVED = frozenset(
-    "if then elif else fi for while until do done case esac select function in time coproc [[ ]]".split()
-)
 
-_EXACT_ONLY = frozenset(
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_RESERVED = _set("if then elif else fi for while until do done case esac select function in time coproc [[ ]]")
+
+_EXACT_ONLY = _set(
     # run a program or code that their arguments give
-    "sudo doas su env xargs nohup nice ionice timeout watch stdbuf setsid exec eval source . command builtin trap alias "
-    "parallel entr find fd flock chroot unshare nsenter systemd-run at batch crontab script expect strace ltrace gdb lldb "
-    "bash sh zsh dash ksh fish csh tcsh busybox perl ruby node deno bun php lua julia R Rscript osascript tclsh swift "
-    "awk gawk mawk nawk sed ed ex vi vim nvim emacs nano less more man ssh rsync tar ipython jupyter npx pipx uvx bunx "
-    "pdb timeit code runpy cProfile profile trace IPython ipykernel doctest unittest.__main__ "
+    "sudo doas su env xargs nohup nice ionice timeout watch stdbuf setsid exec eval source . command builtin trap "
+    "alias parallel entr find fd flock chroot unshare nsenter systemd-run at batch crontab script expect strace "
+    "ltrace gdb lldb bash sh zsh dash ksh fish csh tcsh busybox toybox perl ruby node deno bun php lua julia R "
+    "Rscript osascript tclsh swift java awk gawk mawk nawk sed ed ex vi vim nvim emacs nano less more man ssh rsync "
+    "tar zip ipython jupyter npx pipx uvx bunx pdb timeit code runpy cProfile profile trace IPython ipykernel cmake "
+    "ccache openssl sqlite3 psql mysql pkexec runuser setpriv taskset chrt numactl prlimit unbuffer xvfb-run "
+    "dbus-run-session ssh-agent "
     # destroy, change rights, write where they are told, or send
-    "rm rmdir mv cp ln dd tee install truncate shred chmod chown chgrp mount umount kill pkill killall "
-    "curl wget nc ncat socat telnet ftp sftp scp export set unset shopt enable hash".split()
+    "rm rmdir mv cp ln dd tee install truncate shred chmod chown chgrp mount umount kill pkill killall curl wget nc "
+    "ncat socat telnet ftp sftp scp export set unset shopt enable hash"
 )
 
 _SUBCOMMANDS: dict[str, frozenset[str]] = {
     # program: its subcommands that are approved to the letter only
-    "git": frozenset("config bisect submodule rebase filter-branch difftool mergetool alias clean remote clone".split()),
-    "npm": frozenset("exec x explore init create config set publish".split()),
-    "pnpm": frozenset("exec dlx create config publish".split()),
-    "yarn": frozenset("exec dlx create config publish".split()),
-    "pip": frozenset(["config"]),
-    "pip3": frozenset(["config"]),
-    "uv": frozenset(["tool", "publish"]),
-    "poetry": frozenset("config publish shell self".split()),
-    "pdm": frozenset("config publish".split()),
-    "cargo": frozenset("install publish".split()),
-    "go": frozenset("run generate tool env".split()),
-    "make": frozenset(),
-    "just": frozenset(),
-    "docker": frozenset("run exec cp compose container buildx context plugin".split()),
-    "podman": frozenset("run exec cp compose container".split()),
-    "kubectl": frozenset("exec run debug cp attach config proxy apply delete".split()),
-    "coverage": frozenset(["run"]),
-    "gh": frozenset("api alias extension auth config secret".split()),
-    "conda": frozenset("run config".split()),
-    "mamba": frozenset("run config".split()),
-    "brew": frozenset(),
-    "apt": frozenset(),
-    "terraform": frozenset("apply destroy".split()),
-    "dotnet": frozenset("run exec".split()),
-    "hatch": frozenset("run shell".split()),
-    "nox": frozenset(),
-    "tox": frozenset(),
+    "git": _set(
+        "config bisect submodule rebase filter-branch difftool mergetool clean remote clone push reset restore checkout"
+    ),
+    "npm": _set("exec x explore init create config set publish"),
+    "pnpm": _set("exec dlx create config publish"),
+    "yarn": _set("exec dlx create config publish"),
+    "pip": _set("config"),
+    "pip3": _set("config"),
+    "uv": _set("tool publish"),
+    "poetry": _set("config publish shell self"),
+    "pdm": _set("config publish"),
+    "cargo": _set("install publish"),
+    "go": _set("run generate tool env"),
+    "make": _set(""),
+    "just": _set(""),
+    "docker": _set("run exec cp compose container buildx context plugin"),
+    "podman": _set("run exec cp compose container"),
+    "kubectl": _set("exec run debug cp attach config proxy apply delete"),
+    "coverage": _set("run"),
+    "gh": _set("api alias extension auth config secret"),
+    "conda": _set("run config"),
+    "mamba": _set("run config"),
+    "brew": _set(""),
+    "apt": _set(""),
+    "terraform": _set("apply destroy"),
+    "dotnet": _set("run exec"),
+    "hatch": _set("run shell"),
 }
 _ONE_TARGET = frozenset(["make", "just"])
 _RUNNERS = frozenset([("uv", "run"), ("poetry", "run"), ("pdm", "run")])
 _SCRIPT_RUNNERS = frozenset([("npm", "run"), ("npm", "run-script"), ("pnpm", "run"), ("yarn", "run")])
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?$")
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]*$")
-_RUNNING_OPTION = re.compile(
-    r"--?(exec|execdir|ok|okdir|eval|command|to-command|use-compress-program|compress-program|checkpoint-action|rsh|"
-    r"upload-pack|receive-pack|ext-diff|textconv|open-files-in-pager|pre|hostname-bin|shell|delete|fprint\w*|fls|"
-    r"output|output-file|plugin|config|config-file|rcfile|script-shell)\b"
+_RUNNING_OPTIONS = _set(
+    # these run a program, load code or settings, or write a file
+    "exec execdir eval command to-command use-compress-program compress-program checkpoint-action rsh upload-pack "
+    "receive-pack ext-diff textconv open-files-in-pager pre hostname-bin shell script-shell toolexec vettool wrapper "
+    "init-script output output-file plugin config config-file rcfile"
 )
-_LEAVES_THE_WORKSPACE = re.compile(r"(^|[=:,@]|^-\w)/|(^|[/=:,@]|^-\w)\.\.(/|$)|^\w+://")
+_LEAVES_THE_WORKSPACE = re.compile(r"(^|[=:,@]|^-\w)/|(^|[/=:,@]|^-\w)\.\.(/|$)|@[\w.-]+:")
 
 
 def plain_words(command: str) -> list[str] | None:
@@ -130,17 +137,25 @@ def _word(command: str, position: int) -> tuple[str | None, int]:
 
 def _reaches_out(word: str) -> bool:
     """Whether an argument names a program to run, a place outside the workspace, or a sensitive file."""
-    if _RUNNING_OPTION.match(word) or _LEAVES_THE_WORKSPACE.search(word):
+    if _runs_something(word) or _LEAVES_THE_WORKSPACE.search(word):
         return True
     return any(sensitive_reason(PurePath(part)) for part in {word, word.rpartition("=")[2], word.rpartition(":")[2]})
 
 
+def _runs_something(word: str) -> bool:
+    """Whether it is such an option, or one shortened as git and argparse allow."""
+    name = word.lstrip("-").partition("=")[0]
+    return word.startswith("-") and len(name) > 1 and any(option.startswith(name) for option in _RUNNING_OPTIONS)
+
+
 def _prefix(words: list[str]) -> list[str] | None:
     program, arguments = words[0], words[1:]
-    if not _PLAIN.match(program) or program in _EXACT_ONLY:  # a path is a file that may change after the approval
+    if not _PLAIN.match(program) or program.endswith((".py", ".sh")):  # a file may change after the approval
         return None
-    if _PYTHON.match(program):
-        return _after(words[:2], arguments[1:]) if arguments[:1] == ["-m"] else None
+    if program in _EXACT_ONLY or program.rstrip("0123456789.-") in _EXACT_ONLY:
+        return None
+    if program.startswith(("python", "pypy")):
+        return _after(words[:2], arguments[1:]) if _PYTHON.match(program) and arguments[:1] == ["-m"] else None
     if program not in _SUBCOMMANDS:
         return [program]
     if not arguments or not _PLAIN.match(arguments[0]) or arguments[0] in _SUBCOMMANDS[program]:

@@ -6,11 +6,11 @@ costs depends on that line alone. A full disk is said once and the turn goes on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 import json
 import os
-from pathlib import Path
 import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -27,7 +27,9 @@ def new_session_id() -> str:
 class SessionLog:
     """Appends records of one session. The folder is made with the first record, mode 0700; the file has 0600."""
 
-    def __init__(self, session_id: str, *, folder: Path | None = None, warn: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, session_id: str, *, folder: Path | None = None, warn: Callable[[str], None] | None = None
+    ) -> None:
         self.session_id = session_id
         self.folder = folder or kin_home() / "sessions" / session_id
         self.path = self.folder / "log.jsonl"
@@ -115,7 +117,9 @@ def _settled(turn: TurnRecord) -> TurnRecord:
     if turn.outcome != "running":
         return turn
     steps = tuple(
-        step.model_copy(update={"calls": tuple(call if call.status != "pending" else interrupted(call) for call in step.calls)})
+        step.model_copy(
+            update={"calls": tuple(call if call.status != "pending" else interrupted(call) for call in step.calls)}
+        )
         for step in turn.steps
     )
     return turn.model_copy(update={"steps": steps, "outcome": "interrupted", "message": "the session ended here"})

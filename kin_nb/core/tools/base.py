@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -9,8 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from functools import cache
 from pathlib import Path
-import re
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -157,7 +157,9 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
     @classmethod
     def get_info(cls) -> ToolInfo:
         prompt = cls.get_tool_prompt()
-        return ToolInfo(cls.get_name(), f"{cls.description}\n\n{prompt}" if prompt else cls.description, cls.get_parameters())
+        return ToolInfo(
+            cls.get_name(), f"{cls.description}\n\n{prompt}" if prompt else cls.description, cls.get_parameters()
+        )
 
     @classmethod
     def from_config(cls, config: BaseToolConfig) -> BaseTool[Args, Result, Config, State]:
@@ -170,22 +172,28 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
         return cls._types()[2]
 
     @classmethod
-    def _types(cls) -> tuple[type[BaseModel], type[BaseModel], type[BaseToolConfig], type[BaseToolState]]:
+    def _types(cls) -> _Types:
         return _type_arguments(cls)
 
 
+_Types: TypeAlias = tuple[type[BaseModel], type[BaseModel], type[BaseToolConfig], type[BaseToolState]]
+AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]
+
+
 @cache
-def _type_arguments(cls: type) -> Any:
+def _type_arguments(cls: type) -> _Types:
     for klass in cls.__mro__:
         for base in getattr(klass, "__orig_bases__", ()):
             if get_origin(base) is BaseTool:
-                return get_args(base)
+                found: _Types = get_args(base)  # type: ignore[assignment]  # their bounds are BaseTool's
+                return found
     raise TypeError(f"{cls.__name__} must subclass BaseTool[Args, Result, Config, State]")
 
 
 @cache
 def _parameters(model: type[BaseModel]) -> dict[str, Any]:
-    return _without_titles(model.model_json_schema())
+    schema: dict[str, Any] = _without_titles(model.model_json_schema())
+    return schema
 
 
 def _without_titles(schema: Any) -> Any:

@@ -7,11 +7,11 @@ record. An intended call is in the log before it runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
 import contextvars
+import time
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from pathlib import Path
-import time
 
 from pydantic import BaseModel
 
@@ -70,7 +70,9 @@ class ToolExecutor:
         finally:
             self._interrupt(calls, answered)
 
-    async def _one(self, call: ResolvedToolCall | FailedToolCall, answered: set[str]) -> AsyncGenerator[BaseEvent, None]:
+    async def _one(
+        self, call: ResolvedToolCall | FailedToolCall, answered: set[str]
+    ) -> AsyncGenerator[BaseEvent, None]:
         if isinstance(call, FailedToolCall):
             yield self._answer(call, answered, status="error", output=call.error)
             return
@@ -186,7 +188,11 @@ class ToolExecutor:
         error = asyncio.CancelledError("cancelled") if task.cancelled() else task.exception()
         if error is not None:
             self._stats.tool_calls_failed += 1
-            text = str(error) if isinstance(error, ToolError) else f"{call.tool_name} failed: {type(error).__name__}: {error}"
+            text = (
+                str(error)
+                if isinstance(error, ToolError)
+                else f"{call.tool_name} failed: {type(error).__name__}: {error}"
+            )
             return self._answer(
                 call, answered, status="error", output=text, milliseconds=milliseconds, files=files, seconds=seconds
             )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 import difflib
+from collections.abc import Iterable
 from pathlib import Path
 
 from kin_nb.core.session.records import FileChange, sha256
@@ -37,8 +37,8 @@ def _patch(name: str, old: bytes, new: bytes) -> str | None:
     if max(len(old), len(new)) > PATCH_LIMIT:
         return None
     try:
-        texts = [content.decode("utf-8").splitlines(keepends=True) for content in (old, new)]
+        before, after = (content.decode("utf-8").splitlines(keepends=True) for content in (old, new))
     except UnicodeDecodeError:
         return None
-    lines = difflib.unified_diff(*texts, f"a/{name}", f"b/{name}")
+    lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

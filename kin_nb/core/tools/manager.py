@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.tools.base import BaseTool, BaseToolConfig, ToolError
+from kin_nb.core.tools.base import AnyTool, BaseToolConfig, ToolError
 from kin_nb.core.types import AvailableFunction, AvailableTool
 
 
@@ -15,10 +15,10 @@ class ToolManager:
 
         self._config = config
         self._classes = builtin_tools()
-        self._instances: dict[str, BaseTool] = {}
+        self._instances: dict[str, AnyTool] = {}
         self._schemas: list[AvailableTool] | None = None
 
-    def available_tools(self) -> dict[str, type[BaseTool]]:
+    def available_tools(self) -> dict[str, type[AnyTool]]:
         return dict(self._classes)
 
     def schemas(self) -> list[AvailableTool]:
@@ -26,12 +26,14 @@ class ToolManager:
         if self._schemas is None:
             infos = [tool.get_info() for tool in self._classes.values()]
             self._schemas = [
-                AvailableTool(function=AvailableFunction(name=i.name, description=i.description, parameters=i.parameters))
+                AvailableTool(
+                    function=AvailableFunction(name=i.name, description=i.description, parameters=i.parameters)
+                )
                 for i in infos
             ]
         return self._schemas
 
-    def get(self, tool_name: str) -> BaseTool:
+    def get(self, tool_name: str) -> AnyTool:
         """Raises ToolError that lists the tools when there is none of that name."""
         if tool_name not in self._classes:
             raise ToolError(f"Unknown tool '{tool_name}'. Tools: {', '.join(self._classes)}.")

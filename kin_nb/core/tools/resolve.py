@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
 from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import BaseTool, ToolError
+from kin_nb.core.tools.base import AnyTool, ToolError
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.types import ToolCall
 
@@ -19,7 +19,7 @@ from kin_nb.core.types import ToolCall
 class ResolvedToolCall:
     tool_name: str
     call_id: str
-    tool: BaseTool
+    tool: AnyTool
     args: BaseModel
     request: ToolRequest
 
@@ -41,7 +41,9 @@ def resolve(call: ToolCall, manager: ToolManager, workspace: Workspace) -> Resol
         return FailedToolCall(name, call_id, str(error))
 
 
-def resolve_args(name: str, call_id: str, tool: BaseTool, raw: dict[str, Any], workspace: Workspace) -> ResolvedToolCall:
+def resolve_args(
+    name: str, call_id: str, tool: AnyTool, raw: dict[str, Any], workspace: Workspace
+) -> ResolvedToolCall:
     """Raises ToolError when the arguments do not fit the tool."""
     args = tool.parse_args(raw)
     accesses = tool.accesses(args)

@@ -1,0 +1,5 @@
+"""Wire formats: how a request is written and a reply is read, one module per `api_style`.
+
+An adapter is made once per backend and may cache. It never opens a connection and never retries.
+May import: core.types, core.config.
+"""

@@ -1,0 +1,124 @@
+"""Deltas into one message, as real servers send them: indices and ids missing, repeated or shared."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Container
+from dataclasses import dataclass, field
+
+from kin_nb.core.types import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+
+_PORTABLE_ID = re.compile(r"[A-Za-z0-9]{9}")  # what the strictest server (Mistral) takes
+
+
+@dataclass
+class _Call:
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    minted: str = field(default_factory=lambda: uuid.uuid4().hex[:9])
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self.pieces)
+
+    def is_over(self, delta: ToolCall) -> bool:
+        """True when `delta` begins another call, though its index or id says that it belongs to this one."""
+        name, arguments = delta.function.name, delta.function.arguments
+        if not name or not self.name:
+            return False
+        if name != self.name or (delta.id and self.id and delta.id != self.id):
+            return True
+        return bool(arguments and arguments.strip() and self._complete())
+
+    def _complete(self) -> bool:
+        if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
+            return False
+        try:
+            json.loads(self.arguments)
+        except ValueError:
+            return False
+        return True
+
+
+class ReplyBuilder:
+    """Collects the chunks of one reply; `message`, `usage` and `finish_reason` say what there is so far.
+
+    Tool calls get unique ids of nine letters and digits, which every server accepts in a history: the server's own
+    where they are that, new ones otherwise. `known_ids`: ids that the history has already, to be avoided.
+    """
+
+    def __init__(self, known_ids: Container[str] = frozenset()) -> None:
+        self.usage: LLMUsage | None = None
+        self.finish_reason: str | None = None
+        self._known_ids = known_ids
+        self._content: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+
+    def add(self, chunk: LLMChunk) -> None:
+        message = chunk.message
+        if message.content:
+            self._content.append(message.content)
+        if message.reasoning_content:
+            self._reasoning.append(message.reasoning_content)
+        for delta in message.tool_calls or ():
+            self._add_call(delta)
+        if chunk.usage is not None:  # the last one counts: some servers repeat a running total
+            self.usage = chunk.usage
+        if chunk.finish_reason:
+            self.finish_reason = chunk.finish_reason
+
+    @property
+    def message(self) -> LLMMessage:
+        """Content is "" when there is none; arguments are as the model wrote them, "{}" when it wrote nothing."""
+        return LLMMessage(
+            role=Role.assistant,
+            content=_joined(self._content),
+            reasoning_content=_joined(self._reasoning) or None,
+            tool_calls=self._tool_calls() or None,
+        )
+
+    def _add_call(self, delta: ToolCall) -> None:
+        call = self._find(delta)
+        if call is None or call.is_over(delta):
+            call = _Call()
+            self._calls.append(call)
+        if delta.index is not None:
+            self._by_index[delta.index] = call
+        call.id = call.id or delta.id or ""
+        call.name = call.name or delta.function.name or ""
+        if delta.function.arguments:
+            call.pieces.append(delta.function.arguments)
+
+    def _find(self, delta: ToolCall) -> _Call | None:
+        if delta.index is not None:
+            return self._by_index.get(delta.index)
+        same_id = next((c for c in reversed(self._calls) if delta.id and c.id == delta.id), None)
+        if same_id or not self._calls or (delta.id and delta.function.name):
+            return same_id
+        return self._calls[-1]
+
+    def _tool_calls(self) -> list[ToolCall]:
+        used: set[str] = set()
+        calls = []
+        for index, call in enumerate(self._calls):
+            fits = _PORTABLE_ID.fullmatch(call.id) and call.id not in used and call.id not in self._known_ids
+            identity = call.id if fits else call.minted
+            used.add(identity)
+            function = FunctionCall(name=call.name, arguments=_joined(call.pieces).strip() or "{}")
+            calls.append(ToolCall(id=identity, index=index, function=function))
+        return calls
+
+
+def _joined(pieces: list[str]) -> str:
+    """The text; a character whose two halves came apart is whole again, and half a character becomes U+FFFD."""
+    text = "".join(pieces)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

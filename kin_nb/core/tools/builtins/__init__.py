@@ -1,0 +1,34 @@
+"""The tools that every session has, each a module with its prompt beside it.
+
+Owns what the tools do: files below `text_file.py`, programs below `process.py`. Never decides whether a call may run,
+never records and never draws. May import: core.tools.base, core.safety's workspace and secrets, the standard library,
+pydantic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kin_nb.core.tools.base import BaseTool
+
+
+def builtin_tools() -> dict[str, type[BaseTool[Any, Any, Any, Any]]]:
+    """The built-in tools by name. The order is fixed: it is the order of the schemas that the model is sent."""
+    from kin_nb.core.tools.builtins.bash import Bash  # noqa: PLC0415  (tools are read on first use)
+    from kin_nb.core.tools.builtins.edit_file import EditFile  # noqa: PLC0415
+    from kin_nb.core.tools.builtins.grep import Grep  # noqa: PLC0415
+    from kin_nb.core.tools.builtins.list_dir import ListDir  # noqa: PLC0415
+    from kin_nb.core.tools.builtins.read_file import ReadFile  # noqa: PLC0415
+    from kin_nb.core.tools.builtins.search_replace import SearchReplace  # noqa: PLC0415
+    from kin_nb.core.tools.builtins.write_file import WriteFile  # noqa: PLC0415
+
+    tools: tuple[type[BaseTool[Any, Any, Any, Any]], ...] = (
+        ReadFile,
+        ListDir,
+        Grep,
+        WriteFile,
+        SearchReplace,
+        EditFile,
+        Bash,
+    )
+    return {tool.get_name(): tool for tool in tools}

@@ -1,0 +1,160 @@
+"""bash: a shell command, in a process group of its own."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel, Field
+
+from kin_nb.core.safety.secrets import child_environment
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.builtins.process import run_process
+
+OUTPUT_LIMIT = 39_500
+"""Most characters of output in a result: 40,000 (DESIGN section 8), less the room for what is said about it."""
+LIVE_LIMIT = 1_000_000
+"""Most characters shown live: a command that prints for ever must not fill the kernel's memory."""
+_LONGEST_SUMMARY = 100
+
+_NOT_INTERACTIVE = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "NO_COLOR": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PYTHONUNBUFFERED": "1",  # else what Python prints comes after its traceback
+}
+# ipykernel sets these for code in cells; they would colour the output, and draw plots nowhere
+_THE_KERNELS_OWN = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "CLICOLOR": "1"}
+_INLINE_BACKENDS = "module://"
+
+_BYTES_AS_LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
+
+
+class BashArgs(BaseModel):
+    command: str = Field(min_length=1, description="The command")
+    timeout: int | None = Field(None, ge=1, le=600, description="Seconds; 30 when absent")
+
+
+class BashResult(BaseModel):
+    """`output`: stdout and stderr in the order they came. `exit_code`: 124 when the time was up, 128 + n for signal n."""
+
+    output: str
+    exit_code: int
+    timed_out: bool = False
+    detached: bool = False
+    """Something was left running that still holds the output."""
+    seconds: int = 0
+    """The time that it was given."""
+
+
+class BashConfig(BaseToolConfig):
+    """`env` is added last; `keep_env` names secret-looking variables that commands may see all the same."""
+
+    default_timeout: int = Field(30, ge=1, le=600)
+    env: dict[str, str] = Field(default_factory=dict)
+    keep_env: list[str] = Field(default_factory=list)
+
+
+class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
+    description: ClassVar[str] = "Run a bash command in the workspace"
+    prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+
+    def accesses(self, args: BashArgs) -> Accesses:  # noqa: ARG002
+        return Accesses(everything=True)
+
+    def preview(self, args: BashArgs) -> Preview:
+        first, *more = args.command.strip().split("\n")
+        cut = len(first) > _LONGEST_SUMMARY
+        summary = f"run {first[:_LONGEST_SUMMARY]}{' …' if cut or more else ''}"
+        return Preview(summary=summary, body=args.command, kind="command")
+
+    async def run(self, args: BashArgs) -> BashResult:
+        """Any exit code is a result. Raises ToolError when there is no shell or no workspace to run in."""
+        cwd = self.config.effective_workdir
+        if not cwd.is_dir():
+            raise ToolError(f"The workspace {cwd} is not there any more.")
+        if "\0" in args.command:
+            raise ToolError("The command holds a NUL character.")
+        seconds = args.timeout or self.config.default_timeout
+        output = CappedOutput(OUTPUT_LIMIT, self.emit)
+        ended = await run_process(
+            [shutil.which("bash") or "/bin/sh", "-c", args.command],
+            cwd=cwd,
+            environment=self.environment(),
+            seconds=seconds,
+            sink=output.add,
+        )
+        return BashResult(
+            output=output.text(),
+            exit_code=ended.exit_code,
+            timed_out=ended.timed_out,
+            detached=ended.detached,
+            seconds=seconds,
+        )
+
+    def environment(self) -> dict[str, str]:
+        """This process's variables without secrets, then what keeps programs from asking, then the config's `env`."""
+        environment = child_environment(os.environ, self.config.keep_env)
+        for name, value in _THE_KERNELS_OWN.items():
+            if environment.get(name) == value:
+                del environment[name]
+        if environment.get("MPLBACKEND", "").startswith(_INLINE_BACKENDS):
+            del environment["MPLBACKEND"]
+        programs = str(Path(sys.executable).parent) if sys.executable else ""
+        path = os.pathsep.join(filter(None, (programs, environment.get("PATH", os.defpath))))
+        return {**environment, **_NOT_INTERACTIVE, "PATH": path, **self.config.env}
+
+    def to_model(self, result: BashResult) -> str:
+        lines = [result.output.rstrip("\n")] if result.output.strip() else []
+        if result.timed_out:
+            lines.append(f"[stopped: it did not end within {result.seconds} s]")
+        elif result.exit_code:
+            lines.append(f"[exit code {result.exit_code}]")
+        if result.detached:
+            lines.append("[something was left running in the background; what it prints from now on is not shown]")
+        return "\n".join(lines) or "[no output]"
+
+    def exit_code(self, result: BashResult) -> int | None:
+        return result.exit_code
+
+
+class CappedOutput:
+    """Bytes as they arrive, kept as text: the first and the last `limit` / 2 characters, and a count of the rest.
+
+    UTF-8; a byte that is none reads as Latin-1. Each new piece goes to `emit` at once, up to LIVE_LIMIT characters.
+    """
+
+    def __init__(self, limit: int, emit: Callable[[str], None]) -> None:
+        self._half, self._emit = limit // 2, emit
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._head = self._tail = ""
+        self._length = 0
+
+    def add(self, chunk: bytes) -> bool:
+        self._keep(self._decoder.decode(chunk))
+        return False
+
+    def text(self) -> str:
+        self._keep(self._decoder.decode(b"", final=True))
+        left_out = self._length - len(self._head) - len(self._tail)
+        marker = f"\n[… {left_out:,} characters left out …]\n" if left_out else ""
+        return self._head + marker + self._tail
+
+    def _keep(self, text: str) -> None:
+        text = text.translate(_BYTES_AS_LATIN_1)
+        if text and self._length < LIVE_LIMIT:
+            self._emit(text[: LIVE_LIMIT - self._length])
+            if self._length + len(text) >= LIVE_LIMIT:
+                self._emit(f"\n[… no more is shown live after {LIVE_LIMIT:,} characters …]\n")
+        self._length += len(text)
+        room = self._half - len(self._head)
+        self._head += text[:room]
+        self._tail = (self._tail + text[room:])[-self._half :]

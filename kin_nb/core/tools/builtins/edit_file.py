@@ -1,0 +1,76 @@
+"""edit_file: one exact string replaced by another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel, Field
+
+from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins.text_file import TextFile
+
+
+class EditFileArgs(BaseModel):
+    path: str = Field(description="File, relative to the workspace")
+    old_string: str = Field(description="Text to replace, exactly as in the file")
+    new_string: str = Field(description="Text to put there")
+    replace_all: bool = Field(default=False, description="Replace every occurrence")
+
+
+class EditFileResult(BaseModel):
+    """`lines`: the lines, counted from 1 before the edit, where something was replaced, in words."""
+
+    path: str
+    replacements: int
+    lines: str
+
+
+class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolState]):
+    description: ClassVar[str] = "Replace an exact string in a file"
+    prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+
+    def accesses(self, args: EditFileArgs) -> Accesses:
+        return Accesses(writes=(args.path,))
+
+    def preview(self, args: EditFileArgs) -> Preview:
+        try:
+            name, _, before, after, _ = self._edit(args)
+        except ToolError as error:
+            return text_file.failing_preview("edit", args.path, error, args.model_dump_json(indent=2))
+        return text_file.diff_preview("edit", name, before.text, after.text)
+
+    async def run(self, args: EditFileArgs) -> EditFileResult:
+        """Raises ToolError, the file untouched, when the string is not there, or there more than once."""
+        name, path, before, after, places = self._edit(args)
+        text_file.write_atomically(path, after.encode(), name)
+        return EditFileResult(path=name, replacements=len(places), lines=text_file.line_numbers(before.text, places))
+
+    def to_model(self, result: EditFileResult) -> str:
+        return f"Edited {result.path}: {result.lines}."
+
+    def _edit(self, args: EditFileArgs) -> tuple[str, Path, TextFile, TextFile, list[tuple[int, int]]]:
+        if not args.old_string:
+            raise ToolError("old_string is empty; write_file creates files.")
+        if args.old_string == args.new_string:
+            raise ToolError("old_string and new_string are the same: nothing to change.")
+        workspace = Workspace(self.config.effective_workdir)
+        path = workspace.resolve(args.path)
+        name = workspace.relative(path)
+        before = text_file.read_text(path, name)
+        places = text_file.find(before.text, args.old_string)
+        if not places:
+            hint = text_file.where_it_might_be(before.text, args.old_string)
+            raise ToolError(f"old_string is not in {name}.\n{hint}")
+        if len(places) > 1 and not args.replace_all:
+            lines = text_file.line_numbers(before.text, places)
+            raise ToolError(
+                f"Found {len(places)} matches of old_string in {name}, at {lines}. "
+                "Give more of the text around the one you mean, or set replace_all."
+            )
+        after = replace(before, text=text_file.replaced(before, places, args.new_string))
+        after.encode()
+        return name, path, before, after, places

@@ -1,0 +1,119 @@
+"""read_file: whole lines of a text file."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+from typing import BinaryIO, ClassVar
+
+from pydantic import BaseModel, Field
+
+from kin_nb.core.safety.workspace import Workspace, open_regular
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.builtins.text_file import decode
+
+MOST_BYTES = 64_000
+MOST_CHARACTERS = 39_500
+"""40,000 reach the model (DESIGN section 8), less the room for what is said about them."""
+_HEAD = 8_192
+_LONGEST_PIECE = 65_536
+
+
+class ReadFileArgs(BaseModel):
+    path: str = Field(description="File, relative to the workspace")
+    offset: int = Field(0, ge=0, description="First line, counted from 0")
+    limit: int | None = Field(None, ge=1, description="Most lines; all that fit when absent")
+
+
+class ReadFileResult(BaseModel):
+    """`content`: whole lines, CRLF as LF. `was_truncated`: more lines follow. `next_offset`: the first of them."""
+
+    path: str
+    content: str
+    lines_read: int
+    next_offset: int
+    was_truncated: bool
+    encoding: str = "utf-8"
+    notice: str | None = None
+    """Why there is no content, when there is none."""
+
+
+class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, BaseToolConfig, BaseToolState]):
+    description: ClassVar[str] = "Read a text file"
+    prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+
+    def accesses(self, args: ReadFileArgs) -> Accesses:
+        return Accesses(reads=(args.path,))
+
+    def preview(self, args: ReadFileArgs) -> Preview:
+        part = f" from line {args.offset + 1}" if args.offset else ""
+        return Preview(summary=f"read {args.path}{part}", body=args.model_dump_json(indent=2, exclude_none=True))
+
+    async def run(self, args: ReadFileArgs) -> ReadFileResult:
+        """Raises ToolError for what is no regular file, is binary, or has one line that is too long to return."""
+        workspace = Workspace(self.config.effective_workdir)
+        path = workspace.resolve(args.path)
+        name = workspace.relative(path)
+        with open_regular(path, name) as file:
+            _refuse_binary(file, name)
+            skipped = _skip_lines(file, args.offset)
+            content, lines, more = _whole_lines(file, args.limit)
+        if more and not lines:
+            raise ToolError(
+                f"Line {args.offset + 1} of {name} is too long to return ({MOST_CHARACTERS:,} characters at most). "
+                "Use bash (cut, head -c) to see a part of it."
+            )
+        text, encoding = decode(content.removeprefix(codecs.BOM_UTF8) if args.offset == 0 else content)
+        notice = None
+        if not lines:
+            notice = (
+                f"{name} has {skipped:,} lines; offset {args.offset} is past the end."
+                if args.offset
+                else f"{name} is empty."
+            )
+        return ReadFileResult(
+            path=name,
+            content=text.replace("\r\n", "\n"),
+            lines_read=lines,
+            next_offset=args.offset + lines,
+            was_truncated=more,
+            encoding=encoding,
+            notice=notice,
+        )
+
+    def to_model(self, result: ReadFileResult) -> str:
+        if result.notice:
+            return f"[{result.notice}]"
+        said = ["[not UTF-8: read as Latin-1]"] if result.encoding != "utf-8" else []
+        if result.was_truncated:
+            said.append(f"[more lines follow; go on with offset={result.next_offset}]")
+        return "\n".join([result.content.removesuffix("\n"), *said]) if said else result.content
+
+
+def _refuse_binary(file: BinaryIO, name: str) -> None:
+    if b"\0" in file.read(_HEAD):
+        size = file.seek(0, 2)
+        raise ToolError(f"{name} is a binary file ({size:,} bytes).")
+    file.seek(0)
+
+
+def _skip_lines(file: BinaryIO, count: int) -> int:
+    """Go past `count` lines, or to the end of the file; how many there were. Long lines are read in pieces."""
+    skipped, inside = 0, False
+    while skipped < count and (piece := file.readline(_LONGEST_PIECE)):
+        inside = not piece.endswith(b"\n")
+        skipped += not inside
+    return skipped + inside
+
+
+def _whole_lines(file: BinaryIO, limit: int | None) -> tuple[bytes, int, bool]:
+    """Lines from here on, as many as fit: their bytes, their number, and whether more follow."""
+    content, lines, characters = bytearray(), 0, 0
+    while line := file.readline(MOST_BYTES + 1):
+        characters += len(decode(line)[0])
+        fits = len(content) + len(line) <= MOST_BYTES and characters <= MOST_CHARACTERS
+        if not fits or lines == limit:
+            return bytes(content), lines, True
+        content += line
+        lines += 1
+    return bytes(content), lines, False

@@ -1,0 +1,158 @@
+"""search_replace: several SEARCH/REPLACE blocks on one file, all or nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel, Field
+
+from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins.text_file import TextFile
+
+_OPEN = re.compile(r"(<{5,}) SEARCH\s*")
+_DIVIDE = re.compile(r"={5,}\s*")
+_CLOSE = re.compile(r">{5,} REPLACE\s*")
+_FORM = "<<<<<<< SEARCH\nold lines\n=======\nnew lines\n>>>>>>> REPLACE"
+
+
+class SearchReplaceArgs(BaseModel):
+    file_path: str = Field(description="File, relative to the workspace")
+    content: str = Field(max_length=100_000, description="SEARCH/REPLACE blocks")
+
+
+class SearchReplaceResult(BaseModel):
+    path: str
+    blocks_applied: int
+    lines_changed: int
+    """Lines added and lines removed, together."""
+
+
+@dataclass(frozen=True)
+class Block:
+    search: str
+    replace: str
+
+
+class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolConfig, BaseToolState]):
+    description: ClassVar[str] = "Change a file with SEARCH/REPLACE blocks"
+    prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+
+    def accesses(self, args: SearchReplaceArgs) -> Accesses:
+        return Accesses(writes=(args.file_path,))
+
+    def preview(self, args: SearchReplaceArgs) -> Preview:
+        try:
+            name, _, before, after, _ = self._edit(args)
+        except ToolError as error:
+            return text_file.failing_preview("edit", args.file_path, error, args.model_dump_json(indent=2))
+        return text_file.diff_preview("edit", name, before.text, after.text)
+
+    async def run(self, args: SearchReplaceArgs) -> SearchReplaceResult:
+        """Raises ToolError, the file untouched, when any block does not match exactly one place."""
+        name, path, before, after, blocks = self._edit(args)
+        text_file.write_atomically(path, after.encode(), name)
+        changed = text_file.unified_diff(name, before.text, after.text).split("\n")[2:]
+        return SearchReplaceResult(
+            path=name,
+            blocks_applied=len(blocks),
+            lines_changed=sum(line.startswith(("+", "-")) for line in changed),
+        )
+
+    def to_model(self, result: SearchReplaceResult) -> str:
+        plural = "s" if result.blocks_applied > 1 else ""
+        return f"Edited {result.path}: {result.blocks_applied} block{plural}, {result.lines_changed} lines changed."
+
+    def _edit(self, args: SearchReplaceArgs) -> tuple[str, Path, TextFile, TextFile, list[Block]]:
+        blocks = parse_blocks(args.content)
+        workspace = Workspace(self.config.effective_workdir)
+        path = workspace.resolve(args.file_path)
+        name = workspace.relative(path)
+        before = after = text_file.read_text(path, name)
+        for number, block in enumerate(blocks, 1):
+            try:
+                after = apply(after, block, name)
+            except ToolError as error:
+                raise ToolError(f"Block {number} of {len(blocks)}: {error}\nNothing was written.") from error
+        if after == before:
+            raise ToolError("The blocks change nothing: SEARCH and REPLACE are the same.")
+        after.encode()
+        return name, path, before, after, blocks
+
+
+def parse_blocks(content: str) -> list[Block]:
+    """The blocks of `content`, in order; what stands around them (a code fence) does not count.
+
+    Raises ToolError when there is none, one is left open, or its dividing line is not clear.
+    """
+    blocks: list[Block] = []
+    opened: str | None = None
+    inside: list[str] = []
+    for line in content.replace("\r\n", "\n").split("\n"):
+        if opened is None:
+            match = _OPEN.fullmatch(line)
+            opened, inside = (match[1], []) if match else (None, inside)
+        elif _CLOSE.fullmatch(line):
+            blocks.append(_block(inside, len(opened), len(blocks) + 1))
+            opened = None
+        else:
+            inside.append(line)
+    if opened is not None:
+        raise ToolError(f"Block {len(blocks) + 1} has no closing line. Expected:\n{_FORM}")
+    if not blocks:
+        raise ToolError(f"No SEARCH/REPLACE block found. Expected:\n{_FORM}")
+    return blocks
+
+
+def _block(lines: list[str], length: int, number: int) -> Block:
+    dividers = [index for index, line in enumerate(lines) if _DIVIDE.fullmatch(line)]
+    if (
+        len(dividers) > 1
+    ):  # a heading's underline, a conflict marker: the divider is as long as the opening line's marks
+        dividers = [index for index in dividers if len(lines[index].rstrip()) == length]
+    if len(dividers) != 1:
+        raise ToolError(
+            f"Block {number}: it is not clear which line divides SEARCH from REPLACE. "
+            "Make the three marker lines longer than any such line in the text, or use edit_file."
+        )
+    return Block("\n".join(lines[: dividers[0]]), "\n".join(lines[dividers[0] + 1 :]))
+
+
+def apply(file: TextFile, block: Block, name: str) -> TextFile:
+    """The file with the block's one place replaced; whole lines first, else any text. Raises ToolError otherwise."""
+    if not block.search.strip():
+        raise ToolError("SEARCH is empty; write_file creates files.")
+    anywhere = text_file.find(file.text, block.search)
+    whole = [place for place in anywhere if _is_whole_lines(file.text, place)]
+    places = whole or anywhere
+    if not places:
+        raise ToolError(f"SEARCH is not in {name}.\n{text_file.where_it_might_be(file.text, block.search)}")
+    if len(places) > 1:
+        lines = text_file.line_numbers(file.text, places)
+        raise ToolError(
+            f"Found {len(places)} matches of SEARCH in {name}, at {lines}. Add lines around the one you mean."
+        )
+    if whole and not block.replace:
+        places = [_with_line_ending(file.text, places[0])]
+    return replace(file, text=text_file.replaced(file, places, block.replace))
+
+
+def _is_whole_lines(text: str, place: tuple[int, int]) -> bool:
+    start, end = place
+    return (start == 0 or text[start - 1] == "\n") and (end == len(text) or text.startswith(("\n", "\r\n"), end))
+
+
+def _with_line_ending(text: str, place: tuple[int, int]) -> tuple[int, int]:
+    """Deleting lines deletes the line ending with them: the one after, or, at the end of the file, the one before."""
+    start, end = place
+    for ending in ("\r\n", "\n"):
+        if text.startswith(ending, end):
+            return start, end + len(ending)
+    for ending in ("\r\n", "\n"):
+        if text.endswith(ending, 0, start):
+            return start - len(ending), end
+    return place

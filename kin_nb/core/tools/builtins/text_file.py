@@ -1,0 +1,170 @@
+"""Text files as they are: encoding, byte order mark, line endings and mode survive an edit."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import os
+import re
+import secrets
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kin_nb.core.safety.workspace import error_text, read_bytes
+from kin_nb.core.tools.base import Preview, ToolError
+
+LARGEST = 10_000_000
+"""Bytes of the largest file that the editing tools change."""
+
+_LATIN_1_END = 256
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file's text, with the line endings that it has on disk. `encoding`: utf-8, or latin-1 for whatever is not."""
+
+    text: str
+    encoding: str = "utf-8"
+    bom: bool = False
+
+    @property
+    def newline(self) -> str:
+        """The line ending that most lines have."""
+        crlf = self.text.count("\r\n")
+        return "\r\n" if crlf > self.text.count("\n") - crlf else "\n"
+
+    def encode(self) -> bytes:
+        """Raises ToolError when the text cannot be written in the file's encoding."""
+        try:
+            content = self.text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            character = self.text[error.start]
+            raise ToolError(f"{character!r} cannot be written in this file's encoding, {self.encoding}.") from error
+        return codecs.BOM_UTF8 + content if self.bom else content
+
+
+def read_text(path: Path, name: str) -> TextFile:
+    """Raises ToolError for what is no regular file, is binary (holds a NUL byte), or is larger than LARGEST."""
+    content = read_bytes(path, LARGEST, name)
+    if b"\0" in content:
+        raise ToolError(f"{name} is a binary file ({len(content):,} bytes).")
+    bom = content.startswith(codecs.BOM_UTF8)
+    text, encoding = decode(content.removeprefix(codecs.BOM_UTF8) if bom else content)
+    return TextFile(text, encoding, bom)
+
+
+def decode(content: bytes) -> tuple[str, str]:
+    """The text and its encoding: UTF-8, else Latin-1, which gives every byte back."""
+    try:
+        return content.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return content.decode("latin-1"), "latin-1"
+
+
+def write_atomically(path: Path, content: bytes, name: str) -> None:
+    """Replace `path` in one step, keeping its mode; make it, and the folders above it, when it is new.
+
+    Raises ToolError, with the old file untouched, when it cannot be written. A hard link to it keeps the old content.
+    """
+    temporary = path.with_name(f".kin-{secrets.token_hex(8)}.tmp")
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+        if mode is not None and not os.access(path, os.W_OK):
+            raise ToolError(f"{name} is read-only.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("xb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.write(content)
+        temporary.replace(path)
+    except OSError as error:
+        raise ToolError(f"{name} could not be written: {error_text(error)}.") from error
+    finally:
+        with suppress(OSError):  # it was never made, or is the file by now
+            temporary.unlink()
+
+
+def in_the_manner_of(before: TextFile, content: str) -> TextFile:
+    """New content for a file, with its byte order mark, its line endings and, where that can hold it, its encoding."""
+    text = _lf(content).replace("\n", before.newline) if "\r" not in content else content
+    fits = before.encoding == "utf-8" or all(ord(character) < _LATIN_1_END for character in text)
+    return TextFile(text, before.encoding if fits else "utf-8", before.bom)
+
+
+def find(text: str, old: str) -> list[tuple[int, int]]:
+    """Where `old` occurs in `text`, overlapping places too, as (start, end). Any line ending equals any other."""
+    pattern = re.compile(r"\r?\n".join(re.escape(line) for line in _lf(old).split("\n")))
+    places = []
+    match = pattern.search(text)
+    while match:
+        places.append(match.span())
+        match = pattern.search(text, match.start() + 1)
+    return places
+
+
+def replaced(file: TextFile, places: list[tuple[int, int]], new: str) -> str:
+    """The text with each place, first to last, turned into `new`, in the file's own line endings."""
+    new = _lf(new).replace("\n", file.newline)
+    pieces, position = [], 0
+    for start, end in places:
+        if start >= position:  # of two that overlap, the first
+            pieces += [file.text[position:start], new]
+            position = end
+    return "".join([*pieces, file.text[position:]])
+
+
+def line_number(text: str, position: int) -> int:
+    """Counted from 1."""
+    return text.count("\n", 0, position) + 1
+
+
+def line_numbers(text: str, places: list[tuple[int, int]]) -> str:
+    """The lines where the places begin, in words: "lines 3, 17, 40 and 12 more"."""
+    shown = 10
+    listed = ", ".join(str(line_number(text, start)) for start, _ in places[:shown])
+    return f"lines {listed}" + (f" and {len(places) - shown} more" if len(places) > shown else "")
+
+
+def where_it_might_be(text: str, old: str) -> str:
+    """A sentence on why `old` is not found: the same lines with other blanks, or where its first line is."""
+    wanted = [line.split() for line in _lf(old).strip("\n").split("\n")]
+    lines = _lf(text).split("\n")
+    there = [line.split() for line in lines]
+    for start in range(len(lines) - len(wanted) + 1):
+        if there[start] == wanted[0] and there[start : start + len(wanted)] == wanted:
+            found = "\n".join(lines[start : start + len(wanted)])
+            return f"Lines {start + 1}-{start + len(wanted)} differ in blanks only. They are:\n{found}"
+    first = next((line for line in wanted if line), [])
+    if first and first in there:
+        return f"Line {there.index(first) + 1} is like its first line, what follows is not. Read the file again."
+    return "Read the file again: nothing in it is like it."
+
+
+def diff_preview(verb: str, name: str, before: str, after: str) -> Preview:
+    """What an edit would change, as a unified diff; nothing is written."""
+    body = unified_diff(name, before, after)
+    lines = body.split("\n")[2:]
+    added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+    return Preview(summary=f"{verb} {name} (+{added} -{removed})", body=body, kind="diff")
+
+
+def failing_preview(verb: str, name: str, error: ToolError, arguments: str) -> Preview:
+    """The call as it would fail: one line with the reason, and its arguments as JSON."""
+    reason = str(error).split("\n", 1)[0]
+    return Preview(summary=f"{verb} {name}: will fail: {reason}", body=arguments)
+
+
+def unified_diff(name: str, before: str, after: str) -> str:
+    """In git's form, "" when nothing changes; CRLF is drawn as LF, since edits keep it."""
+    diff = difflib.unified_diff(_lines(before), _lines(after), f"a/{name}", f"b/{name}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff)
+
+
+def _lines(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", _lf(text))
+
+
+def _lf(text: str) -> str:
+    return text.replace("\r\n", "\n")

@@ -1,0 +1,66 @@
+"""write_file: a whole file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel, Field
+
+from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins.text_file import TextFile
+
+
+class WriteFileArgs(BaseModel):
+    path: str = Field(description="File, relative to the workspace")
+    content: str = Field(description="All of its text")
+    overwrite: bool = Field(default=False, description="Replace a file that exists")
+
+
+class WriteFileResult(BaseModel):
+    path: str
+    bytes_written: int
+    overwritten: bool
+
+
+class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToolState]):
+    description: ClassVar[str] = "Write a whole file"
+    prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+
+    def accesses(self, args: WriteFileArgs) -> Accesses:
+        return Accesses(writes=(args.path,))
+
+    def preview(self, args: WriteFileArgs) -> Preview:
+        try:
+            name, _, before, after = self._plan(args)
+        except ToolError as error:
+            return text_file.failing_preview("write", args.path, error, args.model_dump_json(indent=2))
+        return text_file.diff_preview(
+            "overwrite" if before else "write", name, before.text if before else "", after.text
+        )
+
+    async def run(self, args: WriteFileArgs) -> WriteFileResult:
+        """Raises ToolError, nothing changed, when the file exists and `overwrite` is not set."""
+        name, path, before, after = self._plan(args)
+        content = after.encode()
+        text_file.write_atomically(path, content, name)
+        return WriteFileResult(path=name, bytes_written=len(content), overwritten=before is not None)
+
+    def to_model(self, result: WriteFileResult) -> str:
+        return f"{'Overwrote' if result.overwritten else 'Wrote'} {result.path} ({result.bytes_written:,} bytes)."
+
+    def _plan(self, args: WriteFileArgs) -> tuple[str, Path, TextFile | None, TextFile]:
+        workspace = Workspace(self.config.effective_workdir)
+        path = workspace.resolve(args.path)
+        name = workspace.relative(path)
+        before = None
+        after = TextFile(args.content)
+        if path.exists():
+            before = text_file.read_text(path, name)
+            if not args.overwrite:
+                raise ToolError(f"{name} exists. Change it with edit_file, or set overwrite to replace all of it.")
+            after = text_file.in_the_manner_of(before, args.content)
+        after.encode()
+        return name, path, before, after

@@ -1,0 +1,9 @@
+"""Asking the person in front of the cell: by widget, by `input()`, or not at all, which is a refusal and says so.
+
+Owns: how a question is shown and its answer read. Never: decides by itself, remembers grants, or records.
+"""
+
+from kin_nb.notebook.approval.channel import ApprovalChannel, choose_channel
+from kin_nb.notebook.approval.widget import CardPlace
+
+__all__ = ["ApprovalChannel", "CardPlace", "choose_channel"]

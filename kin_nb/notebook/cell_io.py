@@ -1,0 +1,120 @@
+"""Writing to one cell, from any thread. `cell_io(ip)` chooses what fits the shell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+
+class CellOutput(Protocol):
+    """Where one turn is shown.
+
+    `updates_in_place`: whether `display(update=True)` redraws what `display_id` names. Where it does not, show only
+    what is settled. `cell_id` is None when the client gave none; `allow_stdin` says whether `input()` reaches a person.
+    """
+
+    updates_in_place: bool
+
+    @property
+    def parent(self) -> dict[str, Any]: ...
+
+    @property
+    def cell_id(self) -> str | None: ...
+
+    @property
+    def allow_stdin(self) -> bool: ...
+
+    def display(
+        self,
+        data: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,
+        display_id: str | None = None,
+        update: bool = False,
+    ) -> None: ...
+
+    def stream(self, text: str, name: str = "stdout") -> None: ...
+
+
+class CellIO:
+    """The cell that is being executed when this is made; its outputs stay its own, whatever the kernel runs next.
+
+    A bare `display()` from a thread goes to the kernel's newest cell, so every message names its parent.
+    """
+
+    updates_in_place = True
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+        self._parent: dict[str, Any] = kernel.get_parent("shell")
+        _flush_printed()  # what the cell has printed so far comes first
+
+    @property
+    def parent(self) -> dict[str, Any]:
+        """The cell's execute_request."""
+        return self._parent
+
+    @property
+    def cell_id(self) -> str | None:
+        found = self._parent.get("metadata", {}).get("cellId")
+        return found if isinstance(found, str) else None
+
+    @property
+    def allow_stdin(self) -> bool:
+        return bool(self._parent.get("content", {}).get("allow_stdin"))
+
+    def display(
+        self,
+        data: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,
+        display_id: str | None = None,
+        update: bool = False,
+    ) -> None:
+        """Show a MIME bundle. With `update`, redraw every output that was shown under `display_id`."""
+        transient = {"display_id": display_id} if display_id else {}
+        content = {"data": dict(data), "metadata": dict(metadata or {}), "transient": transient}
+        self._send("update_display_data" if update else "display_data", content)
+
+    def stream(self, text: str, name: str = "stdout") -> None:
+        self._send("stream", {"name": name, "text": text})
+
+    def _send(self, msg_type: str, content: dict[str, Any]) -> None:
+        kernel = self._kernel
+        topic = f"kernel.{kernel.ident}.{msg_type}".encode()
+        kernel.session.send(kernel.iopub_socket, msg_type, content, parent=self._parent, ident=topic)
+
+
+class TerminalIO:
+    """IPython in a terminal: text/plain, printed once. Nothing printed can be redrawn."""
+
+    updates_in_place = False
+    parent: dict[str, Any] = {}  # noqa: RUF012  (never written to)
+    cell_id: str | None = None
+
+    @property
+    def allow_stdin(self) -> bool:
+        return sys.stdin is not None and sys.stdin.isatty()
+
+    def display(
+        self,
+        data: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,  # noqa: ARG002
+        display_id: str | None = None,  # noqa: ARG002
+        update: bool = False,  # noqa: ARG002
+    ) -> None:
+        self.stream(f"{data.get('text/plain', '')}\n")
+
+    def stream(self, text: str, name: str = "stdout") -> None:
+        print(text, end="", file=sys.stderr if name == "stderr" else sys.stdout, flush=True)
+
+
+def cell_io(ip: Any) -> CellOutput:
+    """The output of the cell that `ip` (an InteractiveShell) is running."""
+    kernel = getattr(ip, "kernel", None)
+    return CellIO(kernel) if kernel is not None else TerminalIO()
+
+
+def _flush_printed() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()

@@ -1,0 +1,86 @@
+"""The %kin line commands. Each is a function of the session and its words; an unknown one names the nearest."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kin_nb.core.modes import AgentMode
+from kin_nb.notebook.errors import KinError
+from kin_nb.render import render_notice
+
+if TYPE_CHECKING:
+    from kin_nb.notebook.session import KinSession
+
+
+def run_command(session: KinSession, name: str, words: list[str]) -> None:
+    """Raises KinError for an unknown command, naming the nearest."""
+    command = COMMANDS.get(name)
+    if command is None:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f" Did you mean %kin {near[0]}?" if near else ""
+        raise KinError(f"%kin {name}: no such command.{hint} %kin help lists them.")
+    command(session, words)
+
+
+def _save(session: KinSession, words: list[str]) -> None:
+    session.save(" ".join(words) or None)
+
+
+def _replay(session: KinSession, words: list[str]) -> None:
+    source = None
+    if "--from" in words:
+        at = words.index("--from")
+        source = " ".join(words[at + 1 :]) or None
+        words = words[:at]
+    if len(words) != 1:
+        raise KinError("Usage: %kin replay SESSION@DIGEST [--from PATH]")
+    session.replay(words[0], source)
+
+
+def _live(session: KinSession, words: list[str]) -> None:
+    del words
+    session.go_live()
+
+
+def _model(session: KinSession, words: list[str]) -> None:
+    if words:
+        session.choose_model(words[0])
+    config = session.config()
+    active = config.get_active_model()
+    others = ", ".join(model.alias for model in config.models if model is not active)
+    session.show(render_notice(f"Model: {active.alias} ({active.name} at {active.provider})", [f"Others: {others}"]))
+
+
+def _mode(session: KinSession, words: list[str]) -> None:
+    if words:
+        try:
+            session.choose_mode(AgentMode.parse(words[0]))
+        except ValueError as error:
+            raise KinError(str(error)) from error
+    session.show(render_notice(f"Mode: {session.mode.replace('_', '-')}"))
+
+
+def _last(session: KinSession, words: list[str]) -> None:
+    del words
+    session.show_last()
+
+
+def _help(session: KinSession, words: list[str]) -> None:
+    del words
+    from kin_nb.notebook.magic import KinMagics  # noqa: PLC0415  (magic imports this module's caller)
+
+    lines = [line.strip() for line in (KinMagics.command.__doc__ or "").splitlines() if line.strip().startswith("%kin")]
+    session.show(render_notice("%%kin [--mode MODE] [--model ALIAS], then the prompt below it", lines))
+
+
+COMMANDS: dict[str, Callable[[KinSession, list[str]], None]] = {
+    "save": _save,
+    "replay": _replay,
+    "live": _live,
+    "model": _model,
+    "mode": _mode,
+    "last": _last,
+    "help": _help,
+}

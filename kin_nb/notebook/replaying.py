@@ -1,0 +1,81 @@
+"""A notebook that replays: playback of the recording, or the recorded model with real tools (KIN_REPLAY=tools)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.config import KinConfig
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.cell_view import CellView
+from kin_nb.render import render_turn
+from kin_nb.replay.errors import NotRecorded, ReplayEndedError
+from kin_nb.replay.finding import find_recording
+from kin_nb.replay.playback import Player, passed_over, playback_notice
+from kin_nb.replay.recording import Recording
+from kin_nb.replay.rerun import Rerun
+from kin_nb.replay.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from kin_nb.notebook.session import KinSession
+
+
+class Replaying:
+    """What a session does with its cells once `%kin replay` has run.
+
+    `environ` is how `kin-nb replay --tools` speaks to its kernel: KIN_REPLAY, KIN_REPLAY_APPROVE, KIN_REPLAY_WORKSPACE.
+    """
+
+    def __init__(self, recording: Recording, environ: Mapping[str, str]) -> None:
+        self.recording = recording
+        self._player = Player(recording)
+        self._tools = environ.get("KIN_REPLAY") == "tools"
+        self._approve = environ.get("KIN_REPLAY_APPROVE") == "recorded"
+        self._workspace = environ.get("KIN_REPLAY_WORKSPACE")
+        self._agent: Agent | None = None
+
+    @classmethod
+    def start(cls, session: KinSession, name: str, source: Path | None) -> Replaying:
+        """Find the recording and say what this notebook does now. Raises ReplayError naming what is wrong."""
+        session_id, _, digest = name.partition("@")
+        vscode_file = session.shell.user_ns.get("__vsc_ipynb_file__")
+        surroundings = Surroundings.here(vscode_file if isinstance(vscode_file, str) else None)
+        found = find_recording(session_id, digest, surroundings=surroundings, from_path=source)
+        session.show(playback_notice(found.recording))
+        return cls(found.recording, os.environ)
+
+    def run_cell(self, session: KinSession, key: str, io: CellOutput) -> bool:
+        """Play the cell. False for a new one after the last turn when a person is there: it goes on live."""
+        try:
+            turn, not_run = self._player.turn(key, io.cell_id)
+        except NotRecorded as error:
+            if error.after_last and not self._tools and (io.cell_id or io.allow_stdin):
+                session.go_live()
+                return False
+            raise
+        for output in passed_over(turn, not_run):
+            io.display(output.data, output.metadata)
+        if self._tools:
+            self._run_tools(session, turn, io)
+        else:
+            for output in render_turn(turn):
+                io.display(output.data, output.metadata)
+        return True
+
+    def _run_tools(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
+        # Not the user's configuration: a shared notebook runs under the same rules everywhere.
+        if self._agent is None:
+            self._agent = Agent(KinConfig(workdir=Path(self._workspace) if self._workspace else None))
+        agent = self._agent
+        rerun = Rerun(turn, agent.workspace.root, approve_recorded=self._approve)
+        agent.backend = rerun.backend
+        view = CellView(io, annotate=rerun.compare)
+        try:
+            session.run_turn(agent, rerun.prompt, turn.key, io, view=view, through=rerun.asking)
+        except ReplayEndedError:
+            if turn.outcome == "done":
+                raise

@@ -1,0 +1,74 @@
+"""`%kin save`: the session of this kernel as a notebook that re-executes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kin_nb import __version__
+from kin_nb.core.agent import Agent
+from kin_nb.notebook.errors import KinError
+from kin_nb.render import Output, render_notice
+from kin_nb.replay.loading import load_notebook
+from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
+from kin_nb.replay.saving import Cell, session_notebook, write_notebook
+from kin_nb.replay.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Output:
+    """Write the session notebook; returns the notice to show. Raises KinError saying why it cannot be written.
+
+    Default: NAME.kin.ipynb beside the open notebook, `session.kin.ipynb` where the notebook's file is not known.
+    """
+    vscode_file = shell.user_ns.get("__vsc_ipynb_file__")
+    own = next(Surroundings.here(vscode_file if isinstance(vscode_file, str) else None).own_files(), None)
+    target = _target(path, own)
+    recording = recording_of(agent, target.parent)
+    source = load_notebook(own) if own is not None else None
+    nb = session_notebook(recording, source_nb=source, cells=None if source is not None else _cells(shell))
+    try:
+        write_notebook(nb, target, open_file=own)
+    except OSError as error:
+        raise KinError(f"{target} cannot be written: {error.strerror}.") from None
+    return _notice(recording, target)
+
+
+def recording_of(agent: Agent, folder: Path) -> Recording:
+    """The agent's turns as a recording for a notebook in `folder`."""
+    header = agent.header
+    workspace = os.path.relpath(agent.workspace.root, folder.resolve())
+    meta = SessionMeta(
+        session=agent.session_id,
+        kin_nb=__version__,
+        model=header["model"],
+        workspace=WorkspaceMeta(path=workspace, commit=header["commit"]),
+        system_prompt_sha=header["system_prompt"],
+        tools_sha=header["tools"],
+    )
+    return Recording(agent.session_id, tuple(agent.turns), meta)
+
+
+def _target(path: str | None, own: Path | None) -> Path:
+    if path is None:
+        return own.with_name(f"{own.stem}.kin.ipynb") if own is not None else Path("session.kin.ipynb").absolute()
+    target = Path(path).expanduser().absolute()
+    return target if target.suffix == ".ipynb" else target.with_name(f"{target.name}.ipynb")
+
+
+def _cells(shell: InteractiveShell) -> list[Cell]:
+    """What this kernel has run, where no file says it."""
+    history: list[str] = shell.history_manager.input_hist_raw
+    return [Cell(source) for source in history[1:] if source.strip()]
+
+
+def _notice(recording: Recording, target: Path) -> Output:
+    count = len(recording.turns)
+    lines = [
+        f"{count} {'turn' if count == 1 else 'turns'}, recording {recording.name}.",
+        f"Anyone can run it without a key: kin-nb replay {target.name}, jupyter execute, pytest --nbval, or open it and Run All.",
+    ]
+    return render_notice(f"Saved {target}", lines)

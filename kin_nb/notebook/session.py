@@ -1,0 +1,179 @@
+"""KinSession: the agent of one kernel, and which way its cells go: live, playback, or re-execution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.config import ConfigError, KinConfig
+from kin_nb.core.first_steps import explain
+from kin_nb.core.modes import AgentMode
+from kin_nb.core.safety.callbacks import Ask
+from kin_nb.core.safety.decision import ApprovalRequest
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.notebook.agent_thread import AgentThread
+from kin_nb.notebook.approval import CardPlace, choose_channel
+from kin_nb.notebook.cell_io import CellOutput, cell_io
+from kin_nb.notebook.cell_view import CellView
+from kin_nb.notebook.errors import KinError, TurnFailedError
+from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
+from kin_nb.notebook.tap import ShellTap, TapRun
+from kin_nb.render import Output, render_turn
+from kin_nb.replay.matching import cell_key, normal_body
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from kin_nb.notebook.magic import CellOptions
+    from kin_nb.notebook.replaying import Replaying
+
+
+class KinSession:
+    """One per kernel. Nothing is started before the first prompt; `close` leaves no thread behind."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self.shell = shell
+        self.mode = AgentMode.DEFAULT
+        self._model: str | None = None
+        self._agent: Agent | None = None
+        self._thread = AgentThread()
+        self._replaying: Replaying | None = None
+
+    # What the magics call.
+
+    def run_cell(self, body: str, options: CellOptions) -> None:
+        """A %%kin cell. Raises KinError (one or two lines) when it cannot be answered."""
+        prompt = normal_body(body).strip()
+        if not prompt:
+            raise KinError("The prompt is empty: write what you want done below %%kin.")
+        io = cell_io(self.shell)
+        key = cell_key(body, options.text)
+        if self._replaying is not None and self._replaying.run_cell(self, key, io):
+            return
+        self._apply(options)
+        self.run_turn(self.agent(), prompt, key, io)
+
+    def run_turn(
+        self,
+        agent: Agent,
+        prompt: str,
+        key: str,
+        io: CellOutput,
+        *,
+        view: CellView | None = None,
+        through: Callable[[Ask], Ask] = lambda ask: ask,
+    ) -> TurnRecord:
+        """One turn on the agent's thread, shown in this cell; `through` may answer before the person is asked.
+
+        Raises TurnFailedError when the turn ended with an error, Interrupted (pump.py) when the person stopped it.
+        """
+        view = view or CellView(io)
+
+        def place(request: ApprovalRequest) -> CardPlace:
+            return CardPlace(view.display_of(request.tool_call_id), view.waiting_card(request.tool_call_id).data)
+
+        async def turn(submit_main: SubmitMain) -> None:
+            agent.set_ask(through(choose_channel(io, run=run, submit_main=submit_main, place=place)))
+            try:
+                async with aclosing(agent.act(prompt, key=key, cell_id=io.cell_id)) as events:
+                    async for event in events:
+                        view.handle(event)
+            finally:
+                view.finish(agent.turns[-1])
+
+        with self._listening(io) as run:
+            run_on_agent_thread(turn, self._thread, on_tick=run.on_tick)
+        record = agent.turns[-1]
+        if record.outcome == "error":
+            raise TurnFailedError(record.message)
+        return record
+
+    def replay(self, name: str, source: str | None) -> None:
+        """`%kin replay SESSION@DIGEST`: from here on, cells play the recording."""
+        from kin_nb.notebook.replaying import Replaying  # noqa: PLC0415  (only session notebooks replay)
+
+        self._replaying = Replaying.start(self, name, Path(source) if source else None)
+
+    def go_live(self) -> None:
+        """Leave playback; the conversation goes on from what was recorded."""
+        if self._replaying is None:
+            raise KinError("This notebook is live already.")
+        recording, self._replaying = self._replaying.recording, None
+        agent = self.agent()
+        if not agent.turns:
+            agent.continue_from(recording.turns)
+
+    def save(self, path: str | None) -> None:
+        from kin_nb.notebook.saving import save_session  # noqa: PLC0415  (nbformat on first use)
+
+        if self._replaying is not None:
+            raise KinError("This notebook is in playback: there is nothing new to save.")
+        if self._agent is None or not self._agent.turns:
+            raise KinError("Nothing to save yet: no %%kin cell has run in this kernel.")
+        self.show(save_session(self.shell, self._agent, path))
+
+    def show_last(self) -> None:
+        if self._agent is None or not self._agent.turns:
+            raise KinError("No %%kin cell has run in this kernel yet.")
+        for output in render_turn(self._agent.turns[-1]):
+            self.show(output)
+
+    def choose_model(self, alias: str) -> None:
+        """Raises KinError, listing the models, when there is none of that name."""
+        self.config(active_model=alias)
+        self._model = alias
+        if self._agent is not None:
+            self._agent.switch_config(self.config())
+
+    def choose_mode(self, mode: AgentMode) -> None:
+        self.mode = mode
+        if self._agent is not None:
+            self._agent.switch_mode(mode)
+
+    def config(self, **overrides: object) -> KinConfig:
+        """The configuration as it is now: a key set or a file mended is seen without a restart."""
+        try:
+            return KinConfig.load(**{"active_model": self._model, **overrides})
+        except ConfigError as error:
+            raise KinError(explain(error)) from None
+
+    def agent(self) -> Agent:
+        """The live agent. Raises KinError saying how to set up a model when there is none."""
+        config = self.config()
+        try:
+            config.check_api_key()
+        except ConfigError as error:
+            raise KinError(explain(error)) from None
+        if self._agent is None:
+            self._agent = Agent(config, self.mode)
+        return self._agent
+
+    def show(self, output: Output) -> None:
+        cell_io(self.shell).display(output.data, output.metadata)
+
+    def close(self) -> None:
+        agent, self._agent = self._agent, None
+        if agent is not None and self._thread.running:
+            run_on_agent_thread(lambda _: agent.aclose(), self._thread)
+        self._thread.close()
+        kernel = getattr(self.shell, "kernel", None)
+        if kernel is not None:
+            ShellTap.of(kernel).uninstall()
+
+    def _listening(self, io: CellOutput) -> AbstractContextManager[TapRun]:
+        """This cell's buttons are heard while it runs; a terminal has none."""
+        kernel = getattr(self.shell, "kernel", None)
+        return (ShellTap(None) if kernel is None else ShellTap.of(kernel)).run(io.parent)
+
+    def _apply(self, options: CellOptions) -> None:
+        """Options of one cell hold from that cell on, as %kin mode and %kin model do."""
+        if options.model is not None:
+            self.choose_model(options.model)
+        if options.mode is not None:
+            try:
+                self.choose_mode(AgentMode.parse(options.mode))
+            except ValueError as error:
+                raise KinError(str(error)) from None

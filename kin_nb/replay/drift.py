@@ -1,0 +1,158 @@
+"""How a tool call that ran again differs from the recorded one. Bare numbers, durations and dates are never masked."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kin_nb.core.session.records import FileChange, RecordedCall
+
+DriftKind = Literal["same", "equivalent", "unordered", "text", "effect", "refused"]
+HARMLESS: frozenset[DriftKind] = frozenset({"same", "equivalent", "unordered"})
+
+
+@dataclass(frozen=True)
+class Drift:
+    """`rules` are the numbers of the rules that made two texts equal; `detail` says in one line what differs."""
+
+    kind: DriftKind
+    rules: tuple[int, ...] = ()
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One harmless difference in what one program prints: `pattern` matches whole lines, `shown` replaces each."""
+
+    number: int
+    program: str
+    says: str
+    pattern: re.Pattern[str]
+    shown: str
+
+
+_SECONDS = r"\d+(?:\.\d+)?s(?: \(\d+:\d\d:\d\d\))?"
+_COUNTS = r"(?:\d+ (?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|rerun)(?:, )?)+|no tests ran"
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        1,
+        "unittest",
+        "the seconds in `Ran n tests in S s`, under unittest's line of 70 dashes",
+        re.compile(r"^(-{70}\nRan \d+ tests? in )\d+\.\d+s$", re.MULTILINE),
+        r"\g<1>_s",
+    ),
+    Rule(
+        2,
+        "pytest",
+        "the seconds in the last summary line, and the `=` that fill it up",
+        re.compile(rf"^(?:=+ )?({_COUNTS}) in {_SECONDS}(?: =+)?$", re.MULTILINE),
+        r"\g<1> in _s",
+    ),
+    Rule(
+        3,
+        "Python",
+        "the line of ~ and ^ under a traceback's source line",
+        re.compile(r'^(  File "[^"\n]+", line \d+, in [^\n]+\n    [^\n]+)\n {4}[ ~^]*[~^]$', re.MULTILINE),
+        r"\g<1>",
+    ),
+)
+
+_LISTING_TOOLS = frozenset({"grep", "list_dir"})
+_LISTING_COMMAND = re.compile(r"(?:find|ls|grep|rg|git grep|git ls-files)(?: [^|;&<>$`()\n]*)?")
+
+
+def compare_call(recorded: RecordedCall, actual: RecordedCall) -> Drift:
+    """Drift of `actual` against `recorded`: refusal first, then effects (arguments, status, exit, files), then text."""
+    if actual.status == "refused" and recorded.status != "refused":
+        reason = actual.decision.reason if actual.decision else ""
+        return Drift("refused", detail=_short(f"recorded as {recorded.status}, now refused: {reason}"))
+    effect = _effect(recorded, actual)
+    if effect:
+        return Drift("effect", detail=_short(effect))
+    if recorded.output == actual.output:
+        return Drift("same")
+    return _compare_text(recorded, actual)
+
+
+def _effect(recorded: RecordedCall, actual: RecordedCall) -> str:
+    if recorded.name != actual.name or _ran(recorded) != _ran(actual):
+        return f"another call ran: {actual.name} {actual.edited_arguments or actual.arguments}"
+    if recorded.status != actual.status:
+        return f"status: recorded {recorded.status}, now {actual.status}"
+    if recorded.exit != actual.exit:
+        return f"exit code: recorded {recorded.exit}, now {actual.exit}"
+    before = {change.path: change for change in recorded.files}
+    after = {change.path: change for change in actual.files}
+    for path in sorted(before.keys() | after.keys()):
+        difference = _file_effect(before.get(path), after.get(path))
+        if difference:
+            return f"{path}: {difference}"
+    return ""
+
+
+def _file_effect(recorded: FileChange | None, actual: FileChange | None) -> str:
+    if recorded is None:
+        return "changed now, not when recorded"
+    if actual is None:
+        return "changed when recorded, not now"
+    if recorded.after == actual.after:
+        return ""
+    if recorded.before != actual.before:
+        return "it was another file before the call already"
+    return "changed otherwise than recorded"
+
+
+def _compare_text(recorded: RecordedCall, actual: RecordedCall) -> Drift:
+    command = _command(recorded)
+    if recorded.name == "bash":
+        before, after, rules = _masked(recorded.output, actual.output)
+        if before == after:
+            says = "; ".join(rule.says for rule in RULES if rule.number in rules)
+            return Drift("equivalent", rules, says)
+    listing = recorded.name in _LISTING_TOOLS or bool(command and _LISTING_COMMAND.fullmatch(command))
+    if listing and sorted(recorded.output.splitlines()) == sorted(actual.output.splitlines()):
+        return Drift("unordered", detail="the same lines in another order")
+    return Drift("text", detail=_first_difference(recorded.output, actual.output))
+
+
+def _masked(recorded: str, actual: str) -> tuple[str, str, tuple[int, ...]]:
+    """Both texts under the rules, and the numbers of those rules whose lines differ between them."""
+    rules = []
+    for rule in RULES:
+        before, after = ([found[0] for found in rule.pattern.finditer(text)] for text in (recorded, actual))
+        if before != after:
+            rules.append(rule.number)
+        recorded, actual = rule.pattern.sub(rule.shown, recorded), rule.pattern.sub(rule.shown, actual)
+    return recorded, actual, tuple(rules)
+
+
+def _ran(call: RecordedCall) -> Any:
+    """The arguments that ran, as a value: the spelling of JSON does not matter."""
+    text = call.arguments if call.edited_arguments is None else call.edited_arguments
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _command(call: RecordedCall) -> str:
+    ran = _ran(call)
+    command = ran.get("command") if call.name == "bash" and isinstance(ran, dict) else None
+    return command.strip() if isinstance(command, str) else ""
+
+
+def _first_difference(recorded: str, actual: str) -> str:
+    before, after = recorded.split("\n"), actual.split("\n")
+    for number, (old, new) in enumerate(zip(before, after, strict=False), 1):
+        if old != new:
+            return f"line {number}: recorded {_short(old, 100)!r}, now {_short(new, 100)!r}"
+    longer, which = (before, "recorded") if len(before) > len(after) else (after, "now")
+    number = min(len(before), len(after)) + 1
+    return f"line {number}, only {which}: {_short(longer[number - 1], 100)!r}"
+
+
+def _short(text: str, most: int = 240) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,52 @@
+"""nbclient and jupyter_client as the runner needs them: this interpreter's kernel, and outputs told as they come."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kin_nb.replay.placing import is_kin_kernel
+
+OnOutput = Callable[[int, Any], None]
+"""(index of the cell, its new output)."""
+
+
+def execute(
+    nb: Any, *, cwd: Path, env: Mapping[str, str], timeout: int, on_cell: Callable[[int], None], on_output: OnOutput
+) -> None:
+    """Run all cells of `nb` in place, in a fresh kernel of the running interpreter, whatever the kernelspec says.
+
+    `timeout` is seconds per cell. Raises nbclient's CellExecutionError, CellTimeoutError or DeadKernelError; then `nb`
+    holds what had come until then. The kernel is gone afterwards.
+    """
+    from nbclient import NotebookClient  # noqa: PLC0415  (first use)
+
+    class Client(NotebookClient):  # type: ignore[misc]  # nbclient is only partly typed
+        def output(self, outs: list[Any], msg: dict[str, Any], display_id: str | None, cell_index: int) -> Any:
+            out = super().output(outs, msg, display_id, cell_index)
+            if out is not None:
+                on_output(cell_index, out)
+            return out
+
+    client = Client(
+        nb,
+        km=_kernel_manager("kin_nb.notebook.kernel" if is_kin_kernel(nb) else "ipykernel_launcher"),
+        timeout=timeout,
+        store_widget_state=False,
+        record_timing=False,
+        on_cell_start=lambda cell, cell_index: on_cell(cell_index),  # noqa: ARG005  (nbclient calls by keyword)
+    )
+    client.execute(env=dict(env), cwd=str(cwd))
+
+
+def _kernel_manager(module: str) -> Any:
+    """A manager whose kernel is `python -m module` of this interpreter: a user's kernelspec may name another."""
+    from jupyter_client.kernelspec import KernelSpec  # noqa: PLC0415  (first use)
+    from jupyter_client.manager import AsyncKernelManager  # noqa: PLC0415
+
+    manager = AsyncKernelManager()
+    argv = [sys.executable, "-m", module, "-f", "{connection_file}"]
+    manager._kernel_spec = KernelSpec(argv=argv, display_name="Python 3", language="python")  # noqa: SLF001
+    return manager

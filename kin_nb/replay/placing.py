@@ -1,0 +1,50 @@
+"""Which cell of a notebook asked which turn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.replay.matching import cell_key
+
+_MAGIC = re.compile(r"\n*%%kin(?:[ \t]+(?P<options>[^\n]*))?(?:\n(?P<body>.*))?\Z", re.DOTALL)
+
+
+def asked_key(nb: Any, cell: Any) -> str | None:
+    """The key of a cell that asks the agent; None for every other cell. In the Kin kernel a cell without magic asks."""
+    if cell["cell_type"] != "code":
+        return None
+    found = _MAGIC.match(cell["source"])
+    if found:
+        return cell_key(found["body"] or "", found["options"] or "")
+    text = cell["source"].lstrip()
+    command = not text or text[0] in "%!?" or (text[0] == "/" and len(text.splitlines()) == 1)
+    return cell_key(cell["source"], "") if is_kin_kernel(nb) and not command else None
+
+
+def is_kin_kernel(nb: Any) -> bool:
+    """Whether every cell of the notebook is a prompt."""
+    spec = nb["metadata"].get("kernelspec")
+    return isinstance(spec, dict) and spec.get("name") == "kin"
+
+
+def place_turns(nb: Any, turns: Sequence[TurnRecord]) -> dict[int, int]:
+    """Turn number -> index of the cell that asked it: by cell id, else by key in order. Turns without one are left out.
+
+    Of several turns with one key the first goes to the first such cell, and so on; those left over were that last
+    cell run again.
+    """
+    keys = [asked_key(nb, cell) for cell in nb["cells"]]
+    ids = {
+        cell.get("id"): index for index, cell in enumerate(nb["cells"]) if keys[index] is not None and cell.get("id")
+    }
+    placed = {turn.turn: ids[turn.cell_id] for turn in turns if turn.cell_id in ids}
+    taken = set(placed.values())
+    for key in {turn.key for turn in turns}:
+        rest = [turn.turn for turn in turns if turn.key == key and turn.turn not in placed]
+        alike = [index for index, found in enumerate(keys) if found == key]
+        free = [index for index in alike if index not in taken] or alike[-1:]
+        placed.update({turn: free[min(n, len(free) - 1)] for n, turn in enumerate(rest) if free})
+    return placed

@@ -1,0 +1,132 @@
+"""What re-executing a notebook showed: values, a text table, and the exit code of `kin-nb replay`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from kin_nb.render import one_line
+from kin_nb.replay.drift import HARMLESS, DriftKind
+from kin_nb.replay.recording import Recording
+
+CellStatus = Literal["same", "differs", "error", "not compared", "not run"]
+CallKind = DriftKind | Literal["played", "not run"]
+_KINDS: tuple[CallKind, ...] = ("same", "equivalent", "unordered", "text", "effect", "refused", "not run")
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """A code cell, counted from 1 among all cells. `detail` says in one line what differs or failed."""
+
+    cell: int
+    status: CellStatus
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """One recorded tool call: `played` in playback, else how it drifted; `not run` when this run did not come to it."""
+
+    turn: int
+    step: int
+    tool: str
+    kind: CallKind
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class TurnResult:
+    """`steps` and `calls` are the recorded numbers; `drift` counts this run's calls by kind."""
+
+    turn: int
+    steps: int
+    calls: int
+    drift: Mapping[CallKind, int]
+
+
+@dataclass(frozen=True)
+class ReplayReport:
+    """`executed` is the notebook as it came out; `error` is "" when every cell ran."""
+
+    mode: Literal["playback", "tools"]
+    executed: Path
+    cells: tuple[CellResult, ...]
+    turns: tuple[TurnResult, ...]
+    calls: tuple[CallResult, ...]
+    workspace: str = ""
+    error: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing drifted, 1 an error or a refused call, 3 drift (DESIGN section 8)."""
+        kinds = {call.kind for call in self.calls}
+        if self.error or "refused" in kinds or any(cell.status == "error" for cell in self.cells):
+            return 1
+        drifted = bool(kinds - HARMLESS - {"played"})
+        return 3 if drifted or any(cell.status == "differs" for cell in self.cells) else 0
+
+    def text(self) -> str:
+        """A table for a terminal, then every drift and failure in a line of its own."""
+        rows = [f"{'turn':>4}  {'steps':>5}  {'calls':>5}  result"]
+        rows += [f"{t.turn:>4}  {t.steps:>5}  {t.calls:>5}  {_counts(t.drift)}" for t in self.turns]
+        for call in self.calls:
+            if call.kind not in HARMLESS and call.kind != "played":
+                rows.append(f"turn {call.turn}, step {call.step}, {call.tool}: {call.kind}: {call.detail}")
+        for cell in self.cells:
+            if cell.status in ("differs", "error"):
+                rows.append(f"cell {cell.cell}: {cell.status}: {cell.detail}")
+        same = sum(cell.status == "same" for cell in self.cells)
+        rows.append(f"{same} of {len(self.cells)} code cells show what was saved.")
+        if self.workspace:
+            rows.append(f"Workspace: {self.workspace}.")
+        if self.error:
+            rows.append(f"Stopped: {self.error}")
+        rows.append(f"Executed notebook: {self.executed}")
+        return "\n".join(rows)
+
+
+def call_results(executed: Any, recording: Recording, *, tools: bool) -> tuple[CallResult, ...]:
+    """Every call of the recording, as this run met it: from `metadata.kin` of the executed notebook's outputs.
+
+    With `tools`, a call counts as run only when its output carries `drift`; without, when its card is there.
+    """
+    shown: dict[tuple[Any, Any, str], Any] = {}
+    for cell in executed["cells"]:
+        for output in cell.get("outputs", []):
+            kin = (output.get("metadata") or {}).get("kin")
+            if isinstance(kin, dict) and kin.get("kind") == "call":
+                shown[kin.get("turn"), kin.get("step"), str(kin.get("id"))] = kin
+    results = []
+    for turn in recording.turns:
+        for number, step in enumerate(turn.steps, 1):
+            for call in step.calls:
+                kind, detail = _met(shown.get((turn.turn, number, one_line(call.id))), tools=tools)
+                results.append(CallResult(turn.turn, number, call.name, kind, detail))
+    return tuple(results)
+
+
+def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[TurnResult, ...]:
+    results = []
+    for turn in recording.turns:
+        kinds = [call.kind for call in calls if call.turn == turn.turn]
+        drift = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+        results.append(TurnResult(turn.turn, len(turn.steps), len(kinds), drift))
+    return tuple(results)
+
+
+def _met(kin: Any, *, tools: bool) -> tuple[CallKind, str]:
+    if kin is None:
+        return "not run", "no output of this run shows the call"
+    drift = kin.get("drift")
+    if not tools:
+        return "played", ""
+    kind = drift.get("kind") if isinstance(drift, dict) else None
+    if kind not in _KINDS:
+        return "not run", "its output says nothing of how it compares"
+    return kind, str(drift.get("detail", ""))
+
+
+def _counts(drift: Mapping[CallKind, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in drift.items()) or "no tool calls"

@@ -1,0 +1,203 @@
+"""Making a session notebook: the records in the cells that asked, the outputs that playback will show, nothing else."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.render import Output, render_turn
+from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, RecordingError
+from kin_nb.replay.format import write_recording
+from kin_nb.replay.matching import cell_key
+from kin_nb.replay.placing import asked_key, is_kin_kernel, place_turns
+from kin_nb.replay.playback import Player, playback_notice
+from kin_nb.replay.recording import Recording
+
+_HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
+_SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*\s*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A code cell that was run, for a notebook whose file is not known. Its outputs are not known either."""
+
+    source: str
+    id: str | None = None
+
+
+def session_notebook(recording: Recording, *, source_nb: Any = None, cells: Sequence[Cell] | None = None) -> Any:
+    """The session as a notebook (NotebookNode, nbformat 4.5) that plays `recording`.
+
+    From a copy of `source_nb`, the live notebook's file, when given; else from the `cells` that were run; else one
+    `%%kin` cell per turn. Turns that no cell asked are appended. `source_nb` itself is not changed.
+    """
+    nb = copy.deepcopy(source_nb) if source_nb is not None else _from_cells(cells or ())
+    nb["cells"] = [
+        cell for cell in nb["cells"] if not (cell["cell_type"] == "code" and _SAVE.fullmatch(cell["source"]))
+    ]
+    recording = _with_every_turn_asked(nb, recording)
+    head = _put_head(nb, recording)
+    _complete_ids(nb)
+    write_recording(nb, recording)
+    _put_outputs(nb, recording, head)
+    nb["metadata"].pop("widgets", None)
+    nb["nbformat"], nb["nbformat_minor"] = 4, 5
+    return nb
+
+
+def write_notebook(nb: Any, path: Path, *, open_file: Path | None = None) -> Path:
+    """Write `nb` to `path` at once or not at all; returns `path`. An existing file keeps its mode.
+
+    Raises RecordingError when `path` is `open_file`, the notebook that a front end has open (it would overwrite ours or
+    lose its own changes), nbformat.ValidationError when `nb` is no valid notebook, OSError when it cannot be written.
+    """
+    import nbformat  # noqa: PLC0415  (first use)
+
+    if open_file is not None and path.resolve() == open_file.resolve():
+        raise RecordingError(
+            f"{path.name} is the notebook that is open. Save the session under another name: %kin save PATH"
+        )
+    nbformat.validate(nb)
+    text = nbformat.writes(nb, version=nbformat.NO_CONVERT) + "\n"
+    # UTF-8 has no bytes for a lone surrogate; JSON has an escape, and all of these stand within strings
+    data = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(temporary).chmod(_mode(path))
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _from_cells(cells: Sequence[Cell]) -> Any:
+    from nbformat.v4 import new_notebook  # noqa: PLC0415  (first use)
+
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    nb = new_notebook(metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+    for n, cell in enumerate(cells, 1):
+        made = _code_cell(cell.source, cell.id or f"cell-{n}")
+        made["execution_count"] = n
+        if asked_key(nb, made) is None:
+            made["metadata"]["tags"] = ["nbval-ignore-output"]  # what it showed is not known
+        nb["cells"].append(made)
+    return nb
+
+
+def _with_every_turn_asked(nb: Any, recording: Recording) -> Recording:
+    """Give each turn a cell with its text: append the missing, put back the text of cells edited since they ran."""
+    placed = place_turns(nb, recording.turns)
+    asked = {turn.turn: turn for turn in recording.turns}
+    held: dict[int, list[int]] = {}
+    for number, index in placed.items():
+        held.setdefault(index, []).append(number)
+    for index, numbers in held.items():
+        cell = nb["cells"][index]
+        if asked_key(nb, cell) not in {asked[number].key for number in numbers}:
+            cell["source"], asked[max(numbers)] = _as_cell(nb, asked[max(numbers)])
+    for number, turn in asked.items():
+        if number not in placed:
+            source, asked[number] = _as_cell(nb, turn)
+            nb["cells"].append(_code_cell(source, turn.cell_id or f"turn-{number}"))
+    return replace(recording, turns=tuple(asked.values()))
+
+
+def _as_cell(nb: Any, turn: TurnRecord) -> tuple[str, TurnRecord]:
+    """A cell's source that asks `turn`, and the turn with that cell's key."""
+    source = turn.prompt if is_kin_kernel(nb) else f"%%kin\n{turn.prompt}"
+    return source, turn.model_copy(update={"key": cell_key(turn.prompt, "")})
+
+
+def _put_head(nb: Any, recording: Recording) -> Any:
+    """Make the first code cell load kin_nb and name the recording, in place of the cells that did so before."""
+    cells = nb["cells"]
+    first = next((n for n, cell in enumerate(cells) if cell["cell_type"] == "code"), len(cells))
+    heads = [cell for cell in cells if cell["cell_type"] == "code" and _is_head(cell["source"])]
+    head = heads[0] if heads else _code_cell("", "kin-replay")
+    head["source"] = f"%load_ext kin_nb\n%kin replay {recording.name}"
+    nb["cells"] = [cell for cell in cells if all(cell is not old for old in heads)]
+    nb["cells"].insert(first, head)
+    return head
+
+
+def _is_head(source: str) -> bool:
+    lines = [line for line in source.splitlines() if line.strip()]
+    return bool(lines) and all(_HEAD.fullmatch(line) for line in lines)
+
+
+def _put_outputs(nb: Any, recording: Recording, head: Any) -> None:
+    """Exactly what running the cells in order shows in playback, since nbval compares that; counts from 1."""
+    player = Player(recording)
+    by_turn = {turn.turn: turn for turn in recording.turns}
+    count = 0
+    for cell in nb["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        turns = [by_turn[raw["turn"]] for raw in cell["metadata"].get("kin", []) if raw["type"] == "turn"]
+        shown = _shown(nb, cell, player, turns)
+        if cell is head:
+            shown = [playback_notice(recording)]
+        elif not turns and cell["execution_count"] is None and not cell["outputs"]:
+            continue
+        if shown is not None:
+            cell["outputs"] = [_display_data(output) for output in shown]
+        count += 1
+        cell["execution_count"] = count
+        for output in cell["outputs"]:
+            if output["output_type"] == "execute_result":
+                output["execution_count"] = count
+
+
+def _shown(nb: Any, cell: Any, player: Player, turns: list[TurnRecord]) -> list[Output] | None:
+    """What playback shows for `cell`; None for ordinary cells, and for prompts that were never recorded."""
+    key = asked_key(nb, cell)
+    if key is None:
+        return None
+    with suppress(NotRecorded, AmbiguousTurn):
+        return player.play(key, None)
+    return render_turn(turns[-1]) if turns else None
+
+
+def _display_data(output: Output) -> Any:
+    from nbformat.v4 import new_output  # noqa: PLC0415  (first use)
+
+    return new_output("display_data", data=dict(output.data), metadata=copy.deepcopy(output.metadata))
+
+
+def _code_cell(source: str, cell_id: str) -> Any:
+    from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
+
+    return new_code_cell(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", source), id=cell_id)
+
+
+def _complete_ids(nb: Any) -> None:
+    """Every cell has an id of its own (nbformat 4.5); those that had one keep it."""
+    used: set[str] = set()
+    for n, cell in enumerate(nb["cells"], 1):
+        wanted = cell.get("id")
+        if not isinstance(wanted, str) or not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", wanted):
+            wanted = f"cell-{n}"
+        cell["id"] = (
+            wanted if wanted not in used else next(i for k in range(n + 1) if (i := f"cell-{n}-{k}") not in used)
+        )
+        used.add(cell["id"])
+
+
+def _mode(path: Path) -> int:
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,32 @@
+"""Recordings that ship in the wheel: known by digest, never by where they lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.format import read_recording
+from kin_nb.replay.loading import load_notebook
+
+SHIPPED: tuple[str, ...] = ()
+"""Digests of examples/*.ipynb; a test compares them."""
+
+
+def examples_folder() -> Path:
+    """The example notebooks: `kin_nb/_examples` in an installed wheel, `examples` in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "_examples"
+    return installed if installed.is_dir() else package.parent / "examples"
+
+
+def is_shipped(recording: Path | str) -> bool:
+    """Whether a recording (a notebook's path, or a digest of 64 hex digits) came with this version of kin_nb.
+
+    A file is read and verified: what it claims is not believed.
+    """
+    if isinstance(recording, str):
+        return recording in SHIPPED
+    try:
+        return read_recording(load_notebook(recording)).digest in SHIPPED
+    except RecordingError:
+        return False

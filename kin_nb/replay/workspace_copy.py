@@ -1,0 +1,75 @@
+"""A fresh copy of the workspace for tools to run in: the recorded commit if git has it, else the files as they are."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from kin_nb.replay.errors import ReplayError
+
+_LEFT_OUT = (".git", ".venv", "__pycache__")
+MAX_FILES = 50_000
+MAX_BYTES = 2 * 1024**3
+
+
+@dataclass(frozen=True)
+class WorkspaceCopy:
+    """`folder` is the copy; `says` is how it was made, for the report."""
+
+    folder: Path
+    says: str
+
+
+def copy_workspace(workspace: Path, commit: str | None, folder: Path) -> WorkspaceCopy:
+    """Fill `folder` (made here) from `workspace`. Never a git worktree: the repository is only read.
+
+    Raises ReplayError when `workspace` is no folder, holds over 50,000 files or 2 GB, or cannot be copied.
+    """
+    if not workspace.is_dir():
+        raise ReplayError(f"The workspace {workspace} is not there. Say where it is: kin-nb replay --workspace PATH")
+    folder.mkdir(parents=True)
+    if commit and _extract_commit(workspace, commit, folder):
+        return WorkspaceCopy(folder, f"commit {commit[:12]}")
+    _check_size(workspace)
+    try:
+        ignore = shutil.ignore_patterns(*_LEFT_OUT)
+        shutil.copytree(workspace, folder, symlinks=True, ignore=ignore, dirs_exist_ok=True)
+    except (OSError, shutil.Error) as error:
+        raise ReplayError(f"The workspace {workspace} cannot be copied: {error}") from error
+    missing = f" (git does not have commit {commit[:12]} here)" if commit else ""
+    return WorkspaceCopy(folder, f"the files as they are now{missing}")
+
+
+def _extract_commit(workspace: Path, commit: str, folder: Path) -> bool:
+    """The part of `commit` that lies under `workspace`, unpacked; False when git or the commit is not there."""
+    try:
+        command = ["git", "archive", "--format=tar", commit]
+        archive = subprocess.run(command, cwd=workspace, capture_output=True, check=False)
+    except OSError:
+        return False
+    if archive.returncode:
+        return False
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+            tar.extractall(folder, filter="data")
+    except tarfile.TarError as error:
+        raise ReplayError(f"Commit {commit[:12]} cannot be unpacked: {error}") from error
+    return True
+
+
+def _check_size(workspace: Path) -> None:
+    files = size = 0
+    for root, folders, names in os.walk(workspace):
+        folders[:] = [name for name in folders if name not in _LEFT_OUT]
+        files += len(names)
+        size += sum((Path(root) / name).lstat().st_size for name in names)
+        if files > MAX_FILES or size > MAX_BYTES:
+            raise ReplayError(
+                f"The workspace {workspace} is too large to copy (over {MAX_FILES} files or "
+                f"{MAX_BYTES // 1024**3} GB). Name a smaller one: kin-nb replay --workspace PATH"
+            )

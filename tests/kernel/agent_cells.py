@@ -1,0 +1,65 @@
+"""IPython extension for these tests: `%%agent`, whose body is the agent. In scope: `ask`, `io`, `submit_main`, `run`, `ip`, `asyncio`.
+
+It stands where `%%kin` stands: one tap run, one channel, one turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+
+from pydantic import BaseModel
+
+from kin_nb.core.safety.decision import ApprovalRequest, Grant
+from kin_nb.core.tools.base import Preview
+from kin_nb.notebook.agent_thread import AgentThread
+from kin_nb.notebook.approval import CardPlace, choose_channel
+from kin_nb.notebook.cell_io import cell_io
+from kin_nb.notebook.pump import run_on_agent_thread
+from kin_nb.notebook.tap import ShellTap, hearing
+
+
+class Bash(BaseModel):
+    command: str
+
+
+def request_for(command: str) -> ApprovalRequest:
+    scope = Grant("bash", f"prefix:{command.split()[0]}", f"commands that start with `{command.split()[0]}`")
+    preview = Preview(summary=command, body=command, kind="command")
+    return ApprovalRequest("bash", Bash(command=command), f"call-{command}", "it deletes files", preview, (scope,))
+
+
+def load_ipython_extension(ip) -> None:
+    thread = AgentThread()
+
+    def agent(line: str, cell: str) -> None:
+        io = cell_io(ip)
+        with hearing(ip, io.parent) as run:
+
+            async def turn(submit_main):
+                scope = {"io": io, "submit_main": submit_main, "asyncio": asyncio, "ip": ip, "run": run}
+                channel = choose_channel(io, run=run, submit_main=submit_main, place=lambda r: place(io, r))
+
+                async def ask(command):
+                    return await channel(request_for(command))
+
+                exec(f"async def body(ask):\n{textwrap.indent(cell, '    ')}", scope)
+                return await scope["body"](ask)
+
+            result = run_on_agent_thread(turn, thread, on_tick=run.on_tick)
+        if result is not None:
+            io.stream(f"{result}\n")
+
+    ip.register_magic_function(agent, "cell", "agent")
+
+
+def place(io, request) -> CardPlace:
+    """As CellView does: the call's display is there before anybody is asked."""
+    card = {"text/html": f"<b>waiting: {request.preview.summary}</b>", "text/plain": f"waiting: {request.preview.summary}"}
+    display_id = f"id-{request.tool_call_id}"
+    io.display(card, display_id=display_id)
+    return CardPlace(display_id, card)
+
+
+def unload_ipython_extension(ip) -> None:
+    ShellTap.of(ip.kernel).uninstall()

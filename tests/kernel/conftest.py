@@ -1,0 +1,87 @@
+"""Real kernels of several ipykernel versions. `kernel(version=None, subshells=False)` starts one, or lends a started one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+import os
+from pathlib import Path
+import subprocess
+import sys
+import tempfile
+
+from notebook_client import LiveKernel
+import pytest
+
+HERE = Path(__file__).parent
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kin_nb-tests"
+
+QUICK = [("6.29.5", False), (None, False)]
+"""The oldest that we support, and what is installed."""
+LONG = [("6.31.0", False), ("7.0.1", False), ("7.3.0", False), ("7.4.0", False)] + [
+    (version, True) for version in ("7.0.1", "7.3.0", "7.4.0")
+]
+Factory = Callable[..., LiveKernel]
+
+
+@pytest.fixture(scope="session")
+def kernels(tmp_path_factory) -> Iterator[dict[tuple, LiveKernel]]:
+    started: dict[tuple, LiveKernel] = {}
+    yield started
+    for live in started.values():
+        live.close()
+
+
+@pytest.fixture
+def kernel(kernels, tmp_path_factory) -> Iterator[Factory]:
+    """A kernel with `%%agent` loaded. It is lent to the next test only while it is usable: this test fails if it is not."""
+    used: list[tuple] = []
+
+    def start(version: str | None = None, *, subshells: bool = False) -> LiveKernel:
+        key = (version, subshells)
+        used.append(key)
+        if key not in kernels:
+            home = tmp_path_factory.mktemp("home")
+            paths = [*([overlay(version)] if version else []), HERE.parent.parent, HERE]
+            environment = {"IPYTHONDIR": str(home / "ipython"), "HOME": str(home), "JUPYTER_RUNTIME_DIR": str(home)}
+            kernels[key] = LiveKernel(paths, environment, subshells=subshells)
+            kernels[key].done(kernels[key].run("%load_ext agent_cells"))
+        live = kernels[key]
+        live.seen.clear()
+        return live
+
+    yield start
+    for key in used:
+        if not kernels[key].usable():
+            kernels.pop(key).close()
+            pytest.fail("the kernel was not usable after this test")
+
+
+def _matrix() -> list:
+    names = {key: f"ipykernel-{key[0] or 'installed'}{'-subshell' if key[1] else ''}" for key in QUICK + LONG}
+    quick = [pytest.param(key, id=names[key]) for key in QUICK]
+    return quick + [pytest.param(key, id=names[key], marks=pytest.mark.long) for key in LONG]
+
+
+@pytest.fixture(params=_matrix())
+def nb(request, kernel) -> LiveKernel:
+    version, subshells = request.param
+    return kernel(version, subshells=subshells)
+
+
+def overlay(version: str) -> Path:
+    """A folder for PYTHONPATH with that ipykernel, made once. Several workers may make it: the first rename wins."""
+    made = CACHE / f"ipykernel-{version}"
+    if not made.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as fresh:
+            target = Path(fresh) / "overlay"
+            command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", target]
+            done = subprocess.run([*command, f"ipykernel=={version}"], capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"ipykernel {version} could not be installed: {done.stderr.strip()[-200:]}")
+            try:
+                target.rename(made)
+            except OSError:
+                if not made.exists():
+                    raise
+    return made

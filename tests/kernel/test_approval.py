@@ -1,0 +1,183 @@
+"""Asking a person in a blocked cell, on real kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.kernel
+
+ASK = '%%agent\nd = await ask("rm -rf build")\nio.stream(f"{d.approved} {d.scope} {d.message} {d.by}")\n'
+
+
+def test_approve_lets_the_call_run(nb):
+    cell = nb.run(ASK)
+    nb.card(cell)
+    nb.click("Approve")
+    assert nb.done(cell)["content"]["status"] == "ok"
+    assert nb.text(cell) == "True once None person"
+
+
+def test_reject_takes_the_note_to_the_agent_whole(nb):
+    cell = nb.run(ASK)
+    nb.card(cell)
+    nb.type_note("keep the build, " * 20 + "please")
+    nb.click("Reject")
+    nb.done(cell)
+    assert nb.text(cell) == f"False once {'keep the build, ' * 20}please person"
+
+
+def test_approve_for_the_session_says_what_it_covers_and_returns_that_scope(nb):
+    cell = nb.run(ASK)
+    nb.card(cell)
+    nb.click("Approve for this session: commands that start with `rm`")
+    nb.done(cell)
+    assert nb.text(cell) == "True session None person"
+
+
+def test_the_card_stands_in_the_calls_own_display_beside_its_static_text(nb):
+    cell = nb.run(ASK)
+    card = nb.card(cell)
+    shown = [m for m in nb.of(cell) if m["msg_type"] == "display_data"]
+    assert card["msg_type"] == "update_display_data"
+    assert [m["content"]["transient"] for m in shown] == [card["content"]["transient"]]
+    assert card["content"]["data"]["text/plain"] == "waiting: rm -rf build"
+    nb.click("Reject")
+    nb.done(cell)
+
+
+def test_a_settled_card_keeps_one_line_and_closes_its_controls(nb):
+    cell = nb.run(ASK)
+    nb.card(cell)
+    html, controls = nb.widget(_model_name="HTMLModel"), [nb.widget(description=d) for d in ("Approve", "Reject")]
+    note = nb.widget(_model_name="TextModel")
+    nb.click("Reject")
+    nb.done(cell)
+    closed = {m["content"]["comm_id"] for m in nb.of(cell) if m["msg_type"] == "comm_close"}
+    assert {*controls, note} <= closed
+    assert html not in closed
+    values = [m["content"]["data"]["state"]["value"] for m in nb.of(cell) if m["msg_type"] == "comm_msg"
+              and m["content"]["comm_id"] == html and "value" in m["content"]["data"].get("state", {})]
+    assert values[-1] == "<b>Rejected</b> <code>rm -rf build</code>"
+
+
+def test_a_client_that_closes_our_comms_is_asked_by_input(nb):
+    cell = nb.run(ASK)
+    nb.card(cell)
+    nb.close_comms()
+    assert "rm -rf build" in nb.prompt()
+    nb.answer("y")
+    nb.done(cell)
+    assert nb.text(cell).endswith("True once None person")
+
+
+LATE = """%%agent
+from ipywidgets import Button
+late, go = [await submit_main(lambda n=n: Button(description=n)) for n in ("late", "go")]
+loop, started, told = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+run.watch(go.model_id, lambda m: loop.call_soon_threadsafe(started.set))
+await started.wait()
+run.watch(late.model_id, lambda m: loop.call_soon_threadsafe(told.set))
+await asyncio.wait_for(told.wait(), 5)
+io.stream("told")
+"""
+
+
+def test_a_comm_closed_before_anybody_listened_is_not_missed(nb):
+    cell = nb.run(LATE)
+    nb.opened(description="go")
+    nb.close_comm(nb.widget(description="late"))
+    nb.click("go")
+    nb.done(cell)
+    assert nb.text(cell) == "told"
+
+
+def test_without_widgets_and_without_input_it_is_refused(nb):
+    cell = nb.run(ASK, allow_stdin=False)
+    nb.card(cell)
+    nb.close_comms()
+    nb.done(cell)
+    assert nb.text(cell).startswith("False once bash was refused: it needs approval (it deletes files)")
+
+
+def test_a_second_client_without_widgets_takes_nothing_from_the_first(nb):
+    cell = nb.run(ASK)
+    nb.card(cell)
+    with nb.second_client() as other:
+        other.seen = list(nb.seen)
+        for closing in other.close_comms():
+            nb.idle_after(closing)
+    nb.click("Approve")
+    nb.done(cell)
+    assert nb.text(cell) == "True once None person"
+
+
+@pytest.mark.parametrize(
+    ("typed", "decision"),
+    [
+        ("y", "True once None person"),
+        ("n", "False once None person"),
+        ("", "False once None person"),
+        ("s", "True session None person"),
+        ("use git clean instead", "False once use git clean instead person"),
+    ],
+)
+def test_input_answers(nb, typed, decision):
+    cell = nb.run(ASK, cell=None)
+    prompt = nb.prompt()
+    assert "rm -rf build" in prompt
+    assert "it deletes files" in prompt
+    assert "commands that start with `rm`" in prompt
+    nb.answer(typed)
+    nb.done(cell)
+    assert nb.text(cell).endswith(decision)
+
+
+def test_headless_is_refused_at_once_and_says_how_to_allow_it(nb):
+    cell = nb.run(ASK, cell=None, allow_stdin=False)
+    assert nb.done(cell)["content"]["status"] == "ok"
+    text = nb.text(cell)
+    assert text.startswith("False once bash was refused: it needs approval (it deletes files) and nobody can answer here.")
+    assert "JupyterLab" in text
+    assert "--mode auto-approve" in text
+    assert "--approve recorded" in text
+    assert text.endswith(" headless")
+
+
+@pytest.fixture
+def kin_approval(kernel):
+    nb = kernel()
+
+    def set_to(value: str) -> None:
+        nb.done(nb.run(f"import os; os.environ['KIN_APPROVAL'] = {value!r}"))
+
+    yield set_to
+    nb.done(nb.run("del os.environ['KIN_APPROVAL']"))
+
+
+def test_kin_approval_overrides_what_the_client_could_do(kernel, kin_approval):
+    nb = kernel()
+    kin_approval("headless")
+    cell = nb.run(ASK)
+    nb.done(cell)
+    assert nb.text(cell).endswith(" headless")
+
+
+def test_a_kin_approval_of_no_known_kind_is_an_error_that_lists_them(kernel, kin_approval):
+    nb = kernel()
+    kin_approval("carrier-pigeon")
+    reply = nb.done(nb.run(ASK))
+    known = 'KIN_APPROVAL = "carrier-pigeon" is no way to ask. Known: widget, stdin, headless.'
+    assert reply["content"]["evalue"] == known
+
+
+def test_two_cards_wait_at_once_and_each_answer_goes_to_its_own_call(nb):
+    cell = nb.run(
+        '%%agent\na, b = asyncio.create_task(ask("first")), asyncio.create_task(ask("second"))\n'
+        'io.stream(f"{(await a).approved} {(await b).approved}")\n'
+    )
+    nb.until(lambda m: m["msg_type"] == "update_display_data" and "second" in m["content"]["data"]["text/plain"])
+    first, second = nb.widgets(description="Approve")[0], nb.widgets(description="Reject")[1]
+    nb.comm_msg(second, {"method": "custom", "content": {"event": "click"}})
+    nb.comm_msg(first, {"method": "custom", "content": {"event": "click"}})
+    nb.done(cell)
+    assert nb.text(cell) == "True False"

@@ -1,0 +1,127 @@
+"""The wire format: strict when written, tolerant when read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from kin_nb.core.config import Backend, ProviderConfig
+from kin_nb.core.llm.adapters import openai
+from kin_nb.core.llm.adapters.openai import OpenAIAdapter
+from kin_nb.core.types import AvailableFunction, AvailableTool, FunctionCall, LLMMessage, Role, ToolCall
+from tests.model_server import broken_rules
+
+LOCAL = ProviderConfig(name="local", api_base="http://127.0.0.1/v1")
+MISTRAL = ProviderConfig(name="mistral", api_base="http://127.0.0.1/v1", backend=Backend.MISTRAL)
+
+
+def body(messages: list[LLMMessage], provider: ProviderConfig = LOCAL, **more: Any) -> dict[str, Any]:
+    return json.loads(prepare(OpenAIAdapter(), messages, provider, **more))
+
+
+def prepare(adapter: OpenAIAdapter, messages: list[LLMMessage], provider: ProviderConfig = LOCAL, **more: Any) -> bytes:
+    asked = {"tools": None, "max_tokens": None, "tool_choice": "auto", "enable_streaming": False} | more
+    return adapter.prepare_request(model_name="m", messages=messages, temperature=0.0, provider=provider, **asked).body
+
+
+def assistant(arguments: str | None = "{}", **fields: Any) -> LLMMessage:
+    call = ToolCall(id="abcdefghi", index=0, function=FunctionCall(name="bash", arguments=arguments))
+    return LLMMessage(role=Role.assistant, tool_calls=[call], **fields)
+
+
+@pytest.mark.parametrize("arguments", [None, "", "{", "null", "[1]", '"x"', '{"a": NaN}', "[" * 100_000])
+def test_arguments_that_are_no_object_go_out_as_an_empty_one(arguments: str | None) -> None:
+    answer = LLMMessage(role=Role.tool, content="bad arguments", tool_call_id="abcdefghi", name="bash")
+    sent = body([LLMMessage(role=Role.user, content="go"), assistant(arguments), answer])
+    assert sent["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert broken_rules(sent) == []
+
+
+def test_good_arguments_go_out_as_the_model_wrote_them() -> None:
+    written = '{ "path" : "a",\n "n":1.0 }'
+    sent = body([assistant(written)])
+    assert sent["messages"][0]["tool_calls"][0]["function"]["arguments"] == written
+
+
+def test_a_tool_message_carries_id_and_name_and_content_is_always_text() -> None:
+    sent = body([assistant(content=None), LLMMessage(role=Role.tool, tool_call_id="abcdefghi", name="bash")])
+    assert sent["messages"][0]["content"] == ""
+    assert sent["messages"][1] == {"role": "tool", "content": "", "tool_call_id": "abcdefghi", "name": "bash"}
+
+
+def test_reasoning_goes_back_under_the_providers_name_but_not_to_mistral() -> None:
+    message = LLMMessage(role=Role.assistant, content="x", reasoning_content="because")
+    other = LOCAL.model_copy(update={"reasoning_field_name": "thoughts"})
+    assert body([message])["messages"][0]["reasoning_content"] == "because"
+    assert body([message], other)["messages"][0]["thoughts"] == "because"
+    assert body([message], MISTRAL)["messages"][0] == {"role": "assistant", "content": "x"}
+
+
+def test_a_lone_surrogate_does_not_break_the_request() -> None:
+    raw = prepare(OpenAIAdapter(), [LLMMessage(role=Role.user, content="a\udc80b 🐍")])
+    assert json.loads(raw.decode("utf-8"))["messages"][0]["content"] == "a?b 🐍"
+
+
+def test_each_message_and_the_tools_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[Any] = []
+    real = openai._json
+    monkeypatch.setattr(openai, "_json", lambda value: encoded.append(value) or real(value))
+    adapter = OpenAIAdapter()
+    tools = [AvailableTool(function=AvailableFunction(name="a", description="", parameters={}))]
+    history = [LLMMessage(role=Role.user, content="one"), LLMMessage(role=Role.assistant, content="two")]
+    first = prepare(adapter, history, tools=tools)
+    assert len(encoded) == 4  # options, tools, two messages
+    assert prepare(adapter, [*history, LLMMessage(role=Role.user, content="three")], tools=list(tools)) != first
+    assert len(encoded) == 6  # options, the new message
+    tools.append(AvailableTool(function=AvailableFunction(name="b", description="", parameters={})))
+    assert [t["function"]["name"] for t in json.loads(prepare(adapter, history, tools=tools))["tools"]] == ["a", "b"]
+
+
+def test_no_tools_means_no_tool_keys_and_no_stream_options_unless_streaming() -> None:
+    assert set(body([assistant()], tools=[])) == {"model", "temperature", "stream", "messages"}
+    assert "stream_options" in body([assistant()], enable_streaming=True)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"choices": []},
+        {"choices": None},
+        {"choices": [None]},
+        {"choices": [{"delta": None, "finish_reason": None}]},
+        {"choices": [{"delta": {"content": None, "tool_calls": None}}]},
+        {"choices": [{"delta": {"content": 3, "tool_calls": [None, "x"]}}], "usage": "no"},
+        {"choices": [{"delta": {"tool_calls": "x"}}]},
+    ],
+)
+def test_empty_and_odd_events_say_nothing(data: dict[str, Any]) -> None:
+    chunk = OpenAIAdapter().parse_response(data, LOCAL)
+    assert (chunk.message.content, chunk.message.tool_calls or None) == (None, None)
+    assert (chunk.usage, chunk.finish_reason) == (None, None)
+
+
+def test_mistrals_typed_parts_become_text_and_reasoning() -> None:
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "yes"},
+    ]
+    message = OpenAIAdapter().parse_response({"choices": [{"delta": {"content": parts}}]}, MISTRAL).message
+    assert (message.content, message.reasoning_content) == ("yes", "hm")
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thoughts"])
+def test_reasoning_is_found_under_its_usual_names(name: str) -> None:
+    provider = LOCAL.model_copy(update={"reasoning_field_name": "thoughts"})
+    message = OpenAIAdapter().parse_response({"choices": [{"delta": {name: "hm"}}]}, provider).message
+    assert message.reasoning_content == "hm"
+
+
+def test_importing_the_backends_loads_no_http_client() -> None:
+    program = "import sys, kin_nb.core.llm.backend.factory; print([m for m in ('httpx', 'httpx_sse', 'anyio') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,56 @@
+"""What a person reads before deciding."""
+
+from __future__ import annotations
+
+from kin_nb.core.safety.decision import Grant
+from kin_nb.render import approval_html, approval_text, render_notice
+
+GRANT = Grant("bash", "pytest", "commands that start with `pytest`")
+SCRIPT = "cat <<'E' > run.py\n" + "print(1)\n" * 300 + "E\nrm -rf build"
+
+
+def test_one_line_the_reason_and_the_whole_command() -> None:
+    assert approval_text(
+        "pytest -q &&…", "`rm` may delete files", "pytest -q &&\nrm -rf build\n", "command", (GRANT,)
+    ) == (
+        "Allow this? pytest -q &&…\n"
+        "  Asks because: `rm` may delete files\n"
+        "  pytest -q &&\n"
+        "  rm -rf build\n"
+        "  Can be allowed for this session: commands that start with `pytest`"
+    )
+    html = approval_html("pytest -q &&…", "`rm` may delete files", "pytest -q &&\nrm -rf build\n", "command", (GRANT,))
+    assert "<details open><summary>The whole command, 2 lines</summary>" in html
+    assert "pytest -q &amp;&amp;\nrm -rf build" in html
+    assert "commands that start with `pytest`" in html
+
+
+def test_a_long_command_is_folded_and_never_cut() -> None:
+    html = approval_html("cat", "writes a file", SCRIPT, "command")
+    assert "<details><summary>The whole command, 303 lines</summary>" in html
+    assert html.count("print(1)") == approval_text("cat", "writes a file", SCRIPT, "command").count("print(1)") == 300
+
+
+def test_a_summary_that_is_the_whole_command_is_not_said_twice() -> None:
+    assert approval_html("rm x", "deletes", "rm x\n", "command").count("rm x") == 1
+    assert approval_text("rm x", "deletes", "rm x\n", "command").count("rm x") == 1
+
+
+def test_a_long_line_is_wrapped_so_that_blanks_hide_nothing() -> None:
+    html = approval_html("ls", "x", "ls" + " " * 500 + "; rm -rf /", "command")
+    assert '<pre style="white-space:pre-wrap;margin:4px 0">ls' in html
+    assert "; rm -rf /" in html
+
+
+def test_a_change_is_asked_with_its_diff() -> None:
+    html = approval_html("src/app.py +1 -1", "edits a file", "@@ -1 +1 @@\n-a\n+b\n", "diff")
+    assert "<summary>The whole change, 3 lines</summary>" in html
+    assert '<span style="background:#f8514933">-a</span>' in html
+
+
+def test_a_notice_says_what_then_what_to_do() -> None:
+    output = render_notice("No key for mistral", ["set MISTRAL_API_KEY", "or %kin model local"], kind="error")
+    assert output.data["text/plain"] == "No key for mistral\n  set MISTRAL_API_KEY\n  or %kin model local"
+    assert "<b>No key for mistral</b><br>\nset MISTRAL_API_KEY<br>\nor %kin model local" in output.data["text/html"]
+    assert output.metadata == {"kin": {"kind": "notice", "level": "error"}}
+    assert render_notice("x").metadata["kin"]["level"] == "info"

@@ -1,0 +1,95 @@
+"""The model's Markdown: what is drawn, what stays text."""
+
+from __future__ import annotations
+
+import pytest
+
+from kin_nb.core.session.records import RecordedStep
+from kin_nb.render import render_reply
+from kin_nb.render.markdown import markdown_html
+
+
+def test_tables_code_and_lists_are_drawn_without_classes_or_styles() -> None:
+    html = markdown_html("# A\n\n| x | y |\n|:--|--:|\n| 1 | ~~2~~ |\n\n```python\nif a < b: pass\n```\n\n3. three\n")
+    assert "<h1>A</h1>" in html
+    assert "<td>1</td>" in html
+    assert "<s>2</s>" in html
+    assert "<pre><code>if a &lt; b: pass\n</code></pre>" in html
+    assert '<ol start="3">' in html
+    assert "class" not in html
+    assert "style" not in html
+
+
+@pytest.mark.parametrize("url", ["http://example.org/a?b=1&c=2", "https://example.org", "mailto:a@example.org"])
+def test_links_to_the_web_and_to_mail_are_links(url: str) -> None:
+    assert f'href="{url.replace("&", "&amp;")}"' in markdown_html(f"[x]({url})")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "vbscript:x",
+        "//evil.example",
+        "a.py",
+    ],
+)
+def test_other_links_stay_text_with_their_address(url: str) -> None:
+    html = markdown_html(f"[x]({url})")
+    assert "<a" not in html
+    assert url in html
+
+
+def test_an_entity_cannot_smuggle_a_scheme_past_the_check() -> None:
+    assert "<a" not in markdown_html("[x](java&#115;cript:alert(1))")
+    assert "<a" not in markdown_html("[x](&#106;avascript&colon;alert(1))")
+    assert "<a" not in markdown_html("<javascript:alert(1)>")
+
+
+def test_images_are_their_text_and_address_and_load_nothing() -> None:
+    html = markdown_html('![a <b> chart](https://evil.example/x.png "t") ![](https://evil.example/y.png)')
+    assert "<img" not in html
+    assert "a &lt;b&gt; chart (https://evil.example/x.png)" in html
+    assert "image (https://evil.example/y.png)" in html
+    linked = markdown_html("[![alt](https://a.example/i.png)](https://b.example)")
+    assert 'href="https://b.example"' in linked
+    assert "alt (https://a.example/i.png)</a>" in linked
+
+
+def test_raw_html_is_text() -> None:
+    html = markdown_html("<script>alert(1)</script>\n\n<b onclick=x>hi</b> <style>p{}</style>")
+    assert "<script" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert "&lt;b onclick=x&gt;" in html
+
+
+def test_hidden_characters_made_by_entities_are_visible_too() -> None:
+    html = markdown_html("a&#x202E;b `&#x202E;` c&ZeroWidthSpace;d")
+    assert "a⟨U+202E⟩b" in html
+    assert "c⟨U+200B⟩d" in html
+
+
+def test_nesting_and_brackets_without_end_are_drawn_in_reasonable_size() -> None:
+    for hostile in (">" * 20_000, "[" * 20_000, "*a " * 20_000, "- " * 5_000, "|" * 20_000, "`" * 20_001):
+        assert len(markdown_html(hostile)) < 500_000
+
+
+def test_reasoning_is_folded_above_the_text() -> None:
+    output = render_reply(RecordedStep(content="**Done**", reasoning="first\n\nsecond"), turn=1, number=2)
+    html = output.data["text/html"]
+    assert "<details><summary>Reasoning, 3 lines</summary>\n<p>first</p>" in html
+    assert html.index("</details>") < html.index("<strong>Done</strong>")
+    assert output.data["text/plain"] == "**Done**"
+
+
+def test_reasoning_alone_has_a_plain_text_too() -> None:
+    output = render_reply(RecordedStep(reasoning="hm\x1b[1m"), turn=1, number=1)
+    assert output.data["text/plain"] == "[reasoning]\nhm"
+
+
+def test_dollars_are_no_formula_in_jupyterlab() -> None:
+    html = render_reply(RecordedStep(content="$HOME and $PATH"), turn=1, number=1).data["text/html"]
+    assert 'class="mathjax_ignore"' in html.split("$HOME")[0]
