@@ -91,14 +91,15 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _replay(arguments: argparse.Namespace) -> int:
     from kin_nb.replay.command import replay  # noqa: PLC0415
+    from kin_nb.replay.runner import ReplayOptions  # noqa: PLC0415
 
-    return replay(
-        arguments.notebooks,
+    options = ReplayOptions(
         tools=arguments.tools,
         approve_recorded=arguments.approve == "recorded",
-        workspace=arguments.workspace,
         output_dir=arguments.output_dir,
+        workspace=arguments.workspace,
     )
+    return replay(arguments.notebooks, options)
 
 
 def _save(arguments: argparse.Namespace) -> int:

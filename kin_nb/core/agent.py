@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
 from functools import cached_property
 from typing import Any
 
@@ -147,10 +148,11 @@ class Agent:
         try:
             yield TurnStartEvent(turn=recorder.record.turn, prompt=msg)
             self.history.append(LLMMessage(role=Role.user, content=msg))
-            async for event in self._steps(recorder):
-                yield event
-                if isinstance(event, AssistantEvent) and event.stopped_by_middleware:
-                    outcome, message = "stopped", event.content
+            async with aclosing(self._steps(recorder)) as events:
+                async for event in events:
+                    yield event
+                    if isinstance(event, AssistantEvent) and event.stopped_by_middleware:
+                        outcome, message = "stopped", event.content
             if outcome != "stopped":
                 outcome, message = "done", ""
         except BackendError as error:
@@ -174,8 +176,9 @@ class Agent:
             yield StepStartEvent(step=number)
             reply = Reply(self.history.fingerprint())
             try:
-                async for event in reply.stream(self._request()):
-                    yield event
+                async with aclosing(reply.stream(self._request())) as events:
+                    async for event in events:
+                        yield event
             except BaseException:
                 if reply.text or reply.reasoning:
                     self._keep(reply.partial, recorder)
@@ -184,9 +187,10 @@ class Agent:
             if not reply.calls:
                 return
             executor = ToolExecutor(self.tool_manager, self._safety, self.stats, self.history, recorder, self._ask)
-            async for event in executor.run(reply.calls):
-                self.turns[-1] = recorder.record
-                yield event
+            async with aclosing(executor.run(reply.calls)) as events:
+                async for event in events:
+                    self.turns[-1] = recorder.record
+                    yield event
             if executor.refused_without_note:
                 reason = f"you refused {executor.refused_without_note}; write what to do instead in the next cell"
                 yield AssistantEvent(content=reason, stopped_by_middleware=True)

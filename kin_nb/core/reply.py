@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from kin_nb.core.events import AssistantEvent, BaseEvent, ReasoningEvent
 from kin_nb.core.session.records import RecordedCall, RecordedStep
@@ -27,17 +28,18 @@ class Reply:
         started = time.monotonic()
         batch: list[str] = []
         kind: type[AssistantEvent | ReasoningEvent] = AssistantEvent
-        async for chunk in chunks:
-            self._add(chunk)
-            message = chunk.message
-            for new_kind, text in ((ReasoningEvent, message.reasoning_content), (AssistantEvent, message.content)):
-                if not text:
-                    continue
-                if batch and (new_kind is not kind or len(batch) >= BATCH_SIZE):
-                    yield kind(content="".join(batch))
-                    batch.clear()
-                kind = new_kind
-                batch.append(text)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                self._add(chunk)
+                message = chunk.message
+                for new_kind, text in ((ReasoningEvent, message.reasoning_content), (AssistantEvent, message.content)):
+                    if not text:
+                        continue
+                    if batch and (new_kind is not kind or len(batch) >= BATCH_SIZE):
+                        yield kind(content="".join(batch))
+                        batch.clear()
+                    kind = new_kind
+                    batch.append(text)
         self._milliseconds = round((time.monotonic() - started) * 1000)
         if batch:
             yield kind(content="".join(batch))

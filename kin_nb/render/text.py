@@ -13,9 +13,10 @@ import re
 CARD_LIMIT = 2_000
 """Most characters of one result on a card (DESIGN section 8)."""
 
+# No body runs over the start of another sequence: the search stays linear in hostile output.
 _TERMINAL = re.compile(
-    r"""(?:\x1b\]|\x9d) [^\x07\x1b\x9c\n]* (?:\x07|\x1b\\|\x9c)            # OSC: titles, hyperlinks
-      | (?:\x1b[PX^_]|[\x90\x98\x9e\x9f]) [^\x1b\x9c\n]* (?:\x1b\\|\x9c)   # DCS, SOS, PM, APC
+    r"""(?:\x1b\]|\x9d) [^\x07\x1b\x80-\x9f\n]* (?:\x07|\x1b\\|\x9c)       # OSC: titles, hyperlinks
+      | (?:\x1b[PX^_]|[\x90\x98\x9e\x9f]) [^\x1b\x80-\x9f\n]* (?:\x1b\\|\x9c)  # DCS, SOS, PM, APC
       | (?:\x1b\[|\x9b) [0-?]* [ -/]* [@-~]                                # CSI: colours, cursor
       | \x1b [ -/]* [0-OQ-WYZ\\`-~]                                        # two-character sequences
     """,

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kin_nb.replay.drift import first_difference
+from kin_nb.replay.placing import asked_key
 from kin_nb.replay.report import CellResult
 
 _SKIPPED = frozenset({"application/vnd.jupyter.widget-view+json", "image/png", "image/jpeg"})
 _UNCOMPARED_TAGS = frozenset({"nbval-ignore-output", "nbval-skip"})
 
 
-def compare_cells(stored: Any, executed: Any, stopped_at: int | None) -> tuple[CellResult, ...]:
-    """One result per code cell; both notebooks have the same cells. `stopped_at`: index of the cell that failed."""
+def compare_cells(stored: Any, executed: Any, stopped_at: int | None, *, tools: bool) -> tuple[CellResult, ...]:
+    """One result per code cell; both notebooks have the same cells. `stopped_at`: index of the cell that failed.
+
+    With `tools` the cells that ask are not compared: their calls are, one by one (drift.py).
+    """
     results = []
     for index, (before, after) in enumerate(zip(stored["cells"], executed["cells"], strict=True)):
         if before["cell_type"] != "code":
@@ -21,6 +26,8 @@ def compare_cells(stored: Any, executed: Any, stopped_at: int | None) -> tuple[C
             results.append(CellResult(index + 1, "not run"))
         elif index == stopped_at:
             results.append(CellResult(index + 1, "error", _failure(after)))
+        elif tools and asked_key(stored, before) is not None:
+            results.append(CellResult(index + 1, "not compared"))
         else:
             results.append(_compare(index + 1, before, after))
     return tuple(results)
@@ -52,8 +59,15 @@ def _normalised(outputs: list[Any]) -> list[tuple[str, str, str]]:
             parts.append((kind, output["ename"], output["evalue"]))
         else:
             data = output.get("data", {})
-            parts += [(kind, mime, _text(data[mime])) for mime in sorted(data) if mime not in _SKIPPED]
+            parts += [
+                (kind, mime, _text(data[mime])) for mime in sorted(data, key=_plain_first) if mime not in _SKIPPED
+            ]
     return parts
+
+
+def _plain_first(mime: str) -> tuple[bool, str]:
+    """What differs is best said in plain text."""
+    return mime != "text/plain", mime
 
 
 def _text(value: Any) -> str:
@@ -64,9 +78,8 @@ def _difference(old: list[tuple[str, str, str]], new: list[tuple[str, str, str]]
     for (kind, mime, was), (other_kind, other_mime, now) in zip(old, new, strict=False):
         if (kind, mime) != (other_kind, other_mime):
             return f"saved {kind} {mime}, now {other_kind} {other_mime}"
-        for line, (a, b) in enumerate(zip([*was.split("\n"), ""], [*now.split("\n"), ""], strict=False), 1):
-            if a != b:
-                return f"{mime}, line {line}: saved {a[:100]!r}, now {b[:100]!r}"
+        if was != now:
+            return f"{mime}, {first_difference(was, now, was='saved')}"
     return f"saved {len(old)} outputs, now {len(new)}"
 
 

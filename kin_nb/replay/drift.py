@@ -115,7 +115,7 @@ def _compare_text(recorded: RecordedCall, actual: RecordedCall) -> Drift:
     listing = recorded.name in _LISTING_TOOLS or bool(command and _LISTING_COMMAND.fullmatch(command))
     if listing and sorted(recorded.output.splitlines()) == sorted(actual.output.splitlines()):
         return Drift("unordered", detail="the same lines in another order")
-    return Drift("text", detail=_first_difference(recorded.output, actual.output))
+    return Drift("text", detail=first_difference(recorded.output, actual.output))
 
 
 def _masked(recorded: str, actual: str) -> tuple[str, str, tuple[int, ...]]:
@@ -144,12 +144,15 @@ def _command(call: RecordedCall) -> str:
     return command.strip() if isinstance(command, str) else ""
 
 
-def _first_difference(recorded: str, actual: str) -> str:
-    before, after = recorded.split("\n"), actual.split("\n")
-    for number, (old, new) in enumerate(zip(before, after, strict=False), 1):
-        if old != new:
-            return f"line {number}: recorded {_short(old, 100)!r}, now {_short(new, 100)!r}"
-    longer, which = (before, "recorded") if len(before) > len(after) else (after, "now")
+def first_difference(old: str, new: str, *, was: str = "recorded") -> str:
+    """Where two texts part, in one line: the line's number and both spellings from shortly before the difference."""
+    before, after = old.split("\n"), new.split("\n")
+    for number, (a, b) in enumerate(zip(before, after, strict=False), 1):
+        if a != b:
+            shared = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+            start = max(0, shared - 30)
+            return f"line {number}: {was} {_short(a[start:], 100)!r}, now {_short(b[start:], 100)!r}"
+    longer, which = (before, was) if len(before) > len(after) else (after, "now")
     number = min(len(before), len(after)) + 1
     return f"line {number}, only {which}: {_short(longer[number - 1], 100)!r}"
 

@@ -49,7 +49,7 @@ def find_recording(
     `from_path`, KIN_RECORDING and `store`. Raises RecordingError when the own file (or one named outright) holds this
     session and fails, RecordingNotFoundError when nothing holds it.
     """
-    if not re.match(SESSION_ID, session) or not re.fullmatch(r"[0-9a-f]{12,64}", digest):
+    if not re.fullmatch(SESSION_ID, session) or not re.fullmatch(r"[0-9a-f]{12,64}", digest):
         raise RecordingError(
             "`%kin replay` takes SESSION@DIGEST: the session id, then 12 or more hex digits of the digest."
         )
@@ -68,7 +68,7 @@ def find_recording(
             return found
         seen.append(f"{path.name} holds no recording of this session")
     raise RecordingNotFoundError(
-        f"No recording {session}@{digest[:12]} within reach{'; ' if seen else ''}{'; '.join(seen)}. "
+        f"No recording {session}@{digest[:12]} within reach{': ' if seen else ''}{'; '.join(seen)}. "
         f"Say where it is: %kin replay {session}@{digest[:12]} --from PATH, or write it anew: kin-nb save {session}"
     )
 

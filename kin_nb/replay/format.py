@@ -24,7 +24,7 @@ BLOB_BYTES = 8 * 1024
 
 
 def read_recording(nb: Any) -> Recording:
-    """The recording in `nb` (NotebookNode), every hash checked.
+    """The recording in `nb` (as load_notebook gives it, or a NotebookNode), every hash checked.
 
     Raises NoRecordingError when there is none, RecordingError when anything was edited, is missing or was written by a
     later format: the text names the cell (counted from 1 among all cells), turn, step and, where it shows, the field.

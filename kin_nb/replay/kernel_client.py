@@ -32,7 +32,9 @@ def execute(
 
     client = Client(
         nb,
-        km=_kernel_manager("kin_nb.notebook.kernel" if is_kin_kernel(nb) else "ipykernel_launcher"),
+        kernel_manager_class=_kernel_manager_class(
+            "kin_nb.notebook.kernel" if is_kin_kernel(nb) else "ipykernel_launcher"
+        ),
         timeout=timeout,
         store_widget_state=False,
         record_timing=False,
@@ -41,12 +43,18 @@ def execute(
     client.execute(env=dict(env), cwd=str(cwd))
 
 
-def _kernel_manager(module: str) -> Any:
-    """A manager whose kernel is `python -m module` of this interpreter: a user's kernelspec may name another."""
+def _kernel_manager_class(module: str) -> type:
+    """Managers whose kernel is `python -m module` of this interpreter: a user's kernelspec may name another.
+
+    A class, not a manager: nbclient shuts down only the kernels of managers that it made.
+    """
     from jupyter_client.kernelspec import KernelSpec  # noqa: PLC0415  (first use)
     from jupyter_client.manager import AsyncKernelManager  # noqa: PLC0415
 
-    manager = AsyncKernelManager()
-    argv = [sys.executable, "-m", module, "-f", "{connection_file}"]
-    manager._kernel_spec = KernelSpec(argv=argv, display_name="Python 3", language="python")  # noqa: SLF001
-    return manager
+    class ThisInterpreter(AsyncKernelManager):  # type: ignore[misc]  # jupyter_client is only partly typed
+        @property
+        def kernel_spec(self) -> Any:
+            argv = [sys.executable, "-m", module, "-f", "{connection_file}", "--log-level=ERROR"]
+            return KernelSpec(argv=argv, display_name="Python 3", language="python")
+
+    return ThisInterpreter

@@ -17,7 +17,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|"', re.DOTALL)
 
 
 def load_notebook(path: Path, max_bytes: int = MAX_BYTES) -> Any:
-    """The notebook at `path` as an nbformat NotebookNode, sources joined to one text each.
+    """The notebook at `path` as plain JSON values, each cell's source joined to one text (`as_node` for the rest).
 
     Raises UnreadableNotebookError when it is missing, no regular file, over `max_bytes`, nested over 200 levels,
     truncated, no notebook, or older than nbformat 4.
@@ -56,11 +56,23 @@ def parse_notebook(text: str, name: str) -> Any:
         message = f"{name} is not complete JSON ({error}). Restore it from a copy, or save the session again."
         raise UnreadableNotebookError(message, again=True) from error
     _check_shape(value, name)
+    for cell in value["cells"]:
+        cell["source"] = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+    value["nbformat"] = _OLDEST
+    return value
+
+
+def as_node(nb: Any, name: str = "the notebook") -> Any:
+    """A copy of `nb` as nbformat's NotebookNode, its outputs' texts joined too: what writing and nbclient need.
+
+    Apart from loading, because importing nbformat takes a second and playback needs none of it. Raises
+    UnreadableNotebookError when an output or attachment is malformed.
+    """
     from nbformat import from_dict  # noqa: PLC0415  (first use)
     from nbformat.v4.rwbase import rejoin_lines  # noqa: PLC0415
 
     try:
-        return rejoin_lines(from_dict(value | {"nbformat": _OLDEST}))
+        return rejoin_lines(from_dict(nb))
     except (AttributeError, TypeError) as error:  # nbformat trusts the shape of outputs and attachments
         raise UnreadableNotebookError(f"{name} is not a notebook: an output or attachment is malformed.") from error
 

@@ -156,7 +156,7 @@ def _unknown(raw: Any, known: Any) -> str:
         return ""
     for key, item in raw.items():
         if key not in known:
-            return key
+            return str(key)
         if found := _unknown(item, known[key]):
             return f"{key}.{found}"
     return ""

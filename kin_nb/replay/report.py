@@ -77,8 +77,9 @@ class ReplayReport:
         for cell in self.cells:
             if cell.status in ("differs", "error"):
                 rows.append(f"cell {cell.cell}: {cell.status}: {cell.detail}")
-        same = sum(cell.status == "same" for cell in self.cells)
-        rows.append(f"{same} of {len(self.cells)} code cells show what was saved.")
+        compared = [cell for cell in self.cells if cell.status in ("same", "differs")]
+        same = sum(cell.status == "same" for cell in compared)
+        rows.append(f"{same} of {len(compared)} code cells that were compared show what was saved.")
         if self.workspace:
             rows.append(f"Workspace: {self.workspace}.")
         if self.error:

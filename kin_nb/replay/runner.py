@@ -16,7 +16,7 @@ from kin_nb.replay.comparing import compare_cells
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.kernel_client import execute
-from kin_nb.replay.loading import load_notebook
+from kin_nb.replay.loading import as_node, load_notebook
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.report import ReplayReport, call_results, turn_results
 from kin_nb.replay.saving import write_notebook
@@ -70,18 +70,18 @@ def replay_notebook(
     """
     options = options or ReplayOptions()
     path = path.resolve()
-    stored = load_notebook(path)
+    stored = as_node(load_notebook(path), path.name)
     recording = read_recording(stored)
-    destination = _destination(path, options)
     executed = copy.deepcopy(stored)
     with _place(path, recording, options) as (cwd, env, workspace):
+        destination = _destination(path, options)
         stopped_at, error = _execute(executed, cwd, env, options.timeout, on_progress)
     write_notebook(executed, destination, open_file=path)
     calls = call_results(executed, recording, tools=options.tools)
     return ReplayReport(
         mode="tools" if options.tools else "playback",
         executed=destination,
-        cells=compare_cells(stored, executed, stopped_at),
+        cells=compare_cells(stored, executed, stopped_at, tools=options.tools),
         turns=turn_results(recording, calls),
         calls=calls,
         workspace=workspace.says if workspace else "",

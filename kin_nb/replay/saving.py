@@ -16,8 +16,9 @@ from kin_nb.core.session.records import TurnRecord
 from kin_nb.render import Output, render_turn
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, RecordingError
 from kin_nb.replay.format import write_recording
+from kin_nb.replay.loading import as_node
 from kin_nb.replay.matching import cell_key
-from kin_nb.replay.placing import asked_key, is_kin_kernel, place_turns
+from kin_nb.replay.placing import asked_key, place_turns
 from kin_nb.replay.playback import Player, playback_notice
 from kin_nb.replay.recording import Recording
 
@@ -40,7 +41,7 @@ def session_notebook(recording: Recording, *, source_nb: Any = None, cells: Sequ
     From a copy of `source_nb`, the live notebook's file, when given; else from the `cells` that were run; else one
     `%%kin` cell per turn. Turns that no cell asked are appended. `source_nb` itself is not changed.
     """
-    nb = copy.deepcopy(source_nb) if source_nb is not None else _from_cells(cells or ())
+    nb = as_node(source_nb) if source_nb is not None else _from_cells(cells or ())
     nb["cells"] = [
         cell for cell in nb["cells"] if not (cell["cell_type"] == "code" and _SAVE.fullmatch(cell["source"]))
     ]
@@ -116,8 +117,10 @@ def _with_every_turn_asked(nb: Any, recording: Recording) -> Recording:
 
 def _as_cell(nb: Any, turn: TurnRecord) -> tuple[str, TurnRecord]:
     """A cell's source that asks `turn`, and the turn with that cell's key."""
-    source = turn.prompt if is_kin_kernel(nb) else f"%%kin\n{turn.prompt}"
-    return source, turn.model_copy(update={"key": cell_key(turn.prompt, "")})
+    key = cell_key(turn.prompt, "")
+    # in a notebook of the Kin kernel a prompt is a cell as it is, unless it looks like a magic
+    plain = asked_key(nb, {"cell_type": "code", "source": turn.prompt}) == key
+    return turn.prompt if plain else f"%%kin\n{turn.prompt}", turn.model_copy(update={"key": key})
 
 
 def _put_head(nb: Any, recording: Recording) -> Any:

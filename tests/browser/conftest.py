@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 import os
-from pathlib import Path
 import re
 import shutil
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 from browser.lab import Lab
 from browser.servers import FrontEnd, JupyterHome, JupyterServer, jupyter_server
@@ -33,7 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("browser")
-            item.add_marker(pytest.mark.xdist_group(item.callspec.params.get("front_end") if hasattr(item, "callspec") else "lab"))
+            parameters = item.callspec.params if hasattr(item, "callspec") else {}
+            item.add_marker(pytest.mark.xdist_group(parameters.get("front_end", "lab")))
 
 
 @pytest.fixture(scope="package")

@@ -6,20 +6,23 @@ exposed), so nothing here sleeps and nothing depends on how fast the machine is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
-import re
 from urllib.parse import urlsplit
 
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
-from playwright.sync_api import ConsoleMessage, Locator, Page, Request, WebSocket
+from playwright.sync_api import ConsoleMessage, Error, Locator, Page, Request, WebSocket
 
 from browser.servers import FrontEnd, JupyterServer
 
 LOCAL_HOSTS = {"127.0.0.1", "localhost", "::1"}
-PYTHON = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+OWN_ERRORS: dict[FrontEnd, set[str]] = {
+    "lab": set(),
+    "notebook": {"Cannot read properties of undefined (reading 'schema')"},  # 7.6.5, at every start, whatever is open
+}
 
 # Installed before the page's own scripts. `kin.runs` keeps the promise of every run command: it ends with the execution.
 STATE = """
@@ -66,7 +69,8 @@ class Lab:
     """A notebook page. `workspace` is the notebook's folder and its kernel's working directory.
 
     Cells are counted from 0. Waits are in seconds; what does not come in time raises playwright's TimeoutError.
-    `console_errors` and `foreign_requests` (addresses that are not loopback) grow as the page lives.
+    `console_errors` (but for the front end's own, OWN_ERRORS) and `foreign_requests` (addresses that are not loopback)
+    grow as the page lives.
     """
 
     def __init__(self, page: Page, server: JupyterServer, workspace: Path) -> None:
@@ -76,7 +80,7 @@ class Lab:
         self.foreign_requests: list[str] = []
         page.add_init_script(STATE)
         page.on("console", self._on_console)
-        page.on("pageerror", lambda error: self.console_errors.append(str(error)))
+        page.on("pageerror", self._on_page_error)
         page.on("request", self._on_request)
         page.on("websocket", self._on_request)
         page.on("dialog", lambda dialog: dialog.accept())  # "leave this page?" of a reload
@@ -89,8 +93,10 @@ class Lab:
 
     def set_cells(self, cells: Sequence[str], name: str = "session.ipynb", *, kernel: str = "python3") -> str:
         """Write a notebook of code cells into the workspace, before it is opened; `kernel` is a kernelspec's name."""
-        metadata = {"kernelspec": PYTHON["kernelspec"] | {"name": kernel}}
-        nbformat.write(new_notebook(cells=[new_code_cell(cell) for cell in cells], metadata=metadata), self.workspace / name)
+        metadata = {"kernelspec": {"name": kernel, "display_name": kernel, "language": "python"}}
+        nbformat.write(
+            new_notebook(cells=[new_code_cell(cell) for cell in cells], metadata=metadata), self.workspace / name
+        )
         return name
 
     def saved(self, name: str | None = None) -> NotebookNode:
@@ -126,6 +132,7 @@ class Lab:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
 
     def outputs(self, cell: int) -> Locator:
+        """The outputs of one cell, in order; each may hold a widget."""
         return self.cell(cell).locator(".jp-OutputArea-output")
 
     def output_text(self, cell: int) -> str:
@@ -176,8 +183,6 @@ class Lab:
         field = self.outputs(cell).locator("input[type=text], textarea").first
         field.press_sequentially(text, timeout=timeout * 1000)
 
-    # Below: how
-
     def _until(self, condition: str, timeout: float) -> None:
         self.page.wait_for_function(f"path => window.kin && {condition}", arg=self.path, timeout=timeout * 1000)
 
@@ -190,6 +195,10 @@ class Lab:
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type == "error":
             self.console_errors.append(f"{message.text} ({message.location.get('url', '')})")
+
+    def _on_page_error(self, error: Error) -> None:
+        if error.message not in OWN_ERRORS[self.front_end]:
+            self.console_errors.append(error.message)
 
     def _on_request(self, request: Request | WebSocket) -> None:
         where = urlsplit(request.url)

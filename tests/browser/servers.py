@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 import json
 import os
-from pathlib import Path
 import re
 import secrets
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Literal
 from urllib.error import URLError
@@ -129,7 +129,7 @@ def jupyter_server(front_end: FrontEnd, home: JupyterHome, *, timeout: float = 6
 
 
 def _wait_for_answer(server: JupyterServer, process: subprocess.Popen[str]) -> None:
-    """The log names the port a moment before the server listens on it."""
+    """Ask till it listens: the log names the port some milliseconds earlier."""
     while process.poll() is None:
         try:
             server.api("status")

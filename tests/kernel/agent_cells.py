@@ -1,6 +1,6 @@
-"""IPython extension for these tests: `%%agent`, whose body is the agent. In scope: `ask`, `io`, `submit_main`, `run`, `ip`, `asyncio`.
+"""IPython extension for these tests: `%%agent`, whose body is the agent.
 
-It stands where `%%kin` stands: one tap run, one channel, one turn.
+In scope: `ask`, `io`, `submit_main`, `run`, `ip`, `asyncio`. It stands where `%%kin` stands: one tap run, one channel, one turn.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Bash(BaseModel):
 
 
 def request_for(command: str) -> ApprovalRequest:
-    scope = Grant("bash", f"prefix:{command.split()[0]}", f"commands that start with `{command.split()[0]}`")
+    program = command.partition(" ")[0]
+    scope = Grant("bash", f"prefix:{program}", f"commands that start with `{program}`")
     preview = Preview(summary=command, body=command, kind="command")
     return ApprovalRequest("bash", Bash(command=command), f"call-{command}", "it deletes files", preview, (scope,))
 
@@ -55,7 +56,10 @@ def load_ipython_extension(ip) -> None:
 
 def place(io, request) -> CardPlace:
     """As CellView does: the call's display is there before anybody is asked."""
-    card = {"text/html": f"<b>waiting: {request.preview.summary}</b>", "text/plain": f"waiting: {request.preview.summary}"}
+    card = {
+        "text/html": f"<b>waiting: {request.preview.summary}</b>",
+        "text/plain": f"waiting: {request.preview.summary}",
+    }
     display_id = f"id-{request.tool_call_id}"
     io.display(card, display_id=display_id)
     return CardPlace(display_id, card)

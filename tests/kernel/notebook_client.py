@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 import os
-from pathlib import Path
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from jupyter_client import BlockingKernelClient, KernelManager
 
@@ -69,14 +69,21 @@ class Client:
         return [m for m in self.seen if m["parent_header"].get("msg_id") == msg_id]
 
     def text_of(self, msg_id: str, wanted: str) -> dict:
-        return self.until(lambda m: m["msg_type"] == "stream" and m["parent_header"].get("msg_id") == msg_id
-                          and wanted in m["content"]["text"])
+        return self.until(
+            lambda m: (
+                m["msg_type"] == "stream"
+                and m["parent_header"].get("msg_id") == msg_id
+                and wanted in m["content"]["text"]
+            )
+        )
 
     # Widgets.
 
     def card(self, msg_id: str) -> dict:
         """The update that puts the card into the call's display."""
-        return self.until(lambda m: WIDGET_VIEW in m["content"].get("data", {}) and m["parent_header"]["msg_id"] == msg_id)
+        return self.until(
+            lambda m: WIDGET_VIEW in m["content"].get("data", {}) and m["parent_header"]["msg_id"] == msg_id
+        )
 
     def widget(self, **state: str) -> str:
         """The comm id of the newest widget opened with this state."""
@@ -85,14 +92,13 @@ class Client:
     def widgets(self, **state: str) -> list[str]:
         return [m["content"]["comm_id"] for m in self.seen if _opens(m, state)]
 
-    def opened(self, **state: str) -> dict:
-        return self.until(lambda m: _opens(m, state))
-
     def click(self, label: str) -> None:
         self.comm_msg(self.widget(description=label), {"method": "custom", "content": {"event": "click"}})
 
     def type_note(self, text: str) -> None:
-        self.comm_msg(self.widget(_model_name="TextModel"), {"method": "update", "state": {"value": text}, "buffer_paths": []})
+        self.comm_msg(
+            self.widget(_model_name="TextModel"), {"method": "update", "state": {"value": text}, "buffer_paths": []}
+        )
 
     def comm_msg(self, comm_id: str, data: dict) -> str:
         return self._send("comm_msg", {"comm_id": comm_id, "data": data})
@@ -106,10 +112,9 @@ class Client:
 
     def idle_after(self, msg_id: str) -> dict:
         """The kernel's word that it has dealt with that message."""
-        return self.until(lambda m: m["parent_header"].get("msg_id") == msg_id
-                          and m["content"].get("execution_state") == "idle")
-
-    # input()
+        return self.until(
+            lambda m: m["parent_header"].get("msg_id") == msg_id and m["content"].get("execution_state") == "idle"
+        )
 
     def prompt(self) -> str:
         return self.client.get_stdin_msg(timeout=SECONDS)["content"]["prompt"]
@@ -184,5 +189,3 @@ class LiveKernel(Client):
         self.client.control_channel.send(message)
         reply = self.client.get_control_msg(timeout=SECONDS)
         return reply["content"]["subshell_id"]
-
-

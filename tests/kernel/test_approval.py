@@ -55,8 +55,13 @@ def test_a_settled_card_keeps_one_line_and_closes_its_controls(nb):
     closed = {m["content"]["comm_id"] for m in nb.of(cell) if m["msg_type"] == "comm_close"}
     assert {*controls, note} <= closed
     assert html not in closed
-    values = [m["content"]["data"]["state"]["value"] for m in nb.of(cell) if m["msg_type"] == "comm_msg"
-              and m["content"]["comm_id"] == html and "value" in m["content"]["data"].get("state", {})]
+    values = [
+        m["content"]["data"]["state"]["value"]
+        for m in nb.of(cell)
+        if m["msg_type"] == "comm_msg"
+        and m["content"]["comm_id"] == html
+        and "value" in m["content"]["data"].get("state", {})
+    ]
     assert values[-1] == "<b>Rejected</b> <code>rm -rf build</code>"
 
 
@@ -75,6 +80,7 @@ from ipywidgets import Button
 late, go = [await submit_main(lambda n=n: Button(description=n)) for n in ("late", "go")]
 loop, started, told = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
 run.watch(go.model_id, lambda m: loop.call_soon_threadsafe(started.set))
+io.stream("ready ")
 await started.wait()
 run.watch(late.model_id, lambda m: loop.call_soon_threadsafe(told.set))
 await asyncio.wait_for(told.wait(), 5)
@@ -84,11 +90,11 @@ io.stream("told")
 
 def test_a_comm_closed_before_anybody_listened_is_not_missed(nb):
     cell = nb.run(LATE)
-    nb.opened(description="go")
+    nb.text_of(cell, "ready")
     nb.close_comm(nb.widget(description="late"))
     nb.click("go")
     nb.done(cell)
-    assert nb.text(cell) == "told"
+    assert nb.text(cell) == "ready told"
 
 
 def test_without_widgets_and_without_input_it_is_refused(nb):
@@ -136,7 +142,9 @@ def test_headless_is_refused_at_once_and_says_how_to_allow_it(nb):
     cell = nb.run(ASK, cell=None, allow_stdin=False)
     assert nb.done(cell)["content"]["status"] == "ok"
     text = nb.text(cell)
-    assert text.startswith("False once bash was refused: it needs approval (it deletes files) and nobody can answer here.")
+    assert text.startswith(
+        "False once bash was refused: it needs approval (it deletes files) and nobody can answer here."
+    )
     assert "JupyterLab" in text
     assert "--mode auto-approve" in text
     assert "--approve recorded" in text

@@ -22,8 +22,12 @@ def test_run_all_keeps_each_cells_outputs_in_its_own_cell(nb):
     for cell, name in ((first, "build"), (second, "dist")):
         shown = [m for m in nb.of(cell) if "data" in m["content"] and "text/plain" in m["content"]["data"]]
         assert {m["content"]["data"]["text/plain"] for m in shown} == {f"waiting: rm -rf {name}"}
-    stray = [m for m in nb.seen if m["msg_type"] in {"stream", "display_data", "update_display_data"}
-             and m["parent_header"]["msg_id"] not in {first, second}]
+    stray = [
+        m
+        for m in nb.seen
+        if m["msg_type"] in {"stream", "display_data", "update_display_data"}
+        and m["parent_header"]["msg_id"] not in {first, second}
+    ]
     assert stray == []
 
 
@@ -90,18 +94,28 @@ def test_a_card_does_not_fire_the_persons_cell_hooks(nb):
 
 
 def test_errors_of_the_agent_and_of_its_jobs_reach_the_cell(nb):
-    cell = nb.run("%%agent\ntry: await submit_main(lambda: 1 / 0)\nexcept ZeroDivisionError: io.stream('seen')\nraise ValueError('mine')\n")
+    cell = nb.run(
+        "%%agent\ntry: await submit_main(lambda: 1 / 0)\nexcept ZeroDivisionError: io.stream('seen')\nraise ValueError('mine')\n"
+    )
     reply = nb.done(cell)
     assert nb.text(cell) == "seen"
     assert (reply["content"]["ename"], reply["content"]["evalue"]) == ("ValueError", "mine")
 
 
 def test_a_job_that_exits_does_not_take_the_agents_loop_with_it(nb):
-    cell = nb.run("%%agent\nimport sys\ntry: await submit_main(sys.exit)\nexcept RuntimeError as e: io.stream(str(e))\n")
+    cell = nb.run(
+        "%%agent\nimport sys\ntry: await submit_main(sys.exit)\nexcept RuntimeError as e: io.stream(str(e))\n"
+    )
     nb.done(cell)
     assert nb.text(cell) == "SystemExit() on the main thread"
     again = nb.run("%%agent\nsys = 1\nraise SystemExit\n")
     assert nb.done(again)["content"]["ename"] == "RuntimeError"
+
+
+def test_only_ipykernel_6_needs_its_waiting_thread_to_poll(nb):
+    cell = nb.run("%%agent\nimport ipykernel\nio.stream(f'{ipykernel.__version__[0]} {run.on_tick is None}')\n")
+    nb.done(cell)
+    assert nb.text(cell) in {"6 False", "7 True"}
 
 
 READER = "get_ipython().kernel.shell_stream._recv_callback"
@@ -110,7 +124,7 @@ READER = "get_ipython().kernel.shell_stream._recv_callback"
 def test_uninstall_gives_the_stream_back_to_its_reader(nb):
     nb.done(nb.run("%unload_ext agent_cells"))  # an earlier test may have installed the tap
     nb.done(nb.run(f"before = {READER}\n%load_ext agent_cells"))
-    used = nb.run(f"%%agent\nio.stream(str(ip.user_ns['before'] == ip.kernel.shell_stream._recv_callback))\n")
+    used = nb.run("%%agent\nio.stream(str(ip.user_ns['before'] == ip.kernel.shell_stream._recv_callback))\n")
     nb.done(used)
     nb.done(nb.run("%unload_ext agent_cells"))
     left = nb.run(f"k = get_ipython().kernel\nprint(before == {READER}, hasattr(k, '_kin_tap'))")
@@ -125,4 +139,4 @@ def test_every_message_after_a_run_still_reaches_the_kernel(nb):
     nb.click("Approve")
     nb.done(cell)
     assert nb.ask("comm_info_request", {})["content"]["status"] == "ok"
-    assert nb.ask("complete_request", {"code": "imp", "cursor_pos": 3})["content"]["status"] == "ok"
+    assert nb.ask("is_complete_request", {"code": "1 + 1"})["content"]["status"] == "complete"

@@ -61,7 +61,8 @@ def secret_values(config: KinConfig, environment: Mapping[str, str] | None = Non
 # Each pattern runs only on texts that hold its literal; all are bounded, so that no text makes them slow.
 _PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("sk-", re.compile(r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]{0,60}\d)[A-Za-z0-9_-]{20,}"), SECRET),
-    ("gh", re.compile(r"(?<![A-Za-z0-9])(?:gh[pousr]_|github_pat_)\w{20,}", re.ASCII), SECRET),
+    ("gh", re.compile(r"(?<![A-Za-z0-9])gh[pousr]_\w{20,}", re.ASCII), SECRET),
+    ("github_pat_", re.compile(r"\bgithub_pat_\w{20,}", re.ASCII), SECRET),
     ("glpat-", re.compile(r"\bglpat-[A-Za-z0-9_-]{20,}"), SECRET),
     ("IA", re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), SECRET),
     ("AIza", re.compile(r"\bAIza[0-9A-Za-z_-]{35}"), SECRET),

@@ -47,36 +47,16 @@ _FOLDER_PAIRS = {
 _HARMLESS = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub")
 _FILES = {
     _SECRET: (
-        *(
-            ".env*",
-            "*.env",
-            ".netrc",
-            "_netrc",
-            ".pgpass",
-            ".my.cnf",
-            ".pypirc",
-            ".npmrc",
-            ".yarnrc*",
-            ".git-credentials",
-        ),
+        *(".env*", "*.env", ".netrc", "_netrc", ".pgpass", ".my.cnf", ".pypirc", ".npmrc", ".yarnrc*", ".htpasswd"),
         *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx"),
-        *("*.keystore", "credentials", "service-account*.json", ".vault-token", ".htpasswd"),
+        *("*.keystore", "credentials", "service-account*.json", ".vault-token", ".git-credentials"),
         *("credentials.json", "credentials.toml", "credentials.y*ml", "secrets.json", "secrets.toml", "secrets.y*ml"),
     ),
     _RUNS_LATER: (
         *(".bash*", ".zsh*", ".zlog*", ".profile", ".login", ".logout", ".cshrc", ".tcshrc", ".kshrc", ".mkshrc"),
         *(".xinitrc", ".xprofile", ".xsession*", ".inputrc", ".tmux.conf", ".screenrc", ".vimrc", ".exrc", ".emacs"),
-        *(
-            "sitecustomize.py",
-            "usercustomize.py",
-            "*.pth",
-            ".pythonrc*",
-            ".pdbrc*",
-            ".gdbinit",
-            ".lldbinit",
-            ".rprofile",
-        ),
-        *("ipython_config.py", "ipython_kernel_config.py", "jupyter_*config.py", "jupyter_*config.json"),
+        *("sitecustomize.py", "usercustomize.py", "*.pth", ".pythonrc*", ".pdbrc*", ".gdbinit", ".lldbinit"),
+        *("ipython_config.py", "ipython_kernel_config.py", "jupyter_*config.py", "jupyter_*config.json", ".rprofile"),
         *(".gitconfig", ".gitmodules", ".hgrc", ".curlrc", ".wgetrc", "authorized_keys", "crontab"),
     ),
 }

@@ -7,6 +7,7 @@ record. An intended call is in the log before it runs.
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 import contextvars
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -65,8 +66,9 @@ class ToolExecutor:
                         tool_name=call.tool_name, tool_class=type(call.tool), args=call.args, tool_call_id=call.call_id
                     )
             for call in resolved:
-                async for event in self._one(call, answered):
-                    yield event
+                async with aclosing(self._one(call, answered)) as events:
+                    async for event in events:
+                        yield event
         finally:
             self._interrupt(calls, answered)
 
@@ -97,8 +99,9 @@ class ToolExecutor:
             yield self._answer(call, answered, status="refused", output=self._refusal(call, recorded))
             return
         self._stats.tool_calls_agreed += 1
-        async for event in self._execute(call, answered):
-            yield event
+        async with aclosing(self._execute(call, answered)) as events:
+            async for event in events:
+                yield event
 
     def _context_for(self, call: ResolvedToolCall) -> SafetyContext:
         """The tool's own word is config: permission always/never, or its allowlist and denylist."""

@@ -136,15 +136,26 @@ async def test_one_connection_serves_all_turns(model_server: ModelServer) -> Non
     assert model_server.connections == 1
 
 
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # the first loop took its connection with it
 def test_a_backend_can_be_used_from_a_second_event_loop(model_server: ModelServer) -> None:
     backend = backend_for(model_server.url)
 
-    async def turn() -> str:
+    async def turn(*, last: bool = False) -> str:
+        model_server.enqueue("hi")
+        reply = await backend.complete(**request())
+        if last:
+            await backend.aclose()
+        return reply.message.content
+
+    assert [asyncio.run(turn()), asyncio.run(turn(last=True))] == ["hi", "hi"]
+
+
+async def test_a_closed_backend_can_be_used_again(model_server: ModelServer) -> None:
+    backend = backend_for(model_server.url)
+    for _ in range(2):
         model_server.enqueue("hi")
         async with backend:
-            return (await backend.complete(**request())).message.content
-
-    assert [asyncio.run(turn()), asyncio.run(turn())] == ["hi", "hi"]
+            assert (await backend.complete(**request())).message.content == "hi"
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])

@@ -81,6 +81,23 @@ def test_each_message_and_the_tools_are_encoded_once(monkeypatch: pytest.MonkeyP
     assert [t["function"]["name"] for t in json.loads(prepare(adapter, history, tools=tools))["tools"]] == ["a", "b"]
 
 
+def test_a_history_that_changed_is_sent_as_it_is_now() -> None:
+    adapter, texts = OpenAIAdapter(), ["one", "two", "three"]
+    first = [LLMMessage(role=Role.user, content=text) for text in texts]
+    injected = [*first[:2], LLMMessage(role=Role.user, content="three and a note")]
+    later = [*first, LLMMessage(role=Role.user, content="four")]
+    for history in (first, injected, later, first[:1], [], first[::-1], later):
+        sent = json.loads(prepare(adapter, history))["messages"]
+        assert [m["content"] for m in sent] == [m.content for m in history]
+
+
+def test_a_history_is_encoded_anew_for_another_provider() -> None:
+    adapter = OpenAIAdapter()
+    history = [LLMMessage(role=Role.assistant, content="x", reasoning_content="because")]
+    for provider, sent in ((LOCAL, True), (MISTRAL, False), (LOCAL, True)):
+        assert (b"because" in prepare(adapter, history, provider)) is sent
+
+
 def test_no_tools_means_no_tool_keys_and_no_stream_options_unless_streaming() -> None:
     assert set(body([assistant()], tools=[])) == {"model", "temperature", "stream", "messages"}
     assert "stream_options" in body([assistant()], enable_streaming=True)

@@ -64,6 +64,13 @@ def test_one_index_for_all_calls() -> None:
     ids(reply)
 
 
+def test_one_index_and_two_ids_are_two_calls_even_without_arguments() -> None:
+    assert calls(merged(part("", "a", index=0, id="x1"), part("{}", "a", index=0, id="x2"))) == [
+        ("a", "{}"),
+        ("a", "{}"),
+    ]
+
+
 def test_id_and_name_repeated_in_every_delta() -> None:
     same: dict[str, Any] = {"name": "a", "index": 0, "id": "abcdefghi"}
     assert calls(merged(part("", **same), part('{"n"', **same), part(":1}", **same), part("", **same))) == [

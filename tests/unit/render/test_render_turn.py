@@ -1,4 +1,4 @@
-"""One small turn against its golden files. To renew one after a change that is meant: delete it, run this twice, look."""
+"""One small turn against its golden files. To renew one after a change that is meant: delete it and run twice."""
 
 from __future__ import annotations
 
@@ -134,13 +134,14 @@ def test_every_output_has_html_then_plain_text_and_a_kind() -> None:
 
 
 def test_styles_are_few_and_survive_jupyterlabs_sanitizer() -> None:
-    """It keeps these properties with plain colours, and drops a whole declaration that holds var(...) (apputils 4.7)."""
+    """It keeps these properties with plain colours, and drops whatever holds var(...) (apputils 4.7)."""
     html = "".join(output.data["text/html"] for output in render_turn(TURN))
     styles = set(re.findall(r'style="([^"]*)"', html))
     assert len(styles) <= 6
     for declaration in ";".join(styles).split(";"):
         assert re.fullmatch(
-            r"border-left:3px solid #[0-9a-f]{3,6}|padding-left:8px|white-space:pre-wrap|margin:4px 0|background:#[0-9a-f]{8}",
+            r"border-left:3px solid #[0-9a-f]{3,6}|padding-left:8px|white-space:pre-wrap|margin:4px 0"
+            r"|background:#[0-9a-f]{8}",
             declaration,
         )
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord
 from kin_nb.replay.matching import cell_key
-from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
+from kin_nb.replay.recording import Recording, SessionMeta
 
 LONG = "line of a long result\n" * 1000
 SESSION = "5b1c-session"
 
 
 def turn(number: int, prompt: str, *, cell_id: str | None = None, options: str = "", **fields) -> TurnRecord:
-    fields = {"steps": (RecordedStep(fingerprint=f"f{number}", content=f"Answer {number}."),), "outcome": "done", **fields}
+    fields = {
+        "steps": (RecordedStep(fingerprint=f"f{number}", content=f"Answer {number}."),),
+        "outcome": "done",
+        **fields,
+    }
     return TurnRecord(turn=number, prompt=prompt, key=cell_key(prompt, options), cell_id=cell_id, model="m", **fields)
 
 
@@ -23,8 +27,12 @@ def busy_turn() -> TurnRecord:
     allowed = RecordedDecision(verdict="allow", by="person", reason="asked", note="go on")
     patch = FileChange(path="a.py", before="1" * 64, after="2" * 64, patch="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n")
     calls = (
-        RecordedCall(id="c1", name="bash", arguments='{"command": "make"}', decision=allowed, status="ok", output=LONG, exit=0),
-        RecordedCall(id="c2", name="edit_file", arguments='{"path":"a.py"}', status="ok", output="edited", files=(patch,)),
+        RecordedCall(
+            id="c1", name="bash", arguments='{"command": "make"}', decision=allowed, status="ok", output=LONG, exit=0
+        ),
+        RecordedCall(
+            id="c2", name="edit_file", arguments='{"path":"a.py"}', status="ok", output="edited", files=(patch,)
+        ),
     )
     steps = (
         RecordedStep(fingerprint="f1", content="I look. é 🐢", reasoning="hm", prompt_tokens=10, calls=calls),

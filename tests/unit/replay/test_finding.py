@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -101,7 +101,8 @@ def test_a_copy_is_found_through_a_parents_arguments(find, saved, tmp_path):
 
 def test_a_near_file_that_was_tampered_with_is_passed_over_for_a_whole_one(find, saved):
     saved("a.ipynb", tampered=True)
-    assert find().path == saved("b.ipynb")
+    whole = saved("b.ipynb")
+    assert find().path == whole
 
 
 def test_nothing_near_says_where_it_looked_and_what_to_do(find, saved, digest):
@@ -170,7 +171,9 @@ def test_at_most_a_fixed_number_of_files_is_read(find, saved, tmp_path):
     assert find().path.name == "zzz.ipynb"
 
 
-@pytest.mark.parametrize("name", ["a/b@0123456789ab", f"{SESSION}@", f"{SESSION}@0123456789", f"{SESSION}@0123456789AB"])
+@pytest.mark.parametrize(
+    "name", ["a/b@0123456789ab", f"{SESSION}@", f"{SESSION}@0123456789", f"{SESSION}@0123456789AB"]
+)
 def test_a_name_that_is_none_is_refused(name, tmp_path):
     session, _, digest = name.partition("@")
     with pytest.raises(RecordingError, match="SESSION@DIGEST"):

@@ -28,6 +28,9 @@ class OpenAIAdapter:
     def __init__(self) -> None:
         self._tools: list[AvailableTool] = []
         self._tools_json = b""
+        self._style = ""
+        self._sent: list[LLMMessage] = []
+        self._sent_json: list[bytes] = []
 
     def prepare_request(
         self,
@@ -82,7 +85,14 @@ class OpenAIAdapter:
         # Mistral's own API answers 422 to a field that it does not know; other servers want their reasoning back.
         reasoning = "" if provider.backend is Backend.MISTRAL else provider.reasoning_field_name
         style = f"openai:{reasoning}"
-        return b",".join([m.encoded(style, lambda m: _encode_message(m, reasoning)) for m in messages])
+        # Only what is new since the last request is looked at: asking 800 messages for their bytes takes 3 ms.
+        pairs = enumerate(zip(messages, self._sent, strict=False))
+        same = next((i for i, (now, then) in pairs if now is not then), min(len(messages), len(self._sent)))
+        if style != self._style:
+            same = 0
+        new = [m.encoded(style, lambda m: _encode_message(m, reasoning)) for m in messages[same:]]
+        self._style, self._sent, self._sent_json = style, messages[:], self._sent_json[:same] + new
+        return b",".join(self._sent_json)
 
     def _encoded_tools(self, tools: list[AvailableTool]) -> bytes:
         same = len(tools) == len(self._tools) and all(a is b for a, b in zip(tools, self._tools, strict=True))

@@ -61,7 +61,7 @@ def _shown(entry: os.DirEntry[str]) -> str:
     if not entry.is_symlink():
         return name
     try:
-        return f"{name} -> {_printable(os.readlink(entry.path))}"
+        return f"{name} -> {_printable(str(Path(entry.path).readlink()))}"
     except OSError:  # gone since
         return name
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from kin_nb.core.tools.base import ToolError
 
@@ -74,7 +74,8 @@ async def run_process(
 async def _watch(process: asyncio.subprocess.Process, output: _Output, seconds: float) -> Ended:
     exited = asyncio.ensure_future(process.wait())
     try:
-        await asyncio.wait({exited, output.enough}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        over: set[asyncio.Future[Any]] = {exited, output.enough}
+        await asyncio.wait(over, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         timed_out = not exited.done() and not output.enough.done()
     finally:
         if not exited.done():
@@ -124,8 +125,8 @@ async def _end_group(group: int, exited: asyncio.Future[int]) -> None:
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
-                while _signal(group, 0):
-                    await asyncio.sleep(0.01)  # no event tells when a group is empty
+                while _signal(group, 0):  # noqa: ASYNC110  (no event tells when a group is empty)
+                    await asyncio.sleep(0.01)
     finally:
         _signal(group, signal.SIGKILL)
     await exited

@@ -95,7 +95,7 @@ def in_the_manner_of(before: TextFile, content: str) -> TextFile:
 
 def find(text: str, old: str) -> list[tuple[int, int]]:
     """Where `old` occurs in `text`, overlapping places too, as (start, end). Any line ending equals any other."""
-    pattern = re.compile(r"\r?\n".join(re.escape(line) for line in _lf(old).split("\n")))
+    pattern = re.compile(r"(?:\r\n|(?<!\r)\n)".join(re.escape(line) for line in _lf(old).split("\n")))
     places = []
     match = pattern.search(text)
     while match:
@@ -124,7 +124,8 @@ def line_numbers(text: str, places: list[tuple[int, int]]) -> str:
     """The lines where the places begin, in words: "lines 3, 17, 40 and 12 more"."""
     shown = 10
     listed = ", ".join(str(line_number(text, start)) for start, _ in places[:shown])
-    return f"lines {listed}" + (f" and {len(places) - shown} more" if len(places) > shown else "")
+    word = "line" if len(places) == 1 else "lines"
+    return f"{word} {listed}" + (f" and {len(places) - shown} more" if len(places) > shown else "")
 
 
 def where_it_might_be(text: str, old: str) -> str:

@@ -1,0 +1,81 @@
+# Everything is made in .venv, with constraints.txt's versions. A stamp file there says what need not be done again.
+SHELL := bash
+.SHELLFLAGS := -e -u -o pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PLAYWRIGHT_BROWSERS_PATH := $(CURDIR)/$(VENV)/browsers
+
+PACKAGED := $(shell find kin_nb examples kernelspec \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -o -type f -print)
+PYTEST = $(BIN)/python -m pytest -q
+QUICK = -m "not long"
+# timed NAME, COMMAND: run it, and say how long it took
+timed = @echo "== $(1)" && SECONDS=0 && $(2) && echo "== $(1): $$SECONDS s"
+comma := ,
+
+.PHONY: help demo test test-fast test-all lint bench screenshots unit kernel nbval browser chromium
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
+	@echo "  PYTHON=python3.12 make ...  another interpreter (3.11 or newer) for a new $(VENV)"
+
+demo: $(VENV)/with-nothing  ## see it work: re-execute the quickstart session, without a key or a network
+	@$(BIN)/kin-nb demo
+
+test: unit kernel nbval browser  ## all that CI runs: unit, kernels, examples, browsers
+
+test-fast: unit  ## the unit tests
+
+test-all: QUICK =
+test-all: test  ## the same with the long matrices
+
+lint: $(VENV)/with-test-dev  ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/with-test  ## the figures of benchmarks/
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+screenshots: $(VENV)/with-test chromium  ## take the pictures of docs/screenshots anew, in real JupyterLab and Notebook
+	KIN_SCREENSHOTS=$(CURDIR)/docs/screenshots $(PYTEST) tests/browser -k screenshot
+
+# The parts of `make test`
+
+unit: $(VENV)/with-test
+	$(call timed,$@,$(PYTEST) -n 2 $(QUICK) tests/unit)
+
+kernel: $(VENV)/with-test
+	$(call timed,$@,$(PYTEST) -n 2 --dist loadfile $(QUICK) tests/kernel tests/notebook)
+
+nbval: $(VENV)/with-test  # as a teammate has it: no key, no settings
+	$(call timed,$@,env -i HOME="$$(mktemp -d)" PATH="$$PATH" $(PYTEST) --nbval examples)
+
+browser: $(VENV)/with-test chromium  # one worker for each front end
+	$(call timed,$@,$(PYTEST) -n 2 --dist loadgroup $(QUICK) tests/browser)
+
+# Set-up
+
+chromium: $(VENV)/with-test
+	@scripts/chromium $(BIN)/playwright
+
+$(VENV)/made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "kin_nb needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1 || true). Choose one: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { \
+	  echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "== $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/pip install --quiet -c constraints.txt hatchling
+	@touch $@
+
+# with-nothing, with-test, with-test-dev: the package as a user gets it (a copy, not a link) with those extras
+$(VENV)/with-%: $(VENV)/made pyproject.toml constraints.txt README.md $(PACKAGED)
+	@echo "== installing kin_nb with $*"
+	@$(BIN)/pip install --quiet --no-build-isolation -c constraints.txt '.$(if $(filter nothing,$*),,[$(subst -,$(comma),$*)])'
+	@touch $@

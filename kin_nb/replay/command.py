@@ -1,0 +1,112 @@
+"""`kin-nb replay`, `save` and `demo`: what they print, and their exit codes (DESIGN section 8)."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.report import ReplayReport
+from kin_nb.replay.runner import Progress, ReplayOptions, replay_notebook
+from kin_nb.replay.shipped import examples_folder, is_shipped
+
+DONE, FAILED = 0, 1
+QUICKSTART = "quickstart.ipynb"
+
+
+def say(text: str = "") -> None:
+    print(text, flush=True)  # noqa: T201  (a command's output)
+
+
+def replay(notebooks: Sequence[Path], options: ReplayOptions) -> int:
+    """Re-execute each notebook and report; of many the worst exit code."""
+    return max(_replay_one(path, options) for path in notebooks)
+
+
+def _replay_one(path: Path, options: ReplayOptions) -> int:
+    say(f"{path}: {'tools run again in a copy of the workspace' if options.tools else 'playback'}")
+    try:
+        report = replay_notebook(path, options, Steps())
+    except (ReplayError, OSError) as error:
+        print(f"{path}: {error}", file=sys.stderr)  # noqa: T201
+        return FAILED
+    say(report.text())
+    return report.exit_code
+
+
+class Steps:
+    """A line per cell that asks and per tool call, as they happen."""
+
+    def __call__(self, progress: Progress) -> None:
+        kin = (progress.output or {}).get("metadata", {}).get("kin", {})
+        match kin.get("kind"):
+            case "call" if kin.get("status") not in {"pending", "waiting"}:
+                drift = kin.get("drift", {}).get("kind", "played")
+                say(f"  turn {kin.get('turn')}, step {kin.get('step')}: {_first_line(progress.output)}  [{drift}]")
+            case "receipt":
+                say(f"  turn {kin.get('turn')}: {_first_line(progress.output)}")
+
+
+def _first_line(output: Any) -> str:
+    text = output["data"].get("text/plain", "")
+    line = ("".join(text) if isinstance(text, list) else text).split("\n", 1)[0]
+    return line if len(line) <= 100 else f"{line[:99]}…"  # noqa: PLR2004
+
+
+def save(session: str, path: Path) -> int:
+    """Write a logged session as a notebook, one cell per turn."""
+    from kin_nb.replay.from_log import notebook_from_log  # noqa: PLC0415
+    from kin_nb.replay.saving import write_notebook  # noqa: PLC0415
+
+    try:
+        nb, name = notebook_from_log(session, path.absolute().parent)
+        write_notebook(nb, path.absolute())
+    except (ReplayError, OSError) as error:
+        print(str(error), file=sys.stderr)  # noqa: T201
+        return FAILED
+    say(f"Saved {path}: recording {name}. Run it again without a key: kin-nb replay {path}")
+    return DONE
+
+
+def demo() -> int:
+    """Re-execute the quickstart: the model from the recording, the tools for real, in a temporary copy."""
+    path = examples_folder() / QUICKSTART
+    if not is_shipped(path):
+        # Only what came with this version may run commands unasked.
+        print(f"{path} is not the quickstart that came with this version of kin_nb.", file=sys.stderr)  # noqa: T201
+        return FAILED
+    say("Re-executing the quickstart session: the model's replies come from the recording, the tools really run,")
+    say("in a temporary copy of its workspace. No key, no network.\n")
+    started = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="kin-demo-"))
+    try:
+        report = replay_notebook(path, ReplayOptions(tools=True, approve_recorded=True, output_dir=folder), Steps())
+    except (ReplayError, OSError) as error:
+        print(str(error), file=sys.stderr)  # noqa: T201
+        return FAILED
+    say(f"\n{report.text()}")
+    say(f"Took {time.monotonic() - started:.1f} s. {_open_with(report)}")
+    return report.exit_code
+
+
+def demo_in_lab() -> int:
+    """Open a copy of the quickstart in JupyterLab, or say how to install it."""
+    import importlib.util  # noqa: PLC0415
+    import shutil  # noqa: PLC0415
+    import subprocess  # noqa: PLC0415
+
+    if importlib.util.find_spec("jupyterlab") is None:
+        say(f"JupyterLab is not installed here. Install it with:  {sys.executable} -m pip install jupyterlab")
+        return FAILED
+    folder = Path(tempfile.mkdtemp(prefix="kin-demo-"))
+    shutil.copytree(examples_folder() / "workspaces" / "quickstart", folder / "workspaces" / "quickstart")
+    shutil.copy(examples_folder() / QUICKSTART, folder)
+    return subprocess.call([sys.executable, "-m", "jupyterlab", str(folder / QUICKSTART)])
+
+
+def _open_with(report: ReplayReport) -> str:
+    return f"Open it with: jupyter lab {report.executed}"

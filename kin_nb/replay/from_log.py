@@ -1,0 +1,52 @@
+"""A session of the log as a notebook: the repair for a notebook that lost its recording."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from kin_nb import __version__
+from kin_nb.core.paths import kin_home
+from kin_nb.core.session.log import fold, read_lines
+from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
+from kin_nb.replay.saving import session_notebook
+
+
+def notebook_from_log(session: str, folder: Path) -> tuple[Any, str]:
+    """(notebook, recording's name) of the session whose id begins with `session`, for a file in `folder`.
+
+    Raises ReplayError when no session, or more than one, has such an id, or when its log cannot be used.
+    """
+    path = _log_of(session)
+    try:
+        header, turns = fold(read_lines(path))
+        meta = SessionMeta(
+            session=header["session"],
+            kin_nb=__version__,
+            model=header["model"],
+            workspace=WorkspaceMeta(path=os.path.relpath(header["workspace"], folder), commit=header["commit"]),
+            system_prompt_sha=header["system_prompt"],
+            tools_sha=header["tools"],
+        )
+    except (OSError, KeyError, ValidationError) as error:
+        raise ReplayError(f"{path} is not a log that this version can read ({type(error).__name__}).") from error
+    if not turns:
+        raise ReplayError(f"Session {header['session']} has no turns.")
+    recording = Recording(header["session"], tuple(turns), meta)
+    return session_notebook(recording), recording.name
+
+
+def _log_of(session: str) -> Path:
+    folder = kin_home() / "sessions"
+    found = (
+        sorted(path for path in folder.glob("*/log.jsonl") if path.parent.name.startswith(session)) if session else []
+    )
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ReplayError(f"No session {session} in {folder}.")
+    raise ReplayError(f"{session} begins the ids of {len(found)} sessions: {', '.join(p.parent.name for p in found)}.")

@@ -1,0 +1,320 @@
+"""The loop: what is sent, what is run, what is left behind, however the turn ends."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+import json
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.events import (
+    ApprovalDecisionEvent,
+    ApprovalRequestEvent,
+    AssistantEvent,
+    ErrorEvent,
+    ReasoningEvent,
+    ToolCallEvent,
+    ToolOutputEvent,
+    ToolResultEvent,
+    TurnEndEvent,
+    TurnStartEvent,
+)
+from kin_nb.core.modes import AgentMode
+from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.core.types import ApprovalResponse
+from tests.model_server import ModelServer, tool_call
+from tests.unit.core.conftest import run_turn
+
+EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 3")
+
+
+def raw_call(name: str, arguments: str) -> dict:
+    call = tool_call(name)
+    call["function"]["arguments"] = arguments
+    return call
+
+
+def sent(server: ModelServer, request: int) -> list[dict]:
+    """The messages of the n-th request (from 1) after the system message."""
+    return server.requests[request - 1]["messages"][1:]
+
+
+def text_of(events: list, kind: type) -> str:
+    return "".join(event.content for event in events if isinstance(event, kind))
+
+
+async def test_a_reply_without_tools_is_one_step(model_server, agent):
+    model_server.enqueue("Pong, and a little more so that it comes in pieces.", reasoning="ping?")
+    events = await run_turn(agent, "Ping?")
+    assert isinstance(events[0], TurnStartEvent)
+    assert text_of(events, ReasoningEvent) == "ping?"
+    assert text_of(events, AssistantEvent).startswith("Pong")
+    record = events[-1].record
+    assert (record.outcome, len(record.steps), record.prompt) == ("done", 1, "Ping?")
+    assert [m.role for m in agent.messages] == ["system", "user", "assistant"]
+
+
+async def test_reasoning_comes_before_the_text_that_follows_it(model_server, agent):
+    model_server.enqueue("b" * 60, reasoning="a" * 60)
+    kinds = [type(e) for e in await run_turn(agent) if isinstance(e, AssistantEvent | ReasoningEvent)]
+    assert kinds == sorted(kinds, key=lambda kind: kind is AssistantEvent)
+    assert kinds.count(AssistantEvent) > 1
+
+
+async def test_both_calls_of_a_reply_are_answered_in_order(model_server, agent):
+    model_server.enqueue("Looking.", calls=[tool_call("read_file", path="a.py"), tool_call("list_dir", path=".")])
+    model_server.enqueue("Done.")
+    events = await run_turn(agent)
+    kinds = [type(e) for e in events]
+    assert kinds.index(ToolResultEvent) > max(i for i, kind in enumerate(kinds) if kind is ToolCallEvent)
+    roles = [(m["role"], m.get("name")) for m in sent(model_server, 2)]
+    assert roles == [("user", None), ("assistant", None), ("tool", "read_file"), ("tool", "list_dir")]
+    assert "x = 1" in sent(model_server, 2)[2]["content"]
+    assert agent.stats.tool_calls_succeeded == 2
+
+
+async def test_bash_output_is_shown_while_it_runs_and_its_exit_code_recorded(model_server, trusted):
+    model_server.enqueue(calls=[tool_call("bash", command="echo one; exit 3")])
+    model_server.enqueue("Done.")
+    events = await run_turn(trusted)
+    assert "one" in "".join(e.text for e in events if isinstance(e, ToolOutputEvent))
+    call = events[-1].record.calls[0]
+    assert (call.status, call.exit) == ("ok", 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (tool_call("nope"), "Unknown tool 'nope'"),
+        (tool_call("read_file"), "path: Field required"),
+        (raw_call("read_file", '{"path": "a'), "not valid JSON"),
+        (raw_call("read_file", "[1]"), "must be a JSON object"),
+        (tool_call("read_file", path="a\0b"), "control character"),
+        (tool_call("read_file", path="missing.py"), "missing.py"),
+    ],
+)
+async def test_a_call_that_cannot_be_run_is_an_answer_to_the_model(model_server, agent, call, said):
+    model_server.enqueue(calls=[call])
+    model_server.enqueue("I see.")
+    events = await run_turn(agent)
+    result = next(e for e in events if isinstance(e, ToolResultEvent))
+    assert said in result.error
+    assert said in sent(model_server, 2)[-1]["content"]
+    assert events[-1].record.outcome == "done"
+
+
+async def test_a_stream_cut_after_complete_arguments_runs_no_tool(model_server, trusted, workspace):
+    model_server.enqueue(calls=[tool_call("write_file", path="new.py", content="1")], cut_before="finish_reason")
+    events = await run_turn(trusted)
+    assert not (workspace / "new.py").exists()
+    assert isinstance(events[-2], ErrorEvent)
+    assert "ended early" in events[-2].message
+    assert events[-1].record.outcome == "error"
+    model_server.enqueue("Fine.")
+    await run_turn(trusted, "again")  # the server checks that the history is valid
+
+
+async def test_text_that_had_arrived_before_a_cut_is_kept_without_its_calls(model_server, trusted):
+    model_server.enqueue("I was saying", calls=[tool_call("bash", command="true")], cut_before="finish_reason")
+    events = await run_turn(trusted)
+    assert [(s.content, s.calls) for s in events[-1].record.steps] == [("I was saying", ())]
+    assert trusted.messages[-1].content == "I was saying"
+
+
+async def test_a_server_error_ends_the_turn_and_not_the_session(model_server, agent):
+    model_server.enqueue(status=401)
+    events = await run_turn(agent)
+    assert events[-1].record.outcome == "error"
+    model_server.enqueue("Back.")
+    assert (await run_turn(agent))[-1].record.outcome == "done"
+
+
+async def test_nobody_to_ask_means_refused_with_a_way_to_allow_it(model_server, agent, workspace):
+    model_server.enqueue(calls=[EDIT, tool_call("read_file", path="a.py")])
+    model_server.enqueue("Then not.")
+    events = await run_turn(agent)
+    assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
+    answer = sent(model_server, 2)[2]["content"]
+    assert "nobody can be asked" in answer
+    assert "--mode" in answer
+    assert [c.status for c in events[-1].record.calls] == ["refused", "ok"]
+    assert agent.stats.tool_calls_rejected == 1
+
+
+async def asked(agent: Agent, *answers: ApprovalDecision) -> list[ApprovalRequest]:
+    """Answer the agent's questions in order; returns the list that the questions will be in."""
+    questions: list[ApprovalRequest] = []
+
+    async def ask(request: ApprovalRequest) -> ApprovalDecision:
+        questions.append(request)
+        return answers[len(questions) - 1]
+
+    agent.set_ask(ask)
+    return questions
+
+
+async def test_an_approved_edit_shows_its_diff_first_and_is_recorded(model_server, agent, workspace):
+    questions = await asked(agent, ApprovalDecision(True))
+    model_server.enqueue(calls=[EDIT])
+    model_server.enqueue("Done.")
+    events = await run_turn(agent)
+    assert "-x = 1\n+x = 3" in questions[0].preview.body
+    assert (workspace / "a.py").read_text() == "x = 3\ny = 2\n"
+    call = events[-1].record.calls[0]
+    assert call.decision.by == "person"
+    assert call.files[0].path == "a.py"
+    assert "-x = 1\n+x = 3" in call.files[0].patch
+    kinds = [type(e) for e in events]
+    assert kinds.index(ApprovalRequestEvent) < kinds.index(ApprovalDecisionEvent) < kinds.index(ToolResultEvent)
+
+
+async def test_a_rejection_with_a_note_goes_on_and_the_note_reaches_the_model(model_server, agent, workspace):
+    await asked(agent, ApprovalDecision(False, "use y instead"))
+    model_server.enqueue(calls=[EDIT])
+    model_server.enqueue("All right.")
+    events = await run_turn(agent)
+    assert "use y instead" in sent(model_server, 2)[-1]["content"]
+    assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
+    assert events[-1].record.outcome == "done"
+
+
+async def test_a_rejection_without_a_word_stops_the_turn_with_every_call_answered(model_server, agent):
+    await asked(agent, ApprovalDecision(False))
+    model_server.enqueue(calls=[EDIT, tool_call("bash", command="true")])
+    events = await run_turn(agent)
+    record = events[-1].record
+    assert record.outcome == "stopped"
+    assert [c.status for c in record.calls] == ["refused", "refused"]
+    model_server.enqueue("Yes?")
+    await run_turn(agent, "do it otherwise")
+    assert len(model_server.requests) == 2
+
+
+async def test_approved_for_the_session_is_not_asked_again_within_its_scope(model_server, agent):
+    questions = await asked(agent, ApprovalDecision(True, scope="session"), ApprovalDecision(True))
+    model_server.enqueue(calls=[tool_call("bash", command="python -m json.tool --help")])
+    model_server.enqueue(calls=[tool_call("bash", command="python -m json.tool --version || true")])
+    model_server.enqueue(calls=[tool_call("bash", command="python -m json.tool --sort-keys --help")])
+    model_server.enqueue("Done.")
+    await run_turn(agent)
+    assert [q.args.command for q in questions] == [
+        "python -m json.tool --help",
+        "python -m json.tool --version || true",  # not plain words: the grant does not cover it
+    ]
+
+
+async def test_arguments_edited_by_the_person_are_what_runs(model_server, agent, workspace):
+    edited = {"path": "a.py", "old_string": "x = 1", "new_string": "x = 99"}
+    await asked(agent, ApprovalDecision(True, edited_args=edited))
+    model_server.enqueue(calls=[EDIT])
+    model_server.enqueue("Done.")
+    events = await run_turn(agent)
+    assert (workspace / "a.py").read_text().startswith("x = 99")
+    assert json.loads(events[-1].record.calls[0].edited_arguments)["new_string"] == "x = 99"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_the_seeds_callbacks_are_asked(model_server, agent, workspace, asynchronous):
+    def sync(name, args, call_id):
+        return ApprovalResponse.YES, None
+
+    async def later(name, args, call_id):
+        return sync(name, args, call_id)
+
+    agent.set_approval_callback(later if asynchronous else sync)
+    model_server.enqueue(calls=[EDIT])
+    model_server.enqueue("Done.")
+    await run_turn(agent)
+    assert (workspace / "a.py").read_text().startswith("x = 3")
+
+
+async def test_cancelling_ends_the_command_and_answers_every_call(model_server, trusted, workspace):
+    command = "echo $$ > pid; echo started; sleep 60"
+    model_server.enqueue(calls=[tool_call("bash", command=command), tool_call("read_file", path="a.py")])
+    started = asyncio.Event()
+
+    async def turn():
+        async with aclosing(trusted.act("go")) as events:
+            async for event in events:
+                if isinstance(event, ToolOutputEvent) and "started" in event.text:
+                    started.set()
+
+    task = asyncio.create_task(turn())
+    await asyncio.wait_for(started.wait(), 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not Path(f"/proc/{(workspace / 'pid').read_text().strip()}").exists()
+    record = trusted.turns[-1]
+    assert record.outcome == "interrupted"
+    assert [c.status for c in record.calls] == ["interrupted", "interrupted"]
+    model_server.enqueue("Here again.")
+    await run_turn(trusted, "and now?")
+
+
+async def test_closing_the_generator_early_answers_every_call(model_server, trusted):
+    model_server.enqueue(calls=[tool_call("read_file", path="a.py"), tool_call("list_dir", path=".")])
+    async with aclosing(trusted.act("go")) as events:
+        async for event in events:
+            if isinstance(event, ToolResultEvent):
+                break
+    assert [c.status for c in trusted.turns[-1].calls] == ["ok", "interrupted"]
+    model_server.enqueue("Still valid.")
+    await run_turn(trusted)
+
+
+async def test_the_prompt_prefix_never_moves(model_server, agent):
+    model_server.enqueue(calls=[tool_call("read_file", path="a.py")])
+    model_server.enqueue("Done.")
+    await run_turn(agent)
+    first, second = model_server.requests
+    assert second["messages"][: len(first["messages"])] == first["messages"]
+    assert first["tools"] == second["tools"]
+
+
+async def test_the_cost_is_known_only_with_prices(model_server, config):
+    model_server.enqueue("Hello.")
+    priced = Agent(config)
+    record = (await run_turn(priced))[-1].record
+    assert float(record.cost) > 0
+    await priced.aclose()
+    config.models[0].input_price = config.models[0].output_price = 0
+    model_server.enqueue("Hello.")
+    free = Agent(config)
+    assert (await run_turn(free))[-1].record.cost == ""
+    await free.aclose()
+
+
+async def test_no_path_of_this_machine_and_no_secret_is_recorded(model_server, trusted, workspace, monkeypatch):
+    model_server.enqueue(calls=[tool_call("bash", command=f"echo sk-abcdefghijklmnopqrstu1234; cat {workspace}/a.py; pwd")])
+    model_server.enqueue("Done.")
+    events = await run_turn(trusted)
+    recorded = events[-1].record.model_dump_json() + trusted.log.path.read_text().split("\n", 1)[1]
+    assert str(workspace) not in recorded
+    assert "sk-abcdefgh" not in recorded
+    assert str(workspace) in sent(model_server, 2)[-1]["content"]  # the model needs the real one
+
+
+async def test_the_fingerprint_does_not_depend_on_the_folder(model_server, config, tmp_path):
+    prints = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        model_server.enqueue(calls=[tool_call("bash", command="pwd")])
+        model_server.enqueue("Done.")
+        agent = Agent(config.model_copy(update={"workdir": folder}), AgentMode.AUTO_APPROVE)
+        record = (await run_turn(agent))[-1].record
+        # ids differ from server to server, as they do between sessions; the recording replays its own
+        prints.append([step.fingerprint for step in record.steps][:1])
+        await agent.aclose()
+    assert prints[0] == prints[1]
+
+
+async def test_turn_end_carries_the_record_that_the_agent_keeps(model_server, agent):
+    model_server.enqueue("Hello.")
+    events = await run_turn(agent)
+    assert isinstance(events[-1], TurnEndEvent)
+    assert events[-1].record == agent.turns[-1]

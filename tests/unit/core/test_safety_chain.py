@@ -1,0 +1,110 @@
+"""Who may do what: one table over modes, tools and paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel
+import pytest
+
+from kin_nb.core.modes import AgentMode, Policy
+from kin_nb.core.safety.chain import SafetyContext, decide
+from kin_nb.core.safety.decision import ToolRequest
+from kin_nb.core.safety.grants import Grants, scopes
+from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.tools.base import Accesses, ToolPermission
+
+
+class Command(BaseModel):
+    command: str
+
+
+class Paths(BaseModel):
+    path: str
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "workspace"
+    (root / ".git" / "hooks").mkdir(parents=True)
+    for name in ("a.py", ".env"):
+        (root / name).write_text("")
+    (tmp_path / "outside.txt").write_text("")
+    (root / "link").symlink_to(tmp_path / "outside.txt")
+    return root
+
+
+def call(root: Path, what: str) -> ToolRequest:
+    """`read PATH`, `write PATH` or `run COMMAND`."""
+    verb, _, rest = what.partition(" ")
+    if verb == "run":
+        return ToolRequest("bash", Command(command=rest), "1", Accesses(everything=True))
+    resolved = (Workspace(root).resolve(rest),)
+    if verb == "read":
+        return ToolRequest("read_file", Paths(path=rest), "1", Accesses(reads=(rest,)), read_paths=resolved)
+    return ToolRequest("edit_file", Paths(path=rest), "1", Accesses(writes=(rest,)), write_paths=resolved)
+
+
+def verdict(root: Path, what: str, mode: AgentMode, policy: Policy = Policy.ON_REQUEST, **context) -> str:
+    return decide(call(root, what), SafetyContext(mode, mode.policy(policy), Workspace(root), **context)).verdict
+
+
+@pytest.mark.parametrize(
+    ("what", "default", "plan", "accept_edits", "auto_approve"),
+    [
+        ("read a.py", "allow", "allow", "allow", "allow"),
+        ("read .env", "ask", "ask", "ask", "allow"),
+        ("read ../outside.txt", "ask", "ask", "ask", "allow"),
+        ("read link", "ask", "ask", "ask", "allow"),
+        ("read ~/.ssh/id_rsa", "ask", "ask", "ask", "allow"),
+        ("write a.py", "ask", "deny", "allow", "allow"),
+        ("write new.py", "ask", "deny", "ask", "allow"),
+        ("write .git/hooks/pre-commit", "ask", "deny", "ask", "allow"),
+        ("write ../outside.txt", "ask", "deny", "ask", "allow"),
+        ("write link", "ask", "deny", "ask", "allow"),
+        ("run ls", "ask", "deny", "ask", "allow"),
+    ],
+)
+def test_what_each_mode_lets_through(root, what, default, plan, accept_edits, auto_approve):
+    found = [verdict(root, what, mode) for mode in AgentMode]
+    assert found == [default, plan, accept_edits, auto_approve]
+
+
+@pytest.mark.parametrize("mode", list(AgentMode))
+def test_what_the_configuration_forbids_never_runs(root, mode):
+    assert verdict(root, "read a.py", mode, rule=ToolPermission.NEVER) == "deny"
+
+
+def test_what_the_configuration_allows_runs_but_for_sensitive_paths(root):
+    assert verdict(root, "run ls", AgentMode.DEFAULT, rule=ToolPermission.ALWAYS) == "allow"
+    assert verdict(root, "write .git/hooks/pre-commit", AgentMode.DEFAULT, rule=ToolPermission.ALWAYS) == "ask"
+    assert verdict(root, "write a.py", AgentMode.PLAN, rule=ToolPermission.ALWAYS) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("granted", "then", "covered"),
+    [
+        ("run python -m unittest -q", "run python -m unittest tests.test_stats", True),
+        ("run python -m unittest", "run python -m unittest; rm -rf .", False),
+        ("run python -m unittest", "run python -m unittest > out", False),
+        ("run python -m unittest", "run python -m http.server", False),
+        ("run git status", "run git push", False),
+        ("run rm -rf build | cat", "run rm -rf build | cat", True),
+        ("run rm -rf build | cat", "run rm -rf / | cat", False),
+        ("write a.py", "write new.py", True),
+        ("write a.py", "write .git/hooks/pre-commit", False),
+        ("write a.py", "write ../outside.txt", False),
+        ("write a.py", "run ls", False),
+    ],
+)
+def test_a_session_grant_covers_its_scope_and_nothing_more(root, granted, then, covered):
+    grants = Grants()
+    grants.add(scopes(call(root, granted))[0])
+    assert (verdict(root, then, AgentMode.DEFAULT, grants=grants) == "allow") is covered
+
+
+def test_every_decision_has_a_reason_and_says_who_decided(root):
+    for what in ("read a.py", "run ls", "write .env"):
+        decision = decide(call(root, what), SafetyContext(AgentMode.DEFAULT, Policy.ON_REQUEST, Workspace(root)))
+        assert decision.reason
+        assert decision.policy

@@ -1,0 +1,106 @@
+"""What is in the log when the process dies, at whatever line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+import stat
+
+import pytest
+
+from kin_nb.core.context.history import History, messages_of
+from kin_nb.core.session.log import SessionLog, fold, read_lines
+from tests.model_server import broken_rules, tool_call
+from tests.unit.core.conftest import run_turn
+
+
+@pytest.fixture
+async def logged(model_server, trusted) -> Path:
+    """The log of two turns with tools, files and output."""
+    model_server.enqueue("Looking.", calls=[tool_call("read_file", path="a.py"), tool_call("bash", command="exit 3")])
+    model_server.enqueue(calls=[tool_call("write_file", path="new.py", content="1\n")])
+    model_server.enqueue("Done.")
+    model_server.enqueue("And again.")
+    await run_turn(trusted, "first")
+    await run_turn(trusted, "second")
+    return trusted.log.path
+
+
+async def test_the_log_holds_what_the_agent_holds(logged, trusted):
+    header, turns = fold(read_lines(logged))
+    assert turns == trusted.turns
+    assert header["session"] == trusted.session_id
+
+
+async def test_a_log_cut_at_any_byte_gives_a_valid_history(logged, trusted, tmp_path):
+    data = logged.read_bytes()
+    ends = [i + 1 for i, byte in enumerate(data) if byte == ord("\n")]
+    cut = tmp_path / "cut.jsonl"
+    for end in {*ends, *(end - 7 for end in ends)}:
+        cut.write_bytes(data[:end])
+        _, turns = fold(read_lines(cut))
+        history = History("system", str)
+        history.extend_from(turns, str)
+        request = {"messages": [_wire(message) for message in history.messages]}
+        assert broken_rules(request) == []
+        assert all(turn.outcome != "running" for turn in turns)
+        assert all(call.status != "pending" for turn in turns for call in turn.calls)
+
+
+def _wire(message) -> dict:
+    body = {"role": message.role.value, "content": message.content or ""}
+    if message.tool_calls:
+        body["tool_calls"] = [
+            {"id": c.id, "type": "function", "function": {"name": c.function.name, "arguments": c.function.arguments}}
+            for c in message.tool_calls
+        ]
+    if message.tool_call_id:
+        body |= {"tool_call_id": message.tool_call_id, "name": message.name}
+    return body
+
+
+async def test_a_completed_result_is_in_the_log_before_the_next_thing_happens(model_server, trusted, workspace):
+    model_server.enqueue(calls=[tool_call("write_file", path="one", content="1"), tool_call("bash", command="kill -9 0")])
+    # what `kill -9 0` does to its own group happens after the first result was written
+    model_server.enqueue("Done.")
+    seen = []
+    async for event in trusted.act("go"):
+        if type(event).__name__ == "ToolResultEvent":
+            _, turns = fold(read_lines(trusted.log.path))
+            seen.append([call.status for call in turns[-1].calls])
+    assert seen[0][0] == "ok"
+
+
+async def test_the_same_messages_come_back_from_the_records(logged, trusted, workspace):
+    _, turns = fold(read_lines(logged))
+    back = [m for turn in turns for m in messages_of(turn, lambda t: t.replace("{workspace}", str(workspace)))]
+    assert [(m.role, m.content, m.tool_call_id) for m in back] == [
+        (m.role, m.content, m.tool_call_id) for m in trusted.messages[1:]
+    ]
+
+
+async def test_the_log_is_the_owners_alone(logged):
+    assert stat.S_IMODE(logged.stat().st_mode) == 0o600
+    assert stat.S_IMODE(logged.parent.stat().st_mode) == 0o700
+
+
+def test_a_log_that_cannot_be_written_is_said_once_and_nothing_breaks(tmp_path):
+    (tmp_path / "file").write_text("")
+    said: list[str] = []
+    log = SessionLog("s", folder=tmp_path / "file" / "no", warn=said.append)
+    log.append("turn", record={})
+    log.append("end", turn={})
+    log.sync()
+    log.close()
+    assert len(said) == 1
+    assert "goes on in memory" in said[0]
+
+
+async def test_a_line_costs_what_is_in_it_and_not_what_came_before(model_server, trusted):
+    for _ in range(6):
+        model_server.enqueue("x" * 100)
+        await run_turn(trusted, "same prompt")
+    lines = trusted.log.path.read_bytes().splitlines()
+    replies = [len(line) for line in lines if b'"type":"reply"' in line]
+    assert max(replies) - min(replies) < 20
+    assert os.path.getsize(trusted.log.path) < 6 * 2500

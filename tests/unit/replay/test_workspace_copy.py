@@ -1,0 +1,71 @@
+"""Tools run again in a copy: of the recorded commit when git has it, else of the files as they are."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from kin_nb.replay import workspace_copy
+from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.workspace_copy import copy_workspace
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "a.py").write_text("committed\n")
+    return folder
+
+
+def commit(folder):
+    """Commits everything in `folder` and gives the commit's hash."""
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "m"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_recorded_commit_is_unpacked_and_the_repository_left_alone(workspace, tmp_path):
+    recorded = commit(workspace)
+    (workspace / "src" / "a.py").write_text("edited since\n")
+    (workspace / "new.py").write_text("new\n")
+    copied = copy_workspace(workspace, recorded, tmp_path / "copy")
+    assert (tmp_path / "copy" / "src" / "a.py").read_text() == "committed\n"
+    assert files(copied.folder) == ["src/a.py"]
+    assert copied.says == f"commit {recorded[:12]}"
+    worktrees = subprocess.run(["git", "worktree", "list"], cwd=workspace, check=True, capture_output=True, text=True)
+    assert len(worktrees.stdout.splitlines()) == 1
+
+
+def test_a_workspace_within_a_repository_is_only_its_own_part(workspace, tmp_path):
+    recorded = commit(workspace)
+    assert files(copy_workspace(workspace / "src", recorded, tmp_path / "copy").folder) == ["a.py"]
+
+
+def test_without_the_commit_the_files_are_copied_and_that_is_said(workspace, tmp_path):
+    commit(workspace)
+    for name in (".venv/bin/python", "src/__pycache__/a.pyc", "src/b.py"):
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text("x")
+    copied = copy_workspace(workspace, "d" * 40, tmp_path / "copy")
+    assert files(copied.folder) == ["src/a.py", "src/b.py"]
+    assert copied.says == "the files as they are now (git does not have commit dddddddddddd here)"
+
+
+def test_a_workspace_too_large_is_refused_before_anything_is_copied(workspace, tmp_path, monkeypatch):
+    monkeypatch.setattr(workspace_copy, "MAX_FILES", 0)
+    with pytest.raises(ReplayError, match=r"too large to copy \(over 0 files"):
+        copy_workspace(workspace, None, tmp_path / "copy")
+    assert files(tmp_path / "copy") == []
+
+
+def test_a_workspace_that_is_gone_says_how_to_name_another(tmp_path):
+    with pytest.raises(ReplayError, match="--workspace PATH"):
+        copy_workspace(tmp_path / "gone", None, tmp_path / "copy")

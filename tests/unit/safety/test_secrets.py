@@ -1,0 +1,198 @@
+"""Secrets: out of children's environments, out of texts."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.config import KinConfig, ProviderConfig
+from kin_nb.core.safety.secrets import Redactor, child_environment, is_secret_name, secret_values
+
+WORKSPACE = Path("/home/ada/projects/engine")
+HOME = Path("/home/ada")
+KEY = "hunter2-hunter2"
+
+
+@pytest.fixture
+def redact():
+    return Redactor([KEY, "short"], WORKSPACE, HOME).text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "MISTRAL_API_KEY",
+            "GITHUB_TOKEN",
+            "githubToken",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_ACCESS_KEY_ID",
+            "DB_PASSWORD",
+        ),
+        *(
+            "PGPASSWORD",
+            "DB_PASS",
+            "MYSQL_PWD",
+            "SSHPASS",
+            "NPM_AUTH",
+            "GITHUB_PAT",
+            "SENTRY_DSN",
+            "JUPYTER_TOKEN",
+            "SSH_KEY",
+        ),
+        *("CLIENT_SECRET", "GOOGLE_APPLICATION_CREDENTIALS", "my-api-key", "SLACK_WEBHOOK_URL", "OPENAI_APIKEY"),
+    ],
+)
+def test_a_name_tells_a_secret(name):
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "PATH",
+            "PWD",
+            "OLDPWD",
+            "HOME",
+            "SSH_AUTH_SOCK",
+            "SSH_ASKPASS",
+            "TOKENIZERS_PARALLELISM",
+            "KEYBOARD",
+            "MONKEY",
+        ),
+        *("COMPASS_DIR", "AUTHOR", "GIT_AUTHOR_NAME", "VIRTUAL_ENV", "JPY_SESSION_NAME", "KEYTIMEOUT", "PATTERN"),
+    ],
+)
+def test_a_harmless_name_is_left_alone(name):
+    assert not is_secret_name(name)
+
+
+def test_children_get_no_secret_but_those_that_are_kept():
+    base = {
+        "PATH": "/bin",
+        "API_KEY": "x",
+        "DEPLOY_TOKEN": "y",
+        "DATABASE_URL": "postgres://u:pw@db/x",
+        "HTTPS_PROXY": "http://u:pw@proxy:3128",
+        "SITE": "https://example.org/a:b@c",
+    }
+    assert set(child_environment(base, keep=["DEPLOY_TOKEN"])) == {"PATH", "DEPLOY_TOKEN", "HTTPS_PROXY", "SITE"}
+
+
+def test_the_values_to_hide_are_the_providers_keys_and_the_environments_secrets():
+    config = KinConfig(
+        providers=[
+            ProviderConfig(
+                name="p",
+                api_base="http://x",
+                api_key_env_var="ODDLY_NAMED",
+                extra_headers={"X-Api-Key": "header-value-1"},
+            )
+        ]
+    )
+    environment = {"ODDLY_NAMED": "provider-key-1", "A_TOKEN": "token-value-1", "B_TOKEN": "tiny", "HOME": "/home/ada"}
+    assert set(secret_values(config, environment)) == {"provider-key-1", "token-value-1", "header-value-1"}
+
+
+def test_secret_values_vanish_also_escaped(redact):
+    text = Redactor(['pass"word/ä1'], WORKSPACE, HOME).text
+    assert (
+        text('{"a": "pass\\"word/\\u00e41"} pass"word/ä1 pass%22word/%C3%A41') == '{"a": "[secret]"} [secret] [secret]'
+    )
+    assert redact(f"key={KEY};") == "key=[secret];"
+    assert redact("short stays") == "short stays"
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-proj-abcDEF0123456789abcdef",
+        "ghp_" + "a1" * 18,
+        "github_pat_" + "a1" * 20,
+        "AKIAIOSFODNN7EXAMPLE",
+        "xoxb-123456789012-abcdef",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NSJ9.c2lnbmF0dXJl",
+        "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA\n" * 9 + "-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\\n" + "MIIEpAIBAAKCAQEA\\n" * 9 + "-----END PRIVATE KEY-----",
+    ],
+)
+def test_the_known_shapes_of_keys_vanish(redact, secret):
+    assert redact(f'before "{secret}" after') == 'before "[secret]" after'
+
+
+def test_what_stands_around_a_secret_stays(redact):
+    assert redact("Authorization: Bearer abcdef0123456789xyz\n") == "Authorization: Bearer [secret]\n"
+    assert redact("postgres://ada:pw@db/x") == "postgres://ada:[secret]@db/x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<div class="sk-estimator-doc-link fitted">',
+        'if "-----BEGIN RSA PRIVATE KEY-----" in text:\n    return True\n',
+        "the bearer of this certificate",
+        'f"http://{user}:{password}@{host}"',
+        "a task-force of twenty-four people1234567890",
+        "https://example.org:8080/a@b",
+    ],
+)
+def test_ordinary_text_stays(redact, text):
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("/home/ada/projects/engine/src/x.py:3", "{workspace}/src/x.py:3"),
+        ("in /home/ada/projects/engine.", "in {workspace}."),
+        ("/home/ada/.bashrc and /home/ada", "~/.bashrc and ~"),
+        ("file:///home/ada/projects/engine/x", "file://{workspace}/x"),
+        ("gcc -I/home/ada/projects/engine/include", "gcc -I{workspace}/include"),
+        ("PYTHONPATH=/home/ada:/home/ada/projects/engine", "PYTHONPATH=~:{workspace}"),
+        ("/home/adam /home/ada-2 /mnt/home/ada /home/ada.old", "/home/adam /home/ada-2 /mnt/home/ada /home/ada.old"),
+        ("/home/ada/projects/engine2/x", "~/projects/engine2/x"),
+    ],
+)
+def test_paths_are_replaced_at_their_boundaries_longest_first(redact, text, redacted):
+    assert redact(text) == redacted
+
+
+def test_both_spellings_of_a_linked_workspace_are_replaced(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    redact = Redactor([], tmp_path / "link", HOME).text
+    assert redact(f"{tmp_path}/link/a {tmp_path}/real/a") == "{workspace}/a {workspace}/a"
+
+
+def test_the_root_of_the_file_system_is_no_place():
+    assert Redactor([], Path("/"), Path("/")).text("/usr/bin a/b") == "/usr/bin a/b"
+
+
+def test_redacting_twice_changes_nothing_more():
+    redact = Redactor([KEY, "workspace", "[secret]"], WORKSPACE, HOME).text
+    text = f"{KEY}{KEY} x /home/ada/home/ada /home/ada/projects/engine/home/ada postgres://a:b@c Bearer abcdef0123456789xyz"
+    once = redact(text)
+    assert KEY not in once
+    assert redact(once) == once
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sk-" * 33_000,
+        "eyJ" * 33_000,
+        "bearer " * 14_000,
+        "://a:" * 20_000,
+        "-----BEGIN PRIVATE KEY-----" * 4_000,
+        "/home/ada/projects/engine/x.py: ok\n" * 3_000,
+        "a" * 100_000,
+    ],
+)
+def test_no_text_of_100_kb_is_slow(text):
+    redact = Redactor([f"secret-value-{n}" for n in range(30)], WORKSPACE, HOME).text
+    started = time.process_time()
+    redact(text)
+    assert time.process_time() - started < 0.5

@@ -1,0 +1,171 @@
+"""Plain commands, and what one approval covers."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from kin_nb.core.safety.shell_words import command_prefix, plain_words
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("ls", ["ls"]),
+        ("  ls -la\tsrc ", ["ls", "-la", "src"]),
+        ("git commit -m 'a; b && $(c)'", ["git", "commit", "-m", "a; b && $(c)"]),
+        ('grep "two words" x.py', ["grep", "two words", "x.py"]),
+        ("echo a'b'\"c\"d ''", ["echo", "abcd", ""]),
+        ("pytest tests/test_x.py::test_ä", ["pytest", "tests/test_x.py::test_ä"]),
+    ],
+)
+def test_plain_words_are_those_that_bash_sees(command, words):
+    assert plain_words(command) == words
+    seen = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True).stdout
+    assert seen.decode().split("\0")[:-1] == words
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "",
+            "   ",
+            "ls; rm x",
+            "ls && rm x",
+            "ls | sh",
+            "ls & rm x",
+            "ls > f",
+            "ls 2>&1",
+            "cat < f",
+            "(ls)",
+            "{ ls",
+            "ls\nrm x",
+        ),
+        *(
+            "echo $HOME",
+            "echo `id`",
+            "echo $(id)",
+            'echo "$(id)"',
+            'echo "`id`"',
+            'echo "\\$x"',
+            "ls *",
+            "ls ?",
+            "ls [a]",
+        ),
+        *(
+            "ls {a,b}",
+            "ls ~",
+            "! ls",
+            "ls #x",
+            "FOO=1 ls",
+            "FOO+=1 ls",
+            "'A=1' ls",
+            "echo 'open",
+            'echo "open',
+            "a\\ b",
+        ),
+        *("if ls", "time ls", "coproc ls", "'' x", "ls\r", "ls\0", "ls\u00a0x", "ls\u2028rm", "ls \u202e", "ls \ud800"),
+    ],
+)
+def test_everything_else_has_no_words(command):
+    assert plain_words(command) is None
+    assert command_prefix(command) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "prefix"),
+    [
+        ("pytest -q tests", "pytest"),
+        ("ls -la", "ls"),
+        ("mkdir a", "mkdir"),
+        ("git diff --stat", "git diff"),
+        ("git commit -m 'a; b'", "git commit"),
+        ("npm run build -- --watch", "npm run build"),
+        ("npm install left-pad", "npm install"),
+        ("pip install -r requirements.txt", "pip install"),
+        ("make test", "make test"),
+        ("cargo build --release", "cargo build"),
+        ("docker ps -a", "docker ps"),
+        ("kubectl get pods", "kubectl get"),
+        ("python -m pytest -q", "python -m pytest"),
+        ("python3.12 -m pip list", "python3.12 -m pip list"),
+        ("uv run pytest -x", "uv run pytest"),
+        ("uv run python -m mypy x", "uv run python -m mypy"),
+    ],
+)
+def test_the_prefix_is_the_program_and_its_subcommand(command, prefix):
+    assert command_prefix(command) == prefix
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        # code or programs in the arguments
+        *(
+            "bash -c 'rm x'",
+            "sh x.sh",
+            "python -c 'x'",
+            "python x.py",
+            "python",
+            "python3 -m timeit x",
+            "python -m pdb x.py",
+        ),
+        *(
+            "python -X dev -m pytest",
+            "python3.12-dbg -c x",
+            "node -e x",
+            "perl x",
+            "ruby3.2 x",
+            "sudo ls",
+            "env ls",
+            "xargs rm",
+        ),
+        *(
+            "nohup ls",
+            "timeout 5 ls",
+            "find . -name x",
+            "awk x",
+            "sed -n p x",
+            "eval ls",
+            "source x",
+            ". x",
+            "ssh host ls",
+        ),
+        *(
+            "uv run x.py",
+            "uv run python x.py",
+            "uv run --with evil pytest",
+            "npx evil",
+            "npm exec evil",
+            "docker run x",
+        ),
+        *("kubectl exec p ls", "git bisect run x", "git -c core.pager=x log", "git config alias.x y", "git rebase -i"),
+        *(
+            "rg --pre x y",
+            "git log --output=x",
+            "git diff --ext-diff",
+            "git fetch --upload-pa=x",
+            "go test -exec x",
+            "tar cf x y",
+        ),
+        # nothing to name, or more than one thing
+        *("git", "make", "make test deploy", "make SHELL=x test", "make test SHELL=x", "npm run", "git --version"),
+        # a program that is a file, or not a name
+        *("./run.sh", "/bin/ls", "bin/x", "run.py", "'a b' c"),
+        # destroy, or send
+        *("rm x", "mv a b", "chmod +x a", "curl example.org", "git push", "git reset --hard"),
+        # outside the workspace, or sensitive
+        *("mkdir /etc/x", "mkdir ../x", "cat a/../../b", "sort --key=/x y", "cat -T/etc/x", "pytest --x=/y"),
+        *("cat .env", "cat .git/config", "cat src/.ssh/id_rsa", "sort --files=.env", "git fetch git@evil:x"),
+    ],
+)
+def test_what_could_reach_further_is_approved_to_the_letter_only(command):
+    assert plain_words(command) is not None
+    assert command_prefix(command) is None
+
+
+def test_a_prefix_does_not_cover_a_longer_name():
+    assert command_prefix("npm test") != command_prefix("npm testify")
+    assert command_prefix("pytest x") != command_prefix("pytest-watch x")

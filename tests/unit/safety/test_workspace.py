@@ -1,0 +1,156 @@
+"""Paths: where they lead, which are sensitive, and files that are traps."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.safety.workspace import Workspace, open_regular, read_bytes
+from kin_nb.core.tools.base import ToolError
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    (tmp_path / "project").mkdir()
+    return Workspace(tmp_path / "project")
+
+
+def test_a_path_is_relative_to_the_root_and_may_not_exist_yet(workspace):
+    assert workspace.resolve("src/../x.py") == workspace.root / "x.py"
+    assert workspace.relative(workspace.resolve("a/b")) == "a/b"
+    assert workspace.relative(Path("/etc/hosts")) == "/etc/hosts"
+
+
+def test_the_home_is_expanded(workspace, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert workspace.resolve("~/x") == tmp_path.resolve() / "x"
+
+
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "a/../../b", "~"])
+def test_what_lies_outside_resolves_and_is_not_contained(workspace, path):
+    assert not workspace.contains(workspace.resolve(path))
+
+
+def test_a_symlink_out_of_the_workspace_is_outside(workspace, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (workspace.root / "inside").symlink_to(tmp_path / "outside")
+    assert not workspace.contains(workspace.resolve("inside/new.txt"))
+    assert not workspace.contains(workspace.root / "inside" / "new.txt")
+    assert workspace.contains(workspace.resolve("other/new.txt"))
+
+
+def test_a_sibling_with_the_same_beginning_is_outside(workspace, tmp_path):
+    assert not workspace.contains(tmp_path / "project-2" / "x")
+
+
+@pytest.mark.parametrize("path", ["", "  ", "a\0b", "a\nb", "a\x1b[2J", "~nobody-of-this-name/x", "x" * 300])
+def test_an_impossible_path_is_refused_in_one_sentence(workspace, path):
+    with pytest.raises(ToolError) as refused:
+        workspace.resolve(path)
+    assert "\n" not in str(refused.value)
+    assert "\x1b" not in str(refused.value)
+
+
+def test_a_symlink_loop_is_refused(workspace):
+    (workspace.root / "a").symlink_to("b")
+    (workspace.root / "b").symlink_to("a")
+    with pytest.raises(ToolError, match="no usable path"):
+        workspace.resolve("a")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            ".git/hooks/pre-commit",
+            ".git/config",
+            "sub/.git/config",
+            ".GIT/config",
+            ".git",
+            ".hg/hgrc",
+            ".husky/pre-push",
+        ),
+        *(
+            ".bashrc",
+            "home/.zshrc",
+            ".profile",
+            "sitecustomize.py",
+            "lib/evil.pth",
+            ".pdbrc",
+            ".envrc",
+            ".vscode/tasks.json",
+        ),
+        *(".ipython/profile_default/startup/00.py", "share/jupyter/kernels/x/kernel.json", "ipython_config.py"),
+        *(
+            ".env",
+            ".env.local",
+            "prod.env",
+            ".ssh/id_ed25519",
+            "keys/id_rsa",
+            "server.pem",
+            ".aws/credentials",
+            ".netrc",
+        ),
+        *(".gnupg/x", ".docker/config.json", "credentials.json", ".npmrc", ".gitconfig", ".kin-code/config.toml"),
+        *("/proc/self/environ", "/dev/zero"),
+    ],
+)
+def test_secrets_and_what_runs_later_are_sensitive(workspace, path):
+    assert workspace.is_sensitive(workspace.root / path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "Makefile",
+        "src/x.py",
+        ".gitignore",
+        ".github/workflows/ci.yml",
+        ".env.example",
+        "id_rsa.pub",
+        "secrets.py",
+        "git/x",
+    ],
+)
+def test_ordinary_files_are_not_sensitive(workspace, path):
+    assert workspace.is_sensitive(workspace.root / path) is None
+
+
+def test_a_link_is_as_sensitive_as_its_target_and_as_its_name(workspace):
+    (workspace.root / ".env").symlink_to("plain.txt")
+    (workspace.root / "innocent.txt").symlink_to(".git/config")
+    assert workspace.is_sensitive(workspace.root / ".env")
+    assert workspace.is_sensitive(workspace.root / "innocent.txt")
+
+
+def test_our_own_home_is_sensitive_wherever_it_is(workspace, monkeypatch, tmp_path):
+    monkeypatch.setenv("KIN_HOME", str(tmp_path / "elsewhere"))
+    assert "kin_nb" in (workspace.is_sensitive(tmp_path / "elsewhere" / "config.toml") or "")
+
+
+def test_a_named_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ToolError, match="named pipe"):
+        open_regular(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize(("path", "reason"), [("/dev/zero", "device"), ("/", "folder"), ("/no/such", "no such file")])
+def test_what_is_no_regular_file_is_refused(path, reason):
+    with pytest.raises(ToolError, match=reason):
+        read_bytes(Path(path), 10)
+
+
+def test_a_link_is_not_followed_when_opening(tmp_path):
+    (tmp_path / "x").write_text("x")
+    (tmp_path / "link").symlink_to("x")
+    with pytest.raises(ToolError, match="symbolic link"):
+        open_regular(tmp_path / "link", "link")
+
+
+def test_a_file_over_the_limit_is_refused_and_one_at_the_limit_is_read(tmp_path):
+    (tmp_path / "x").write_bytes(b"0123456789")
+    assert read_bytes(tmp_path / "x", 10) == b"0123456789"
+    with pytest.raises(ToolError, match="larger than 9 bytes"):
+        read_bytes(tmp_path / "x", 9)

@@ -1,0 +1,76 @@
+"""The walls: which package may import which, and what `%load_ext kin_nb` may cost."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+import subprocess
+import sys
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "kin_nb"
+ORDER = ["core", "render", "replay", "notebook", "cli"]
+JUPYTER = {"IPython", "ipykernel", "ipywidgets", "jupyter_client", "nbformat", "nbclient", "traitlets", "comm", "zmq"}
+HEAVY = ["mcp", "nbformat", "nbclient", "ipywidgets", "httpx", "pydantic", "markdown_it", "nh3"]
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that a file imports, at its top or inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+def room(module: str) -> str:
+    """`core` for kin_nb.core.agent; the file's name for a module of the package itself."""
+    return module.split(".")[1] if "." in module else ""
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path):
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if own not in ORDER:
+        return
+    allowed = {"", *ORDER[: ORDER.index(own) + 1]}
+    wrong = {name for name in imports(path) if name.startswith("kin_nb") and room(name) not in allowed}
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "core").rglob("*.py")), ids=lambda path: path.name)
+def test_core_knows_nothing_of_jupyter(path):
+    assert not {name.split(".")[0] for name in imports(path)} & JUPYTER
+
+
+def test_private_names_of_ipykernel_are_in_one_module():
+    users = {path.name for path in FILES if "shell_channel" in path.read_text() or "_recv_callback" in path.read_text()}
+    assert users == {"tap.py"}
+
+
+def test_no_module_is_two():
+    sizes = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert {name: lines for name, lines in sizes.items() if lines > 320} == {}
+
+
+def test_load_ext_imports_nothing_heavy_and_starts_no_thread():
+    script = f"""
+import sys, threading
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+before = set(threading.enumerate())
+names = set(shell.user_ns)
+shell.extension_manager.load_extension("kin_nb")
+print([name for name in {HEAVY!r} if name in sys.modules])
+print(set(threading.enumerate()) == before, set(shell.user_ns) == names)
+shell.extension_manager.unload_extension("kin_nb")
+print("kin" in shell.magics_manager.magics["cell"], "kin" in shell.magics_manager.magics["line"])
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-3:] == ["[]", "True True", "False False"]

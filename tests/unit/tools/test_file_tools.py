@@ -1,0 +1,356 @@
+"""Reading, listing, writing and editing files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.tools.base import BaseTool, BaseToolConfig, ToolError
+from kin_nb.core.tools.builtins import builtin_tools
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> dict[str, BaseTool]:
+    return {name: tool.from_config(BaseToolConfig(workdir=tmp_path)) for name, tool in builtin_tools().items()}
+
+
+@pytest.fixture
+def call(tools):
+    async def run(name: str, **args) -> str:
+        return tools[name].to_model(await tools[name].invoke(**args))
+
+    return run
+
+
+@pytest.fixture
+def preview(tools):
+    return lambda name, **args: tools[name].preview(tools[name].parse_args(args))
+
+
+def block(search: str, replace: str) -> str:
+    return f"<<<<<<< SEARCH\n{search}=======\n{replace}>>>>>>> REPLACE\n"
+
+
+def test_the_tools_come_in_one_order_and_take_little_room():
+    names = ["read_file", "list_dir", "grep", "write_file", "search_replace", "edit_file", "bash"]
+    assert list(builtin_tools()) == names
+    assert sum(len(tool.get_tool_prompt() or "") for tool in builtin_tools().values()) < 4_000
+
+
+def test_each_tool_says_what_it_touches(tools):
+    def touched(name, **args):
+        return tools[name].accesses(tools[name].parse_args(args))
+
+    assert touched("read_file", path="a").reads == touched("list_dir", path="a").reads == ("a",)
+    assert touched("grep", pattern="x", path="a").only_reads
+    for name, args in {
+        "write_file": {"path": "a", "content": ""},
+        "edit_file": {"path": "a", "old_string": "x", "new_string": "y"},
+        "search_replace": {"file_path": "a", "content": "x"},
+    }.items():
+        assert touched(name, **args).writes == ("a",)
+
+
+# read_file
+
+
+async def test_a_file_is_read_as_it_is(call, tmp_path):
+    (tmp_path / "a").write_bytes("\ufefféa\r\nb\u2028c\n".encode())
+    assert await call("read_file", path="a") == "éa\nb\u2028c\n"
+
+
+async def test_part_of_a_file_says_where_to_go_on(call, tmp_path):
+    (tmp_path / "a").write_text("".join(f"line {n}\n" for n in range(10)))
+    assert (
+        await call("read_file", path="a", offset=3, limit=2)
+        == "line 3\nline 4\n[more lines follow; go on with offset=5]"
+    )
+    assert await call("read_file", path="a", offset=8, limit=2) == "line 8\nline 9\n"
+
+
+async def test_whole_lines_are_read_until_no_more_fit_and_the_rest_follows(tools, tmp_path):
+    text = "".join(f"{n:06} {'é' * 90}\n" for n in range(2_000))
+    (tmp_path / "a").write_text(text)
+    read, offset = "", 0
+    while True:
+        result = await tools["read_file"].invoke(path="a", offset=offset)
+        assert len(tools["read_file"].to_model(result)) <= 40_000
+        assert len(result.content.encode()) <= 64_000
+        read, offset = read + result.content, result.next_offset
+        if not result.was_truncated:
+            break
+    assert read == text
+
+
+async def test_an_empty_file_and_an_offset_past_the_end_are_said(call, tmp_path):
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "two").write_text("1\n2")
+    assert await call("read_file", path="empty") == "[empty is empty.]"
+    assert await call("read_file", path="two", offset=2) == "[two has 2 lines; offset 2 is past the end.]"
+    assert await call("read_file", path="two", offset=1) == "2"
+
+
+async def test_a_line_that_is_too_long_is_an_error_and_not_silence(call, tmp_path):
+    (tmp_path / "a").write_text("short\n" + "x" * 200_000 + "\nend\n")
+    assert (await call("read_file", path="a")).startswith("short\n[more lines follow; go on with offset=1]")
+    with pytest.raises(ToolError, match="Line 2 of a is too long"):
+        await call("read_file", path="a", offset=1)
+    assert await call("read_file", path="a", offset=2) == "end\n"
+
+
+async def test_latin_1_is_read_and_said(call, tmp_path):
+    (tmp_path / "a").write_bytes(b"caf\xe9\n")
+    assert await call("read_file", path="a") == "café\n[not UTF-8: read as Latin-1]"
+
+
+async def test_what_is_no_text_file_is_refused_at_once(call, tmp_path):
+    (tmp_path / "blob").write_bytes(b"PNG\0" * 100)
+    os.mkfifo(tmp_path / "pipe")
+    refused = {
+        "blob": r"binary file \(400 bytes\)",
+        "pipe": "named pipe",
+        "/dev/zero": "device",
+        ".": "folder",
+        "no": "no such",
+    }
+    for path, reason in refused.items():
+        with pytest.raises(ToolError, match=reason):
+            await call("read_file", path=path)
+
+
+# list_dir
+
+
+async def test_folders_come_first_and_links_show_their_target(call, tmp_path):
+    for folder in ("b", ".git"):
+        (tmp_path / folder).mkdir()
+    for file in ("a", "c\nd"):
+        (tmp_path / file).write_text("")
+    (tmp_path / "to").symlink_to("b")
+    (tmp_path / "broken").symlink_to("nowhere")
+    assert await call("list_dir") == ".git/\nb/\nto/ -> b\na\nbroken -> nowhere\nc\\nd"
+
+
+async def test_a_long_listing_is_capped_with_a_count(call, tmp_path):
+    for n in range(520):
+        (tmp_path / f"{n:03}").touch()
+    listed = (await call("list_dir")).split("\n")
+    assert (len(listed), listed[499], listed[500]) == (501, "499", "[… 20 more …]")
+
+
+async def test_an_empty_folder_and_no_folder_are_said(call, tmp_path):
+    assert await call("list_dir") == ". is an empty folder."
+    (tmp_path / "file").touch()
+    for path, reason in {"file": "not a directory", "missing": "no such"}.items():
+        with pytest.raises(ToolError, match=reason):
+            await call("list_dir", path=path)
+
+
+# write_file
+
+
+async def test_a_new_file_comes_with_its_folders(call, tmp_path):
+    assert await call("write_file", path="a/b/c.txt", content="é\n") == "Wrote a/b/c.txt (3 bytes)."
+    assert (tmp_path / "a/b/c.txt").read_bytes() == "é\n".encode()
+    assert [p.name for p in (tmp_path / "a/b").iterdir()] == ["c.txt"]
+
+
+async def test_overwriting_is_asked_for(call, tmp_path):
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(ToolError, match="a exists"):
+        await call("write_file", path="a", content="new")
+    assert (tmp_path / "a").read_text() == "old"
+    assert await call("write_file", path="a", content="new", overwrite=True) == "Overwrote a (3 bytes)."
+
+
+async def test_overwriting_keeps_line_endings_mark_mode_and_encoding(call, tmp_path):
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbf1\r\n2\r\n")
+    (tmp_path / "a").chmod(0o750)
+    await call("write_file", path="a", content="3\n4\n", overwrite=True)
+    assert (tmp_path / "a").read_bytes() == b"\xef\xbb\xbf3\r\n4\r\n"
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o750
+    (tmp_path / "l").write_bytes(b"\xe9\n")
+    await call("write_file", path="l", content="è\n", overwrite=True)
+    assert (tmp_path / "l").read_bytes() == b"\xe8\n"
+
+
+async def test_a_link_is_written_through(call, tmp_path):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    await call("write_file", path="link", content="new", overwrite=True)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+
+
+async def test_a_write_that_cannot_be_is_an_error_of_its_own(call, tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    for path, overwrite in {"file/below": False, "folder": True}.items():
+        with pytest.raises(ToolError):
+            await call("write_file", path=path, content="x", overwrite=overwrite)
+    with pytest.raises(ToolError, match="utf-8"):
+        await call("write_file", path="x", content="\ud800")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder"]
+
+
+# edit_file
+
+
+async def test_a_unique_string_is_replaced(call, tmp_path):
+    (tmp_path / "a").write_text("one\ntwo\nthree")
+    assert await call("edit_file", path="a", old_string="two\n", new_string="2\n2½\n") == "Edited a: line 2."
+    assert (tmp_path / "a").read_text() == "one\n2\n2½\nthree"
+
+
+async def test_an_ambiguous_string_is_refused_with_its_lines(call, tmp_path):
+    (tmp_path / "a").write_text("x\ny\nx\n")
+    with pytest.raises(ToolError, match=r"Found 2 matches of old_string in a, at lines 1, 3\."):
+        await call("edit_file", path="a", old_string="x", new_string="z")
+    assert (tmp_path / "a").read_text() == "x\ny\nx\n"
+    assert (
+        await call("edit_file", path="a", old_string="x", new_string="z", replace_all=True) == "Edited a: lines 1, 3."
+    )
+    assert (tmp_path / "a").read_text() == "z\ny\nz\n"
+
+
+async def test_places_that_overlap_are_ambiguous_too(call, tmp_path):
+    (tmp_path / "a").write_text("aaa")
+    with pytest.raises(ToolError, match="Found 2 matches"):
+        await call("edit_file", path="a", old_string="aa", new_string="b")
+    await call("edit_file", path="a", old_string="aa", new_string="b", replace_all=True)
+    assert (tmp_path / "a").read_text() == "ba"
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"\xef\xbb\xbfa\r\nb\r\nc", "a\nb", "x\ny\nz", b"\xef\xbb\xbfx\r\ny\r\nz\r\nc"),
+        (b"caf\xe9\r\n\x80\n", "café", "thé", b"th\xe9\r\n\x80\n"),
+        (b"a\nb\r\nc\nd\n", "b\nc", "B\nC", b"a\nB\nC\nd\n"),
+        (b"a\rb\x0cc\xe2\x80\xa8d\n", "b", "B", b"a\rB\x0cc\xe2\x80\xa8d\n"),
+        (b"a\r\nb\r\n", "a\r\nb", "c\r\nd", b"c\r\nd\r\n"),
+        (b"a", "a", "", b""),
+        (b"a\r\nb\r\n", "\nb", "\nc", b"a\r\nc\r\n"),
+        (b"\\1 a", "a", "\\1\\g<0>", b"\\1 \\1\\g<0>"),
+    ],
+)
+async def test_every_other_byte_of_the_file_stays(call, tmp_path, before, old, new, after):
+    (tmp_path / "a").write_bytes(before)
+    (tmp_path / "a").chmod(0o755)
+    await call("edit_file", path="a", old_string=old, new_string=new)
+    assert (tmp_path / "a").read_bytes() == after
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
+
+
+async def test_an_edit_that_cannot_be_says_why_and_changes_nothing(call, tmp_path):
+    (tmp_path / "a").write_text("def f():\n\treturn 1\n")
+    (tmp_path / "latin").write_bytes(b"\xe9")
+    refused = [
+        ({"path": "a", "old_string": "", "new_string": "x"}, "old_string is empty"),
+        ({"path": "a", "old_string": "x", "new_string": "x"}, "the same"),
+        ({"path": "a", "old_string": "absent", "new_string": "x"}, "not in a"),
+        ({"path": "a", "old_string": "def f():\n    return 1", "new_string": "x"}, "Lines 1-2 differ in blanks only"),
+        ({"path": "a", "old_string": "def f():\n\treturn 2", "new_string": "x"}, "Line 1 is like its first line"),
+        ({"path": "missing", "old_string": "x", "new_string": "y"}, "no such file"),
+        ({"path": "latin", "old_string": "é", "new_string": "→"}, "latin-1"),
+    ]
+    for args, reason in refused:
+        with pytest.raises(ToolError, match=reason):
+            await call("edit_file", **args)
+    assert (tmp_path / "a").read_text() == "def f():\n\treturn 1\n"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "latin"]
+
+
+# search_replace
+
+
+async def test_blocks_apply_in_order_all_or_none(call, tmp_path):
+    (tmp_path / "a").write_text("one\ntwo\nthree\n")
+    both = block("one\n", "1\nuno\n") + block("uno\ntwo\n", "2\n")
+    assert (
+        await call("search_replace", file_path="a", content=f"```\n{both}```") == "Edited a: 2 blocks, 4 lines changed."
+    )
+    assert (tmp_path / "a").read_text() == "1\n2\nthree\n"
+    with pytest.raises(ToolError, match=r"(?s)Block 2 of 2: SEARCH is not in a.*Nothing was written"):
+        await call("search_replace", file_path="a", content=block("1\n", "x\n") + block("absent\n", "y\n"))
+    assert (tmp_path / "a").read_text() == "1\n2\nthree\n"
+
+
+async def test_a_block_that_fits_several_places_is_refused_with_their_lines(call, tmp_path):
+    (tmp_path / "a").write_text("x\ny\nx\n")
+    with pytest.raises(ToolError, match="Found 2 matches of SEARCH in a, at lines 1, 3"):
+        await call("search_replace", file_path="a", content=block("x\n", "z\n"))
+
+
+async def test_whole_lines_come_before_parts_of_lines(call, tmp_path):
+    (tmp_path / "a").write_text("x = 1\nxx = 1\nx = 10\n")
+    await call("search_replace", file_path="a", content=block("x = 1\n", "x = 2\n"))
+    assert (tmp_path / "a").read_text() == "x = 2\nxx = 1\nx = 10\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "search", "after"),
+    [
+        ("a\nb\nc\n", "b\n", "a\nc\n"),
+        ("a\r\nb\r\nc\r\n", "b\n", "a\r\nc\r\n"),
+        ("a\nb", "b\n", "a"),
+        ("a\nb\n", "a\nb\n", ""),
+        ("f(a, b)\n", ", b\n", "f(a)\n"),
+    ],
+)
+async def test_an_empty_replacement_leaves_no_blank_line(call, tmp_path, before, search, after):
+    (tmp_path / "a").write_bytes(before.encode())
+    await call("search_replace", file_path="a", content=block(search, ""))
+    assert (tmp_path / "a").read_bytes() == after.encode()
+
+
+async def test_the_text_may_look_like_a_divider(call, tmp_path):
+    (tmp_path / "a").write_text("Title\n=====\ntext\n")
+    await call("search_replace", file_path="a", content=block("Title\n=====\n", "Other\n=====\n"))
+    assert (tmp_path / "a").read_text() == "Other\n=====\ntext\n"
+    with pytest.raises(ToolError, match="not clear which line divides"):
+        await call("search_replace", file_path="a", content=block("Other\n=======\n", "x\n"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "just text", "<<<<<<< SEARCH\na\n=======\nb\n", "<<<<<<< SEARCH\na\n>>>>>>> REPLACE", block("", "x\n")],
+)
+async def test_what_is_no_block_is_refused(call, tmp_path, content):
+    (tmp_path / "a").write_text("a\n")
+    with pytest.raises(ToolError):
+        await call("search_replace", file_path="a", content=content)
+    assert (tmp_path / "a").read_text() == "a\n"
+
+
+# previews
+
+
+def test_a_person_sees_the_diff_before_anything_is_written(preview, tmp_path):
+    (tmp_path / "a").write_bytes(b"one\r\ntwo\r\nthree")
+    shown = preview("edit_file", path="a", old_string="two\nthree", new_string="2\n3\n4")
+    assert (shown.kind, shown.summary) == ("diff", "edit a (+3 -2)")
+    assert shown.body == (
+        "--- a/a\n+++ b/a\n@@ -1,3 +1,4 @@\n one\n-two\n-three\n\\ No newline at end of file\n"
+        "+2\n+3\n+4\n\\ No newline at end of file\n"
+    )
+    assert preview("search_replace", file_path="a", content=block("one\n", "1\n")).summary == "edit a (+1 -1)"
+    assert preview("write_file", path="b", content="1\n2\n").summary == "write b (+2 -0)"
+    assert preview("write_file", path="a", content="x", overwrite=True).summary == "overwrite a (+1 -3)"
+    assert (tmp_path / "a").read_bytes() == b"one\r\ntwo\r\nthree"
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_call_that_will_fail_says_so_before(preview, tmp_path):
+    (tmp_path / "a").write_text("x\nx\n")
+    for shown in (
+        preview("edit_file", path="a", old_string="x", new_string="y"),
+        preview("edit_file", path="missing", old_string="x", new_string="y"),
+        preview("search_replace", file_path="a", content="nothing"),
+        preview("write_file", path="a", content="y"),
+        preview("write_file", path="a\0", content="y"),
+    ):
+        assert "will fail: " in shown.summary
+        assert "\n" not in shown.summary

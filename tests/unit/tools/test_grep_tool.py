@@ -1,0 +1,159 @@
+"""grep: ripgrep and the fallback give the same text for the same question."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.tools.base import BaseToolConfig, ToolError
+from kin_nb.core.tools.builtins import grep as grep_module
+from kin_nb.core.tools.builtins.grep import Grep
+
+PROGRAMS = [pytest.param("rg", marks=pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")), "python"]
+
+
+@pytest.fixture(params=PROGRAMS)
+def grep(request, tmp_path: Path, monkeypatch) -> Grep:
+    if request.param == "python":
+        monkeypatch.setattr(grep_module.shutil, "which", lambda _: None)
+    return Grep.from_config(BaseToolConfig(workdir=tmp_path))
+
+
+def put(root: Path, *paths: str, text: str = "needle\n") -> None:
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+
+
+async def lines(grep: Grep, pattern: str = "needle", **args) -> list[str]:
+    return (await grep.invoke(pattern=pattern, **args)).matches.split("\n")
+
+
+async def test_lines_come_as_path_line_text_in_the_order_of_their_paths(grep, tmp_path):
+    put(tmp_path, "b.py", "a/z.py", "a-b/x", "a.py", "B.py", text="no\n  needle here\nneedle\r\n")
+    names = ["B.py", "a/z.py", "a-b/x", "a.py", "b.py"]
+    found = await lines(grep)
+    assert sorted(found) == sorted(f"{name}:{line}" for name in names for line in ("2:  needle here", "3:needle"))
+    assert found == [
+        line for name in sorted(names, key=lambda n: n.split("/")) for line in found if line.startswith(f"{name}:")
+    ]
+
+
+async def test_nothing_found_is_a_sentence_and_no_error(grep, tmp_path):
+    put(tmp_path, "a")
+    result = await grep.invoke(pattern="absent")
+    assert (result.match_count, result.was_truncated) == (0, False)
+    assert grep.to_model(result) == "No line matches."
+
+
+async def test_ignored_hidden_binary_and_installed_files_are_left_out(grep, tmp_path):
+    put(
+        tmp_path,
+        "a.py",
+        "build/x.py",
+        "src/made.log",
+        "src/kept.log",
+        "node_modules/x.js",
+        ".hidden/x",
+        "src/.secret",
+        "only/here",
+    )
+    put(tmp_path, "sub/only/here", "src/deep/local", "src/local")
+    put(tmp_path, ".gitignore", text="# comment\n\nbuild/\n*.log\n!kept.log\n/only\n")
+    put(tmp_path, "src/.gitignore", text="/local\n")
+    (tmp_path / "blob").write_bytes(b"needle\n\0needle\n")
+    (tmp_path / "link").symlink_to("a.py")
+    files = ["a.py", "src/deep/local", "src/kept.log", "sub/only/here"]
+    assert await lines(grep) == [f"{name}:1:needle" for name in files]
+    assert await lines(grep, path="src") == ["src/deep/local:1:needle", "src/kept.log:1:needle"]
+
+
+async def test_a_path_that_is_named_is_searched(grep, tmp_path):
+    put(tmp_path, ".github/ci.yml", "node_modules/x.js", "a.py")
+    assert await lines(grep, path=".github") == [".github/ci.yml:1:needle"]
+    assert await lines(grep, path="node_modules") == ["node_modules/x.js:1:needle"]
+    assert await lines(grep, path="a.py") == ["a.py:1:needle"]
+
+
+async def test_sensitive_files_are_not_read_through_their_folder(grep, tmp_path):
+    put(tmp_path, "a.py", "server.pem", "credentials.json", ".env", ".git/config")
+    assert await lines(grep) == ["a.py:1:needle"]
+    assert await lines(grep, glob="*.pem") == [""]
+    assert await lines(grep, glob=".env") == [""]
+    assert await lines(grep, path="server.pem") == ["server.pem:1:needle"]
+    assert await lines(grep, path=".git") == [".git/config:1:needle"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "files"),
+    [
+        ("*.py", ["a.py", "src/b.py", "src/deep/c.py"]),
+        ("*.{py,md}", ["a.py", "d.md", "src/b.py", "src/deep/c.py"]),
+        ("src/**/*.py", ["src/b.py", "src/deep/c.py"]),
+        ("src/*.py", ["src/b.py"]),
+        ("[ab].py", ["a.py", "src/b.py"]),
+        ("src/**", ["src/b.py", "src/deep/c.py"]),
+    ],
+)
+async def test_a_glob_narrows_and_brings_nothing_ignored_back(grep, tmp_path, glob, files):
+    put(tmp_path, "a.py", "src/b.py", "src/deep/c.py", "d.md", "ignored.py", "node_modules/x.py")
+    put(tmp_path, ".gitignore", text="ignored.py\n")
+    assert await lines(grep, glob=glob) == [f"{name}:1:needle" for name in files]
+
+
+async def test_a_pattern_without_capitals_ignores_case(grep, tmp_path):
+    put(tmp_path, "a", text="Needle\nneedle\n")
+    assert await lines(grep, "needle") == ["a:1:Needle", "a:2:needle"]
+    assert await lines(grep, "Needle") == ["a:1:Needle"]
+    assert await lines(grep, r"\Weedle|\bneedle") == ["a:1:Needle", "a:2:needle"]
+
+
+async def test_the_number_of_matches_is_capped_over_all_files(grep, tmp_path):
+    put(tmp_path, "a", "b", text="needle\n" * 40)
+    result = await grep.invoke(pattern="needle", max_matches=50)
+    assert (result.match_count, result.was_truncated) == (50, True)
+    assert result.matches.endswith("b:10:needle")
+    assert "more than 50" in grep.to_model(result)
+    assert not (await grep.invoke(pattern="needle", max_matches=80)).was_truncated
+
+
+async def test_long_lines_are_cut_and_the_whole_stays_below_the_models_share(grep, tmp_path):
+    put(tmp_path, "a", text=("needle" + "x" * 100_000 + "\n") * 200)
+    result = await grep.invoke(pattern="needle", max_matches=1000)
+    assert result.was_truncated
+    assert len(grep.to_model(result)) <= 40_000
+    assert result.matches.startswith("a:1:needlexxx")
+
+
+async def test_an_invalid_expression_is_a_clear_error(grep, tmp_path):
+    put(tmp_path, "a")
+    with pytest.raises(ToolError, match="regex parse error"):
+        await grep.invoke(pattern="needle(")
+
+
+async def test_text_that_is_no_utf_8_is_shown(grep, tmp_path):
+    (tmp_path / "latin").write_bytes(b"needle caf\xe9\n")
+    assert await lines(grep) == ["latin:1:needle café"]
+
+
+async def test_a_missing_path_and_a_pipe_are_refused(grep, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path, reason in {"missing": "no such file", "pipe": "named pipe"}.items():
+        with pytest.raises(ToolError, match=reason):
+            await grep.invoke(pattern="x", path=path)
+
+
+async def test_a_pattern_like_an_option_is_a_pattern(grep, tmp_path):
+    put(tmp_path, "a", text="--files\n")
+    assert await lines(grep, "--files") == ["a:1:--files"]
+
+
+async def test_a_search_that_takes_too_long_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(grep_module.shutil, "which", lambda _: None)
+    monkeypatch.setattr(grep_module, "SECONDS", 1)
+    put(tmp_path, "a", text="a" * 60 + "\n")
+    with pytest.raises(ToolError, match="more than 1 s"):
+        await Grep.from_config(BaseToolConfig(workdir=tmp_path)).invoke(pattern="(a+)+b")
