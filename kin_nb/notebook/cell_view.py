@@ -68,8 +68,8 @@ class Display:
 class CellView:
     """Feed it every event of one turn with `handle`, then `finish` with the turn's record."""
 
-    def __init__(self, io: CellOutput, *, annotate: Callable[[RecordedCall], dict[str, object]] | None = None) -> None:
-        self._io, self._annotate = io, annotate
+    def __init__(self, io: CellOutput) -> None:
+        self._io = io
         self._turn = self._step = 0
         self._text = RecordedStep()
         self._reply: Display | None = None
@@ -116,7 +116,8 @@ class CellView:
         for call in record.steps[-1].calls if record.steps else ():
             if call.id in self._calls and self._calls[call.id][1].status == "pending":
                 self._settle_call(call)
-        Display(self._io).draw(render_receipt(record), settled=True)
+        for output in self._ending(record):
+            Display(self._io).draw(output, settled=True)
 
     def _stream(self, **text: str) -> None:
         self._text = self._text.model_copy(update=text)
@@ -137,14 +138,18 @@ class CellView:
     def _settle_call(self, call: RecordedCall) -> None:
         self._calls[call.id] = (self._calls[call.id][0], call)
         self._tails.pop(call.id, None)
-        self._calls[call.id][0].draw(self._call_card(call.id), settled=True)
+        self._calls[call.id][0].draw(self._settled_card(call), settled=True)
 
     def _reply_card(self, step: RecordedStep) -> Output:
         return render_reply(step, turn=self._turn, number=self._step)
 
     def _call_card(self, call_id: str) -> Output:
-        call = self._calls[call_id][1]
-        output = render_call(call, turn=self._turn, step=self._step, tail=self._tails.get(call_id, ""))
-        if self._annotate is not None and call.status != "pending":
-            output.metadata["kin"].update(self._annotate(call))
-        return output
+        tail = self._tails.get(call_id, "")
+        return render_call(self._calls[call_id][1], turn=self._turn, step=self._step, tail=tail)
+
+    def _settled_card(self, call: RecordedCall) -> Output:
+        """The card that stays. A re-execution says here how the call compares."""
+        return render_call(call, turn=self._turn, step=self._step)
+
+    def _ending(self, record: TurnRecord) -> list[Output]:
+        return [render_receipt(record)]

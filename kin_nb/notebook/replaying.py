@@ -11,7 +11,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
-from kin_nb.notebook.cell_view import CellView
+from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.render import render_turn
 from kin_nb.replay.errors import NotRecorded, ReplayEndedError
 from kin_nb.replay.finding import find_recording
@@ -73,7 +73,7 @@ class Replaying:
         agent = self._agent
         rerun = Rerun(turn, agent.workspace.root, approve_recorded=self._approve)
         agent.backend = rerun.backend
-        view = CellView(io, annotate=rerun.compare)
+        view = RerunView(io, rerun)
         try:
             session.run_turn(agent, rerun.prompt, turn.key, io, view=view, through=rerun.asking)
         except ReplayEndedError:

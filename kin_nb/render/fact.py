@@ -38,7 +38,9 @@ class Arguments:
 
 
 def summary(call: RecordedCall, arguments: Arguments) -> str:
-    """The tool's own line; for calls that never got one, the command or the path."""
+    """The file that was changed; else the tool's own line; for calls that never got one, the command or the path."""
+    if len(call.files) == 1 and call.status == "ok":
+        return one_line(call.files[0].path, 400)
     if call.summary and call.summary != call.name:
         return one_line(call.summary)
     subjects = (arguments.command, *(arguments.values.get(key) for key in _SUBJECTS))

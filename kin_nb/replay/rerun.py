@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 import json
 from pathlib import Path
-from typing import Any
 
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
@@ -15,7 +15,7 @@ from kin_nb.replay.drift import HARMLESS, Drift, compare_call
 
 
 class Rerun:
-    """One turn. `backend` answers for the model; `ask` answers what a recording may answer; `compare` judges each call.
+    """One turn. `backend` answers for the model, `asking` what a recording may answer; `compare` judges each call.
 
     A recorded refusal is repeated: refusing is safe. A recorded approval is history, not permission: only
     `approve_recorded` makes it one, and only for a call with the recorded arguments.
@@ -28,7 +28,8 @@ class Rerun:
         self._recorded = {call.id: call for call in turn.calls}
         self._workspace = workspace
         self._approve = approve_recorded
-        self.drifted = False
+        self.drifts: list[str] = []
+        """A line for each call that drifted, in order."""
 
     def asking(self, ask: Ask) -> Ask:
         """What the recording answers, else `ask`."""
@@ -38,15 +39,19 @@ class Rerun:
 
         return answer
 
-    def compare(self, actual: RecordedCall) -> dict[str, Any]:
-        """How `actual` compares, as the output's metadata says it: {"drift": {"kind", "detail"}}."""
+    def compare(self, actual: RecordedCall) -> tuple[RecordedCall, Drift]:
+        """(the call to show, how `actual` compares). What is as recorded is shown as recorded, to the byte."""
         recorded = self._recorded.get(actual.id)
-        drift = (
-            compare_call(recorded, actual) if recorded else Drift("effect", detail="a call that the recording has not")
-        )
-        detail = f"after drift: {drift.detail}" if self.drifted and drift.kind not in HARMLESS else drift.detail
-        self.drifted = self.drifted or drift.kind not in HARMLESS
-        return {"drift": {"kind": drift.kind, "detail": detail}}
+        if recorded is None:
+            drift = Drift("effect", detail="a call that the recording has not")
+        else:
+            drift = compare_call(recorded, actual)
+            if drift.kind in HARMLESS:
+                return recorded, drift
+        if self.drifts:
+            drift = replace(drift, detail=f"after drift: {drift.detail}")
+        self.drifts.append(f"{actual.name}: {drift.kind} drift: {drift.detail}")
+        return actual, drift
 
     def _recorded_answer(self, request: ApprovalRequest) -> ApprovalDecision | None:
         recorded = self._recorded.get(request.tool_call_id)

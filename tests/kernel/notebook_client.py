@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Empty
 
 from jupyter_client import BlockingKernelClient, KernelManager
 
@@ -42,19 +43,17 @@ class Client:
         return self._send(msg_type, content, metadata)
 
     def reply(self, msg_id: str) -> dict:
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            message = self.client.get_shell_msg(timeout=SECONDS)
+        for message in _arriving(self.client.get_shell_msg):
             if message["parent_header"].get("msg_id") == msg_id:
                 return message
-        raise AssertionError("no reply")
+        raise AssertionError(f"no reply within {SECONDS} s")
 
     def until(self, wanted: Callable[[dict], bool]) -> dict:
         """The first message, seen or to come, that `wanted` accepts."""
         for message in self._messages():
             if wanted(message):
                 return message
-        raise AssertionError("unreachable")
+        raise AssertionError(f"no such message within {SECONDS} s; the last: {self.seen[-3:]}")
 
     def done(self, msg_id: str) -> dict:
         """The reply to a cell, once its last output has been seen too."""
@@ -131,11 +130,19 @@ class Client:
 
     def _messages(self) -> Iterator[dict]:
         yield from list(self.seen)
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            message = self.client.get_iopub_msg(timeout=SECONDS)
+        for message in _arriving(self.client.get_iopub_msg):
             self.seen.append(message)
             yield message
+
+
+def _arriving(get: Callable[..., dict]) -> Iterator[dict]:
+    """What arrives until SECONDS have passed."""
+    deadline = time.monotonic() + SECONDS
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            yield get(timeout=left)
+        except Empty:
+            return
 
 
 def _opens(message: dict, state: dict) -> bool:
@@ -165,7 +172,10 @@ class LiveKernel(Client):
     def usable(self) -> bool:
         """Whether the next cell runs, and with Python's own interrupt handler around it."""
         cell = self.run("import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)")
-        return self.done(cell)["content"]["status"] == "ok" and self.text(cell) == "True\n"
+        try:
+            return self.done(cell)["content"]["status"] == "ok" and self.text(cell) == "True\n"
+        except AssertionError:
+            return False
 
     @contextmanager
     def second_client(self) -> Iterator[Client]:

@@ -87,6 +87,11 @@ def test_a_card_does_not_fire_the_persons_cell_hooks(nb):
     cell = nb.run(ASK + "io.stream(f' {len(ip.user_ns[\"fired\"])}')\n")
     nb.card(cell)
     nb.type_note("typed")
+    nb.tell(
+        "comm_open", {"comm_id": "states", "target_name": "jupyter.widget.control", "data": {}}, {"version": "1.0.0"}
+    )
+    nb.idle_after(nb.comm_msg("states", {"method": "request_states"}))
+    nb.close_comm("states")
     nb.click("Approve")
     nb.done(cell)
     nb.done(nb.run("get_ipython().events.unregister('post_execute', hook)"))

@@ -37,8 +37,14 @@ def _patch(name: str, old: bytes, new: bytes) -> str | None:
     if max(len(old), len(new)) > PATCH_LIMIT:
         return None
     try:
-        before, after = (content.decode("utf-8").splitlines(keepends=True) for content in (old, new))
+        before, after = (_lines(content.decode("utf-8")) for content in (old, new))
     except UnicodeDecodeError:
         return None
     lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    """Split at newlines only: a form feed or U+2028 inside a line ends none, for git apply as for us."""
+    lines = text.split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])

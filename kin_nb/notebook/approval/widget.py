@@ -71,7 +71,7 @@ class _Card:
         self._answer, self._asker, self._summary = answer, asker, request.preview.summary
         layout = widgets.Layout(width="auto")
         preview = request.preview
-        html = approval_html(preview.summary, request.reason, preview.body, preview.kind, request.scopes[:1])
+        html = approval_html(preview.summary, request.reason, preview.body, preview.kind)  # its button names the scope
         self._body = widgets.HTML(html, layout=layout)
         # Sent when the field is left, so a click finds it whole: updates per keystroke wait for each other.
         self._note = widgets.Text(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -131,6 +133,14 @@ def test_every_output_has_html_then_plain_text_and_a_kind() -> None:
         assert list(output.data) == ["text/html", "text/plain"]
         assert output.metadata["kin"]["turn"] == 3
         json.dumps(output.metadata)
+
+
+def test_importing_the_cards_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, kin_nb.render; print({'nh3', 'markdown_it', 'pygments', 'IPython', 'nbformat'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_styles_are_few_and_survive_jupyterlabs_sanitizer() -> None:

@@ -199,6 +199,7 @@ def test_ids_that_could_be_paths_are_no_session_ids():
 EMPTY = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 UNREADABLE = {
     "truncated": (EMPTY[:-20], "not complete JSON"),
+    "truncated within brackets that are text": ('{"a": "' + "[" * 500, "not complete JSON"),
     "NaN": (EMPTY.replace("5", "NaN"), "NaN is no JSON number"),
     "an endless number": (EMPTY.replace("5", "9" * 5000), "not complete JSON"),
     "too deep": ("[" * 201 + "]" * 201, "deeper than 200 levels"),

@@ -14,6 +14,7 @@ TABLE = {
     "in order": ("ABC", "A B C", "1 2 3"),
     "two equal prompts in order": ("ABA", "A B A", "1 2 3"),
     "run again, with no id": ("ABC", "A A B B C", "1 1 2 2 3"),
+    "run again, one of several": ("ABA", "A B A A", "1 2 3 3"),
     "run again later, by its id": ("ABA", "A:x B:y A:z A:x B:y C:w", "1 2 3 1 2 ?"),
     "its id's turn comes before the next turn": ("AAB", "A:x A:x A:y B:z", "1 1 2 3"),
     "an id whose text was edited plays by text": ("AB", "A:x B:x", "1 2"),

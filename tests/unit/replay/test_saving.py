@@ -113,6 +113,12 @@ def test_without_ids_cells_are_matched_by_text_in_order(talk):
     assert read_recording(nb) == asked
 
 
+def test_a_turn_whose_cell_lost_its_id_joins_the_only_cell_with_its_text():
+    asked = recording(turn(1, "again", cell_id="kept"), turn(2, "again", cell_id="lost"))
+    nb = session_notebook(asked, source_nb=new_notebook(cells=[code("%%kin\nagain", "kept", count=1)]))
+    assert [len(cell["metadata"].get("kin", [])) for cell in nb["cells"]] == [0, 2]
+
+
 def test_a_cell_edited_since_it_ran_gets_back_the_text_that_ran(talk):
     source = new_notebook(cells=[code("%%kin\nfirst, but better", "one", count=1)])
     nb = session_notebook(recording(talk.turns[0]), source_nb=source)

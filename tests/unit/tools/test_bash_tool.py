@@ -215,7 +215,7 @@ async def test_an_impossible_command_is_an_error_of_its_own(bash, command):
 def test_a_person_sees_the_command_whole(bash):
     preview = bash().preview(BashArgs(command="echo 1\nrm -rf build"))
     assert (preview.kind, preview.body) == ("command", "echo 1\nrm -rf build")
-    assert preview.summary == "run echo 1 …"
+    assert preview.summary == "echo 1 …"
     assert bash().accesses(BashArgs(command="ls")).everything
 
 

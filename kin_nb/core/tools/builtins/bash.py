@@ -73,7 +73,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
     def preview(self, args: BashArgs) -> Preview:
         first, *more = args.command.strip().split("\n")
         cut = len(first) > _LONGEST_SUMMARY
-        summary = f"run {first[:_LONGEST_SUMMARY]}{' …' if cut or more else ''}"
+        summary = f"{first[:_LONGEST_SUMMARY]}{' …' if cut or more else ''}"
         return Preview(summary=summary, body=args.command, kind="command")
 
     async def run(self, args: BashArgs) -> BashResult:

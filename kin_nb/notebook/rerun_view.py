@@ -1,0 +1,32 @@
+"""RerunView: a re-executed turn. Calls that came out as recorded look as recorded; the others say how they differ."""
+
+from __future__ import annotations
+
+from kin_nb.core.session.records import RecordedCall, TurnRecord
+from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.cell_view import CellView
+from kin_nb.render import Output, render_call, render_notice, render_receipt
+from kin_nb.replay.rerun import Rerun
+
+
+class RerunView(CellView):
+    """`kin-nb replay --tools` reads each call's `drift` from its output's metadata."""
+
+    def __init__(self, io: CellOutput, rerun: Rerun) -> None:
+        super().__init__(io)
+        self._rerun = rerun
+
+    def _settled_card(self, call: RecordedCall) -> Output:
+        shown, drift = self._rerun.compare(call)
+        output = render_call(shown, turn=self._turn, step=self._step)
+        output.metadata["kin"]["drift"] = {"kind": drift.kind, "detail": drift.detail}
+        return output
+
+    def _ending(self, record: TurnRecord) -> list[Output]:
+        """The recorded figures: what this run took says nothing about the session."""
+        drifts = self._rerun.drifts
+        receipt = render_receipt(self._rerun.turn)
+        if not drifts:
+            return [receipt]
+        count = len(record.calls)
+        return [receipt, render_notice(f"{len(drifts)} of {count} tool calls drifted", drifts, kind="error")]
