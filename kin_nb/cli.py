@@ -50,7 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     replay.set_defaults(command=_replay)
 
     save = commands.add_parser("save", help="write a session of the log as a notebook")
-    save.add_argument("session", help="session id, or the beginning of one")
+    save.add_argument(
+        "session", help="session id or the beginning of one; or a session notebook, to draw its outputs anew"
+    )
     save.add_argument("path", type=Path, help="the notebook to write")
     save.set_defaults(command=_save)
 

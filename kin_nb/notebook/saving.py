@@ -10,6 +10,7 @@ from kin_nb import __version__
 from kin_nb.core.agent import Agent
 from kin_nb.notebook.errors import KinError
 from kin_nb.render import Output, render_notice
+from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from kin_nb.replay.saving import Cell, session_notebook, write_notebook
@@ -34,7 +35,7 @@ def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Out
         write_notebook(nb, target, open_file=own)
     except OSError as error:
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
-    return _notice(recording, target)
+    return _notice(read_recording(nb), target)
 
 
 def recording_of(agent: Agent, folder: Path) -> Recording:

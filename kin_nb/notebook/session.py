@@ -41,6 +41,7 @@ class KinSession:
         self._agent: Agent | None = None
         self._thread = AgentThread()
         self._replaying: Replaying | None = None
+        self._replay_failed = False
 
     # What the magics call.
 
@@ -51,6 +52,10 @@ class KinSession:
             raise KinError("The prompt is empty: write what you want done below %%kin.")
         io = cell_io(self.shell)
         key = cell_key(body, options.text)
+        if self._replay_failed:
+            raise KinError(
+                "`%kin replay` failed above, so this cell plays nothing and calls no model. `%kin live` to ask."
+            )
         if self._replaying is not None and self._replaying.run_cell(self, key, io):
             return
         self._apply(options)
@@ -95,12 +100,19 @@ class KinSession:
         """`%kin replay SESSION@DIGEST`: from here on, cells play the recording."""
         from kin_nb.notebook.replaying import Replaying  # noqa: PLC0415  (only session notebooks replay)
 
+        # Should this fail, later cells must not turn to a model: that would be a silent live call.
+        self._replaying = None
+        self._replay_failed = True
         self._replaying = Replaying.start(self, name, Path(source) if source else None)
+        self._replay_failed = False
 
     def go_live(self) -> None:
         """Leave playback; the conversation goes on from what was recorded."""
         if self._replaying is None:
-            raise KinError("This notebook is live already.")
+            if not self._replay_failed:
+                raise KinError("This notebook is live already.")
+            self._replay_failed = False
+            return
         recording, self._replaying = self._replaying.recording, None
         agent = self.agent()
         if not agent.turns:

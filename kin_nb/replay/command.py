@@ -58,12 +58,13 @@ def _first_line(output: Any) -> str:
 
 
 def save(session: str, path: Path) -> int:
-    """Write a logged session as a notebook, one cell per turn."""
-    from kin_nb.replay.from_log import notebook_from_log  # noqa: PLC0415
+    """Write a logged session as a notebook, one cell per turn; or a session notebook anew, drawn as this version draws."""
+    from kin_nb.replay.rewriting import notebook_from_log, redrawn  # noqa: PLC0415
     from kin_nb.replay.saving import write_notebook  # noqa: PLC0415
 
     try:
-        nb, name = notebook_from_log(session, path.absolute().parent)
+        source = Path(session)
+        nb, name = redrawn(source) if source.suffix == ".ipynb" else notebook_from_log(session, path.absolute().parent)
         write_notebook(nb, path.absolute())
     except (ReplayError, OSError) as error:
         print(str(error), file=sys.stderr)  # noqa: T201

@@ -7,10 +7,10 @@ record. An intended call is in the log before it runs.
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 import contextvars
 import time
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 

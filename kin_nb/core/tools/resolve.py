@@ -41,9 +41,7 @@ def resolve(call: ToolCall, manager: ToolManager, workspace: Workspace) -> Resol
         return FailedToolCall(name, call_id, str(error))
 
 
-def resolve_args(
-    name: str, call_id: str, tool: AnyTool, raw: dict[str, Any], workspace: Workspace
-) -> ResolvedToolCall:
+def resolve_args(name: str, call_id: str, tool: AnyTool, raw: dict[str, Any], workspace: Workspace) -> ResolvedToolCall:
     """Raises ToolError when the arguments do not fit the tool."""
     args = tool.parse_args(raw)
     accesses = tool.accesses(args)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 import json
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -289,7 +289,9 @@ async def test_the_cost_is_known_only_with_prices(model_server, config):
 
 
 async def test_no_path_of_this_machine_and_no_secret_is_recorded(model_server, trusted, workspace, monkeypatch):
-    model_server.enqueue(calls=[tool_call("bash", command=f"echo sk-abcdefghijklmnopqrstu1234; cat {workspace}/a.py; pwd")])
+    model_server.enqueue(
+        calls=[tool_call("bash", command=f"echo sk-abcdefghijklmnopqrstu1234; cat {workspace}/a.py; pwd")]
+    )
     model_server.enqueue("Done.")
     events = await run_turn(trusted)
     recorded = events[-1].record.model_dump_json() + trusted.log.path.read_text().split("\n", 1)[1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel
 import pytest
+from pydantic import BaseModel
 
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.chain import SafetyContext, decide

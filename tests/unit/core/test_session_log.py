@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -60,7 +60,9 @@ def _wire(message) -> dict:
 
 
 async def test_a_completed_result_is_in_the_log_before_the_next_thing_happens(model_server, trusted, workspace):
-    model_server.enqueue(calls=[tool_call("write_file", path="one", content="1"), tool_call("bash", command="kill -9 0")])
+    model_server.enqueue(
+        calls=[tool_call("write_file", path="one", content="1"), tool_call("bash", command="kill -9 0")]
+    )
     # what `kill -9 0` does to its own group happens after the first result was written
     model_server.enqueue("Done.")
     seen = []

@@ -1,4 +1,4 @@
-"""A session of the log as a notebook: the repair for a notebook that lost its recording."""
+"""Session notebooks written anew: from the log, for one that lost its recording, and by a version that draws otherwise."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from kin_nb import __version__
 from kin_nb.core.paths import kin_home
 from kin_nb.core.session.log import fold, read_lines
 from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.format import read_recording
+from kin_nb.replay.loading import load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from kin_nb.replay.saving import session_notebook
 
@@ -37,7 +39,15 @@ def notebook_from_log(session: str, folder: Path) -> tuple[Any, str]:
     if not turns:
         raise ReplayError(f"Session {header['session']} has no turns.")
     recording = Recording(header["session"], tuple(turns), meta)
-    return session_notebook(recording), recording.name
+    nb = session_notebook(recording)
+    return nb, read_recording(nb).name
+
+
+def redrawn(path: Path) -> tuple[Any, str]:
+    """(the session notebook at `path` with outputs as this version draws them, its recording's name)."""
+    nb = load_notebook(path)
+    recording = read_recording(nb)
+    return session_notebook(recording, source_nb=nb), recording.name
 
 
 def _log_of(session: str) -> Path:
