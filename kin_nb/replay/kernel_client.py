@@ -10,7 +10,7 @@ from typing import Any
 from kin_nb.replay.placing import is_kin_kernel
 
 OnOutput = Callable[[int, Any], None]
-"""(index of the cell, its new output)."""
+"""(index of the cell, its new output, or what one of its outputs has become)."""
 
 
 def execute(
@@ -28,6 +28,12 @@ def execute(
             out = super().output(outs, msg, display_id, cell_index)
             if out is not None:
                 on_output(cell_index, out)
+            return out
+
+        def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
+            out = super().process_message(msg, cell, cell_index)
+            if msg["msg_type"] == "update_display_data":  # a card that settles is no new output
+                on_output(cell_index, msg["content"])
             return out
 
     client = Client(

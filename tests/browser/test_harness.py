@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from browser.lab import Lab
 
+# continuous_update=False: ipywidgets holds a key back while the last one is unanswered, and a quick click overtakes it.
 BUTTON = """
 import ipywidgets
 from IPython.display import display
-note, button, seen = ipywidgets.Text(), ipywidgets.Button(description="Press me"), ipywidgets.Label("untouched")
+note, seen = ipywidgets.Text(continuous_update=False), ipywidgets.Label("untouched")
+button = ipywidgets.Button(description="Press me")
 button.on_click(lambda _: setattr(seen, "value", f"pressed: {note.value}"))
 display(ipywidgets.VBox([note, button, seen]))
 """

@@ -97,7 +97,7 @@ def test_a_job_submitted_after_the_turn_is_cancelled_not_left_waiting(thread):
 
     async def ask_late(_):
         try:
-            await late(lambda: "ran")
+            await asyncio.wait_for(late(lambda: "ran"), 5)
         except asyncio.CancelledError:
             return "cancelled"
 
