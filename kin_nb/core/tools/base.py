@@ -185,7 +185,7 @@ def _type_arguments(cls: type) -> _Types:
     for klass in cls.__mro__:
         for base in getattr(klass, "__orig_bases__", ()):
             if get_origin(base) is BaseTool:
-                found: _Types = get_args(base)  # type: ignore[assignment]  # their bounds are BaseTool's
+                found: _Types = get_args(base)
                 return found
     raise TypeError(f"{cls.__name__} must subclass BaseTool[Args, Result, Config, State]")
 
