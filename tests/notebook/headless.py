@@ -1,0 +1,86 @@
+"""A kernel as nbclient, papermill and nbconvert have it: no cell ids, no widgets, nobody at the keyboard."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+
+LOAD = "%load_ext kin_nb"
+
+
+class Headless:
+    """Runs cells one after another, keeping those that fail; `nb` holds them all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.nb = new_notebook()
+        self._client = NotebookClient(self.nb, timeout=60, allow_errors=True)
+        self._client.km = self._client.create_kernel_manager()
+        # the interpreter of this test, whatever kernelspecs the person has
+        self._client.km.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        self._folder = folder
+
+    @classmethod
+    @contextmanager
+    def start(cls, folder: Path, environment: Mapping[str, str]) -> Iterator[Headless]:
+        """A kernel in `folder` that has `environment` and nothing of this process's own settings."""
+        headless = cls(folder)
+        with headless._client.setup_kernel(cwd=str(folder), env=dict(environment)):
+            yield headless
+
+    def run(self, source: str) -> Any:
+        """The cell, executed. Its outputs are all there; an error is one of them."""
+        self.nb["cells"].append(new_code_cell(source))
+        index = len(self.nb["cells"]) - 1
+        return self._client.execute_cell(self.nb["cells"][index], index)
+
+    def ok(self, source: str) -> Any:
+        """As `run`, for a cell that must not fail."""
+        cell = self.run(source)
+        assert error_of(cell) is None, error_text(cell)
+        return cell
+
+
+def person(home: Path, **more: str) -> dict[str, str]:
+    """The environment of a person who has this interpreter and an empty home: no key, no settings."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
+    return {"HOME": str(home), "PATH": path, "LC_ALL": "C.UTF-8", **more}
+
+
+def shown(cell: Any) -> str:
+    """What a cell shows in plain text, errors apart."""
+    return "\n".join(
+        output["text"] if output["output_type"] == "stream" else output["data"].get("text/plain", "")
+        for output in cell["outputs"]
+        if output["output_type"] != "error"
+    )
+
+
+def error_of(cell: Any) -> Any:
+    """The cell's one error output, None when it ran."""
+    errors = [output for output in cell["outputs"] if output["output_type"] == "error"]
+    assert len(errors) <= 1
+    return errors[0] if errors else None
+
+
+def error_text(cell: Any) -> str:
+    """What a front end shows of the cell's error."""
+    error = error_of(cell)
+    return "\n".join(error["traceback"]) if error else ""
+
+
+def write_config(home: Path, url: str, *, key_variable: str = "", model: str = "scripted") -> Path:
+    """`~/.kin-code/config.toml` of a person whose model server is at `url`."""
+    path = home / ".kin-code" / "config.toml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        f'active_model = "{model}"\n\n[[providers]]\nname = "here"\napi_base = "{url}"\n'
+        f'api_key_env_var = "{key_variable}"\n\n[[models]]\nname = "{model}"\nprovider = "here"\n'
+    )
+    return path
