@@ -51,10 +51,10 @@ unit: $(VENV)/with-test
 	$(call timed,$@,$(PYTEST) -n 2 $(QUICK) tests/unit)
 
 kernel: $(VENV)/with-test
-	$(call timed,$@,$(PYTEST) -n 2 --dist loadfile $(QUICK) tests/kernel tests/notebook)
+	$(call timed,$@,$(PYTEST) -n 2 --dist loadfile $(QUICK) $(wildcard tests/kernel tests/notebook))
 
 nbval: $(VENV)/with-test  # as a teammate has it: no key, no settings
-	$(call timed,$@,env -i HOME="$$(mktemp -d)" PATH="$$PATH" $(PYTEST) --nbval examples)
+	$(call timed,$@,env -i HOME="$$(mktemp -d)" PATH="$$PATH" $(PYTEST) --nbval examples/*.ipynb)
 
 browser: $(VENV)/with-test chromium  # one worker for each front end
 	$(call timed,$@,$(PYTEST) -n 2 --dist loadgroup $(QUICK) tests/browser)

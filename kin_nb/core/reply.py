@@ -11,7 +11,9 @@ from kin_nb.core.session.records import RecordedCall, RecordedStep
 from kin_nb.core.types import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 
 BATCH_SIZE = 5
-"""Chunks per event (seed 000); a change between reasoning and text flushes early."""
+"""Most chunks in one event (seed 000); a change between reasoning and text flushes early."""
+BATCH_SECONDS = 0.05
+"""A slow stream is not held back: what arrives this long after the last event goes on at once, the first piece too."""
 
 
 class Reply:
@@ -27,6 +29,7 @@ class Reply:
     async def stream(self, chunks: AsyncGenerator[LLMChunk, None]) -> AsyncGenerator[BaseEvent, None]:
         started = time.monotonic()
         batch: list[str] = []
+        last = 0.0
         kind: type[AssistantEvent | ReasoningEvent] = AssistantEvent
         async with aclosing(chunks):
             async for chunk in chunks:
@@ -35,11 +38,15 @@ class Reply:
                 for new_kind, text in ((ReasoningEvent, message.reasoning_content), (AssistantEvent, message.content)):
                     if not text:
                         continue
-                    if batch and (new_kind is not kind or len(batch) >= BATCH_SIZE):
+                    if batch and new_kind is not kind:
                         yield kind(content="".join(batch))
                         batch.clear()
                     kind = new_kind
                     batch.append(text)
+                    if len(batch) >= BATCH_SIZE or time.monotonic() - last >= BATCH_SECONDS:
+                        yield kind(content="".join(batch))
+                        batch.clear()
+                        last = time.monotonic()
         self._milliseconds = round((time.monotonic() - started) * 1000)
         if batch:
             yield kind(content="".join(batch))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kin_nb import __version__
 from kin_nb.core.agent import Agent
+from kin_nb.core.config import KinConfig
+from kin_nb.core.safety.secrets import Redactor, secret_values
 from kin_nb.notebook.errors import KinError
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.format import read_recording
-from kin_nb.replay.loading import load_notebook
+from kin_nb.replay.loading import as_node, load_notebook
+from kin_nb.replay.placing import asked_key
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from kin_nb.replay.saving import Cell, session_notebook, write_notebook
 from kin_nb.replay.surroundings import Surroundings
@@ -28,9 +33,12 @@ def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Out
     vscode_file = shell.user_ns.get("__vsc_ipynb_file__")
     own = next(Surroundings.here(vscode_file if isinstance(vscode_file, str) else None).own_files(), None)
     target = _target(path, own)
-    recording = recording_of(agent, target.parent)
-    source = load_notebook(own) if own is not None else None
-    nb = session_notebook(recording, source_nb=source, cells=None if source is not None else _cells(shell))
+    source = as_node(load_notebook(own)) if own is not None else _run_cells(shell)
+    recording = _without_secrets(source, recording_of(agent, target.parent), agent.config)
+    if own is None:
+        nb = session_notebook(recording, cells=[Cell(cell["source"]) for cell in source["cells"]])
+    else:
+        nb = session_notebook(recording, source_nb=source)
     try:
         write_notebook(nb, target, open_file=own)
     except OSError as error:
@@ -60,10 +68,34 @@ def _target(path: str | None, own: Path | None) -> Path:
     return target if target.suffix == ".ipynb" else target.with_name(f"{target.name}.ipynb")
 
 
-def _cells(shell: InteractiveShell) -> list[Cell]:
+def _run_cells(shell: InteractiveShell) -> dict[str, Any]:
     """What this kernel has run, where no file says it."""
     history: list[str] = shell.history_manager.input_hist_raw
-    return [Cell(source) for source in history[1:] if source.strip()]
+    cells = [{"cell_type": "code", "source": source} for source in history[1:] if source.strip()]
+    return {"metadata": {}, "cells": cells}
+
+
+def _without_secrets(nb: Any, recording: Recording, config: KinConfig) -> Recording:
+    """Take secrets out of `nb`: what was typed, and what cells printed. The turns keep to the cells that asked them."""
+    root = Path("/")  # a redactor without places: paths in a person's own cells must go on working
+    hide = Redactor(secret_values(config), root, home=root).text
+    keys: dict[str | None, str | None] = {}
+    for cell in nb["cells"]:
+        before = asked_key(nb, cell)
+        cell["source"] = hide(cell["source"])
+        if cell["cell_type"] == "code":
+            cell["outputs"] = _hidden(cell.get("outputs", []), hide)
+        keys[before] = asked_key(nb, cell)
+    turns = (turn.model_copy(update={"key": keys.get(turn.key) or turn.key}) for turn in recording.turns)
+    return replace(recording, turns=tuple(turns))
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, dict):
+        return {key: item if key.startswith("image/") else _hidden(item, hide) for key, item in value.items()}
+    return [_hidden(item, hide) for item in value] if isinstance(value, list) else value
 
 
 def _notice(recording: Recording, target: Path) -> Output:

@@ -137,8 +137,6 @@ class KinSession:
         """Raises KinError, listing the models, when there is none of that name."""
         self.config(active_model=alias)
         self._model = alias
-        if self._agent is not None:
-            self._agent.switch_config(self.config())
 
     def choose_mode(self, mode: AgentMode) -> None:
         self.mode = mode
@@ -161,6 +159,8 @@ class KinSession:
             raise KinError(explain(error)) from None
         if self._agent is None:
             self._agent = Agent(config, self.mode)
+        elif self._agent.config != config:
+            self._agent.switch_config(config)
         return self._agent
 
     def show(self, output: Output) -> None:

@@ -6,12 +6,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.safety.secrets import WORKSPACE
-from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep, TurnRecord
 from kin_nb.replay.backend import ReplayBackend
 from kin_nb.replay.drift import HARMLESS, Drift, compare_call
+
+INTERRUPTED = "not run: it was interrupted when it was recorded"
 
 
 class Rerun:
@@ -25,7 +29,7 @@ class Rerun:
         self.turn = turn
         self.prompt = here(turn.prompt, workspace)
         self.backend = ReplayBackend(_in_workspace(turn, workspace))
-        self._recorded = {call.id: call for call in turn.calls}
+        self._to_come = list(turn.calls)
         self._workspace = workspace
         self._approve = approve_recorded
         self.drifts: list[str] = []
@@ -41,11 +45,12 @@ class Rerun:
 
     def compare(self, actual: RecordedCall) -> tuple[RecordedCall, Drift]:
         """(the call to show, how `actual` compares). What is as recorded is shown as recorded, to the byte."""
-        recorded = self._recorded.get(actual.id)
+        recorded = self._next(actual.id)
         if recorded is None:
             drift = Drift("effect", detail="a call that the recording has not")
         else:
-            drift = compare_call(recorded, actual)
+            self._to_come.remove(recorded)
+            drift = _compare(recorded, actual)
             if drift.kind in HARMLESS:
                 return recorded, drift
         if self.drifts:
@@ -53,22 +58,46 @@ class Rerun:
         self.drifts.append(f"{actual.name}: {drift.kind} drift: {drift.detail}")
         return actual, drift
 
+    def _next(self, call_id: str) -> RecordedCall | None:
+        """The next recorded call of that id: some servers count from `call_0` in every reply."""
+        return next((call for call in self._to_come if call.id == call_id), None)
+
     def _recorded_answer(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        recorded = self._recorded.get(request.tool_call_id)
+        recorded = self._next(request.tool_call_id)
         if recorded is None or recorded.name != request.tool_name:
             return None
         if recorded.status == "interrupted":
-            return ApprovalDecision(False, "it was interrupted when it was recorded", by="recorded")
+            return ApprovalDecision(False, INTERRUPTED, by="headless")
         decision = recorded.decision
         if decision is None:
             return None
         if decision.verdict == "deny":
-            return ApprovalDecision(False, decision.note, by=decision.by if decision.by == "person" else "recorded")
-        if not self._approve:
+            return self._recorded_refusal(recorded, decision)
+        if not self._approve or not self._same_arguments(recorded, request):
             return None
         edited = recorded.edited_arguments
         edited_args = json.loads(_arguments_here(edited, self._workspace)) if edited is not None else None
         return ApprovalDecision(True, decision.note, edited_args=edited_args, by="recorded")
+
+    def _recorded_refusal(self, recorded: RecordedCall, decision: RecordedDecision) -> ApprovalDecision:
+        if decision.by == "person":
+            return ApprovalDecision(False, decision.note, by="person")
+        # Here another policy may be in force, so the words that the model got come from the recording.
+        return ApprovalDecision(False, here(recorded.output, self._workspace), by="headless")
+
+    def _same_arguments(self, recorded: RecordedCall, request: ApprovalRequest) -> bool:
+        try:
+            arguments = _arguments_here(recorded.arguments, self._workspace)
+            return type(request.args).model_validate_json(arguments) == request.args
+        except ValidationError:
+            return False
+
+
+def _compare(recorded: RecordedCall, actual: RecordedCall) -> Drift:
+    """A call that was interrupted has no result to compare: what it left in files is all that counts."""
+    if recorded.status == "interrupted" and recorded.files == actual.files:
+        return Drift("same", detail=INTERRUPTED)
+    return compare_call(recorded, actual)
 
 
 def here(text: str, workspace: Path) -> str:

@@ -154,9 +154,11 @@ def _opens(message: dict, state: dict) -> bool:
 class LiveKernel(Client):
     """A kernel process and its front end."""
 
-    def __init__(self, paths: list[Path], environment: dict[str, str], *, subshells: bool) -> None:
+    def __init__(
+        self, paths: list[Path], environment: dict[str, str], *, subshells: bool, module: str = "ipykernel_launcher"
+    ) -> None:
         self.manager = KernelManager(kernel_name="python3")
-        self.manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        self.manager.kernel_spec.argv = [sys.executable, "-m", module, "-f", "{connection_file}"]
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("KIN_", "PYTEST_"))}
         self.manager.start_kernel(env={**kept, **environment, "PYTHONPATH": os.pathsep.join(map(str, paths))})
         client = self.manager.blocking_client()

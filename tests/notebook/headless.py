@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +22,14 @@ class Headless:
         self._client = NotebookClient(self.nb, timeout=60, allow_errors=True)
         self._client.km = self._client.create_kernel_manager()
         # the interpreter of this test, whatever kernelspecs the person has
-        self._client.km.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        self._client.km.kernel_spec.argv = [
+            sys.executable,
+            "-m",
+            "ipykernel_launcher",
+            "-f",
+            "{connection_file}",
+            "--log-level=ERROR",
+        ]
         self._folder = folder
 
     @classmethod
@@ -47,12 +53,6 @@ class Headless:
         return cell
 
 
-def person(home: Path, **more: str) -> dict[str, str]:
-    """The environment of a person who has this interpreter and an empty home: no key, no settings."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
-    return {"HOME": str(home), "PATH": path, "LC_ALL": "C.UTF-8", **more}
-
-
 def shown(cell: Any) -> str:
     """What a cell shows in plain text, errors apart."""
     return "\n".join(
@@ -73,14 +73,3 @@ def error_text(cell: Any) -> str:
     """What a front end shows of the cell's error."""
     error = error_of(cell)
     return "\n".join(error["traceback"]) if error else ""
-
-
-def write_config(home: Path, url: str, *, key_variable: str = "", model: str = "scripted") -> Path:
-    """`~/.kin-code/config.toml` of a person whose model server is at `url`."""
-    path = home / ".kin-code" / "config.toml"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(
-        f'active_model = "{model}"\n\n[[providers]]\nname = "here"\napi_base = "{url}"\n'
-        f'api_key_env_var = "{key_variable}"\n\n[[models]]\nname = "{model}"\nprovider = "here"\n'
-    )
-    return path

@@ -214,7 +214,7 @@ def _judge(where: Where, status: int | None, text: str) -> tuple[type[BackendErr
         todo = f"Wait a moment and run the cell again, or {OTHER_MODEL}"
         return RateLimitError, f"{name} gets too many requests", todo, True
     if status == 413 or (status in {None, 400, 422, 500} and _CONTEXT.search(text)):  # noqa: PLR2004  (Content Too Large)
-        todo = f"Shorten it with %kin compact, or {OTHER_MODEL}"
+        todo = f"Restart the kernel for a new conversation, or {OTHER_MODEL}"
         return ContextTooLongError, f"The conversation no longer fits {where['model']}: {name} refused it", todo, False
     if status == 404 or (status in {None, 400, 422} and _MODEL.search(text)):  # noqa: PLR2004  (Not Found)
         todo = f"Correct [[models]] or api_base in config.toml, or {OTHER_MODEL}"

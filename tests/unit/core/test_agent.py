@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from contextlib import aclosing
 from pathlib import Path
 
@@ -62,6 +63,17 @@ async def test_reasoning_comes_before_the_text_that_follows_it(model_server, age
     kinds = [type(e) for e in await run_turn(agent) if isinstance(e, AssistantEvent | ReasoningEvent)]
     assert kinds == sorted(kinds, key=lambda kind: kind is AssistantEvent)
     assert kinds.count(AssistantEvent) > 1
+
+
+async def test_the_first_piece_is_shown_while_the_rest_is_awaited(model_server, agent):
+    hold = threading.Event()
+    model_server.enqueue("The beginning.", hold=hold, chunk=4)
+    async with aclosing(agent.act("go")) as events:
+        async for event in events:
+            if isinstance(event, AssistantEvent):
+                assert event.content == "The "
+                hold.set()
+                break
 
 
 async def test_both_calls_of_a_reply_are_answered_in_order(model_server, agent):

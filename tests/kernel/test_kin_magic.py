@@ -1,0 +1,166 @@
+"""`%%kin` itself in the matrix of ipykernels: approve, reject, session, interrupt; and the Kin kernel."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from notebook_client import LiveKernel
+
+from tests.model_server import ModelServer, tool_call
+
+pytestmark = pytest.mark.kernel
+
+SLEEP = "echo $$ > pid; printf 'star%s\\n' ted; sleep 60"  # what it prints is not in its own text
+EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2")
+ASK = "%%kin\nDo it."
+
+
+def write_config(home: Path, server: ModelServer) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(
+        f'active_model = "m"\n[[providers]]\nname = "p"\napi_base = "{server.url}"\n'
+        '[[models]]\nname = "m"\nprovider = "p"\n'
+    )
+
+
+@pytest.fixture
+def kin(nb: LiveKernel, model_server: ModelServer, tmp_path: Path):
+    """A kernel with a session of its own: its model is the server, its workspace holds a.py."""
+    write_config(tmp_path / "kin-home", model_server)
+    (tmp_path / "a.py").write_text("x = 1\n")
+    run(nb, f"import os; os.chdir({str(tmp_path)!r}); os.environ['KIN_HOME'] = {str(tmp_path / 'kin-home')!r}")
+    run(nb, "%load_ext kin_nb")
+    yield nb
+    run(nb, "%unload_ext kin_nb")
+    threads = run(nb, "import threading; print([t.name for t in threading.enumerate() if 'kin' in t.name])")
+    assert nb.text(threads) == "[]\n"
+
+
+def run(nb: LiveKernel, code: str) -> str:
+    cell = nb.run(code)
+    assert nb.done(cell)["content"]["status"] == "ok"
+    return cell
+
+
+def shown(nb: LiveKernel, cell: str) -> str:
+    """The text of every display as it is now, in the order in which they came."""
+    texts: dict[str, str] = {}
+    for message in nb.of(cell):
+        if message["msg_type"] in {"display_data", "update_display_data"}:
+            key = message["content"]["transient"].get("display_id", message["header"]["msg_id"])
+            texts[key] = message["content"]["data"].get("text/plain", "")
+    return "\n".join(texts.values())
+
+
+def test_approved_in_the_cell(kin, model_server, tmp_path):
+    model_server.enqueue("I change x.", calls=[EDIT])
+    model_server.enqueue("Done.")
+    cell = kin.run(ASK)
+    kin.card(cell)
+    kin.click("Approve")
+    assert kin.done(cell)["content"]["status"] == "ok"
+    assert (tmp_path / "a.py").read_text() == "x = 2\n"
+    assert "approved by you" in shown(kin, cell)
+    assert "2 steps · 1 tool call" in shown(kin, cell)
+
+
+def test_rejected_with_a_note(kin, model_server, tmp_path):
+    model_server.enqueue(calls=[EDIT])
+    model_server.enqueue("As you say.")
+    cell = kin.run(ASK)
+    kin.card(cell)
+    kin.type_note("not this file")
+    kin.click("Reject")
+    assert kin.done(cell)["content"]["status"] == "ok"
+    assert (tmp_path / "a.py").read_text() == "x = 1\n"
+    assert "not this file" in model_server.requests[-1]["messages"][-1]["content"]
+
+
+def test_approved_for_the_session(kin, model_server, tmp_path):
+    model_server.enqueue(calls=[EDIT])
+    model_server.enqueue(calls=[tool_call("edit_file", path="a.py", old_string="x = 2", new_string="x = 3")])
+    model_server.enqueue("Twice.")
+    cell = kin.run(ASK)
+    kin.card(cell)
+    kin.click("Approve for this session: edits of files in the workspace")
+    assert kin.done(cell)["content"]["status"] == "ok"
+    assert (tmp_path / "a.py").read_text() == "x = 3\n"
+
+
+def test_interrupted_while_a_command_runs(kin, model_server, tmp_path):
+    model_server.enqueue(calls=[tool_call("bash", command=SLEEP)])
+    model_server.enqueue("Here again.")
+    cell = kin.run(ASK)
+    kin.card(cell)
+    kin.click("Approve")
+    kin.until(lambda m: "started" in str(m["content"].get("data", {}).get("text/plain", "")))
+    kin.interrupt()
+    assert kin.done(cell)["content"]["ename"] == "Interrupted"
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+    assert "interrupted" in shown(kin, cell)
+    assert "Here again." in shown(kin, run(kin, ASK))
+
+
+def test_interrupted_while_the_answer_streams(kin, model_server):
+    hold = threading.Event()
+    model_server.enqueue("The beginning of it.", hold=hold)
+    model_server.enqueue("Here again.")
+    cell = kin.run(ASK)
+    kin.until(lambda m: "The begi" in str(m["content"].get("data", {}).get("text/plain", "")))
+    kin.interrupt()
+    assert kin.done(cell)["content"]["ename"] == "Interrupted"
+    hold.set()
+    assert "Here again." in shown(kin, run(kin, ASK))
+
+
+def test_interrupted_while_a_card_waits(kin, model_server, tmp_path):
+    model_server.enqueue(calls=[EDIT])
+    model_server.enqueue("Here again.")
+    cell = kin.run(ASK)
+    kin.card(cell)
+    kin.interrupt()
+    assert kin.done(cell)["content"]["ename"] == "Interrupted"
+    assert (tmp_path / "a.py").read_text() == "x = 1\n"
+    assert "Here again." in shown(kin, run(kin, ASK))
+
+
+def test_without_widgets_and_cell_ids_it_asks_by_input(kin, model_server, tmp_path):
+    model_server.enqueue(calls=[EDIT])
+    model_server.enqueue("Done.")
+    cell = kin.run(ASK, cell=None)
+    assert "edit a.py" in kin.prompt()
+    kin.answer("y")
+    assert kin.done(cell)["content"]["status"] == "ok"
+    assert (tmp_path / "a.py").read_text() == "x = 2\n"
+
+
+@pytest.fixture
+def kin_kernel(model_server: ModelServer, tmp_path: Path):
+    """The kernel of the kernelspec "Kin"."""
+    write_config(tmp_path / "kin-home", model_server)
+    environment = {"KIN_HOME": str(tmp_path / "kin-home"), "IPYTHONDIR": str(tmp_path / "ipython")}
+    live = LiveKernel([Path(__file__).parents[2]], environment, subshells=False, module="kin_nb.notebook.kernel")
+    yield live
+    live.close()
+
+
+def test_in_the_kin_kernel_a_cell_is_a_prompt(kin_kernel, model_server):
+    model_server.enqueue("Hello from the model.")
+    assert "Hello from the model." in shown(kin_kernel, run(kin_kernel, "Say `hello`, {please}?"))
+    assert model_server.requests[0]["messages"][-1]["content"] == "Say `hello`, {please}?"
+    assert "Mode: default" in shown(kin_kernel, run(kin_kernel, "/mode"))
+    assert "shell" in kin_kernel.text(run(kin_kernel, "!echo shell"))
+    assert "3" in kin_kernel.text(run(kin_kernel, "%%python\nprint(1 + 2)"))
+    assert len(model_server.requests) == 1
+
+
+def test_the_kernelspec_starts_this_kernel():
+    import json
+
+    spec = json.loads((Path(__file__).parents[2] / "kernelspec" / "kernel.json").read_text())
+    assert spec["argv"][1:] == ["-m", "kin_nb.notebook.kernel", "-f", "{connection_file}"]
+    assert spec["display_name"] == "Kin"
+    assert sys.version_info >= (3, 11)

@@ -1,0 +1,57 @@
+"""Who runs a notebook: somebody with this interpreter and an otherwise empty machine, with or without a model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = ROOT / "examples" / "quickstart.ipynb"
+SECONDS = 120
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """No key, no settings: what a teammate has. `home` is made."""
+    home.mkdir(exist_ok=True)
+    path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
+    return {"HOME": str(home), "PATH": path, "LC_ALL": "C.UTF-8", **more}
+
+
+def run(
+    *argv: str | Path,
+    home: Path,
+    cwd: Path,
+    before: Sequence[str] = (),
+    stdin: str = "",
+    **more: str,
+) -> subprocess.CompletedProcess[str]:
+    """`python ARGV...` of that person, to its end; `before` is what starts it."""
+    command = [*before, sys.executable, *map(str, argv)]
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment(home, **more),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def kin_nb(*argv: str | Path, home: Path, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return run("-m", "kin_nb.cli", *argv, home=home, cwd=cwd, **more)
+
+
+def write_config(home: Path, url: str, *, key_variable: str = "", model: str = "scripted") -> Path:
+    """`~/.kin-code/config.toml` of a person whose model server is at `url`; `key_variable` "" for one without keys."""
+    path = home / ".kin-code" / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f'active_model = "{model}"\n\n[[providers]]\nname = "here"\napi_base = "{url}"\n'
+        f'api_key_env_var = "{key_variable}"\n\n[[models]]\nname = "{model}"\nprovider = "here"\n'
+    )
+    return path

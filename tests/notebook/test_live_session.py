@@ -1,0 +1,229 @@
+"""A session that nobody watches, its notebook, and what that notebook does when it is run again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.model_server import ModelServer, tool_call
+from tests.notebook.headless import LOAD, Headless, error_text, shown
+from tests.notebook.people import environment, kin_nb, write_config
+
+pytestmark = pytest.mark.kernel
+
+KEY = "sk-live-0123456789abcdefABCDEF"
+EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 3")
+REPLAY = re.compile(r"^%kin replay \S+$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Lived:
+    """`notebook` was saved in `workspace` after three turns; `before` is the workspace as it was at first."""
+
+    notebook: Path
+    workspace: Path
+    before: Path
+    home: Path
+    cells: dict[str, Any]
+    server: ModelServer
+
+    @property
+    def nb(self) -> Any:
+        return nbformat.read(self.notebook, as_version=4)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return environment(self.home, SCRIPTED_KEY=KEY)
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory) -> Iterator[Lived]:
+    root = tmp_path_factory.mktemp("live")
+    workspace, home = root / "project", root / "home"
+    workspace.mkdir()
+    (workspace / "a.py").write_text("x = 1\ny = 2\n")
+    before = shutil.copytree(workspace, root / "before")
+    with ModelServer.start() as server:
+        write_config(home, server.url, key_variable="SCRIPTED_KEY")
+        result = Lived(workspace / "out.ipynb", workspace, before, home, {}, server)
+        with Headless.start(workspace, result.environment) as kernel:
+            result.cells.update(_live(kernel, server, workspace))
+        yield result
+        assert server.violations == []
+
+
+def _live(kernel: Headless, server: ModelServer, workspace: Path) -> Iterator[tuple[str, Any]]:
+    kernel.ok(LOAD)
+    yield "save nothing", kernel.run("%kin save out")
+    server.enqueue("I mend it.", calls=[EDIT])
+    server.enqueue("I may not.")
+    yield "default mode", kernel.ok("%%kin\nMake x 3.")
+    look = tool_call("bash", command="pwd; cat a.py")
+    server.enqueue("I mend it.", calls=[EDIT, look])
+    server.enqueue(f"Done in {workspace} with {KEY}.")
+    yield "auto-approve", kernel.ok("%%kin --mode auto-approve\nMake x 3 all the same.")
+    yield "ordinary", kernel.ok("print(open('a.py').read())")
+    server.enqueue(calls=[tool_call("read_file", path=str(workspace / "a.py"))])
+    server.enqueue("It is 3.")
+    yield "second", kernel.ok(f"%%kin\nWhat is x? (My key is {KEY}.)")
+    yield "save", kernel.ok("%kin save out")
+
+
+def test_in_default_mode_an_edit_is_refused_and_both_the_person_and_the_agent_are_told(lived):
+    told = lived.server.requests[1]["messages"][-1]
+    assert told["role"] == "tool"
+    for text in (told["content"], shown(lived.cells["default mode"])):
+        assert "edit_file was refused" in text
+        assert "nobody can answer here" in text
+        assert "%%kin --mode auto-approve" in text
+
+
+def test_in_auto_approve_mode_the_file_is_edited_and_ordinary_cells_see_it(lived):
+    assert "+x = 3" in shown(lived.cells["auto-approve"])
+    assert shown(lived.cells["ordinary"]).startswith("x = 3\ny = 2\n")
+    assert (lived.workspace / "a.py").read_text() == "x = 3\ny = 2\n"
+
+
+def test_save_needs_a_turn(lived):
+    assert error_text(lived.cells["save nothing"]) == "Nothing to save yet: no %%kin cell has run in this kernel."
+
+
+def test_the_saved_notebook_is_a_valid_one_of_these_cells_counted_from_one(lived):
+    nb = lived.nb
+    nbformat.validate(nb)
+    assert [cell["execution_count"] for cell in nb["cells"]] == [1, 2, 3, 4, 5]
+    assert REPLAY.search(nb["cells"][0]["source"])
+    assert "widgets" not in nb["metadata"]
+    assert "widget-view" not in lived.notebook.read_text()
+    turns = [record["turn"] for cell in nb["cells"] for record in cell["metadata"].get("kin", [])]
+    assert turns == [1, 2, 3]
+
+
+def test_the_saved_notebook_names_no_folder_of_this_machine_and_no_key(lived):
+    assert KEY in json.dumps(lived.server.requests), "or there was nothing to hide"
+    assert f"Bearer {KEY}" in str(lived.server.headers[0])
+    text = lived.notebook.read_text()
+    assert "{workspace}" in text
+    assert str(lived.workspace) not in text
+    assert KEY not in text
+    assert "My key is [secret]." in lived.nb["cells"][-1]["source"]
+
+
+def test_the_session_log_has_no_key_either(lived):
+    (log,) = (lived.home / ".kin-code" / "sessions").glob("*/log.jsonl")
+    assert KEY not in log.read_text()
+
+
+# Run again by a teammate.
+
+
+@pytest.fixture
+def replay(lived, tmp_path):
+    """`kin-nb replay ARGV NOTEBOOK` of somebody without a key; the input is only read."""
+
+    def replay(*argv: str | Path):
+        return kin_nb("replay", "--output-dir", tmp_path, *argv, lived.notebook, home=tmp_path / "home", cwd=tmp_path)
+
+    before = lived.notebook.read_bytes(), (lived.workspace / "a.py").read_bytes(), len(lived.server.requests)
+    yield replay
+    assert before == (
+        lived.notebook.read_bytes(),
+        (lived.workspace / "a.py").read_bytes(),
+        len(lived.server.requests),
+    )
+
+
+def test_replay_shows_what_was_saved(replay):
+    done = replay()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^   2      2      2  2 played$", done.stdout, re.MULTILINE)
+
+
+def test_the_tools_run_again_as_recorded_in_a_copy_of_the_workspace(replay, lived, tmp_path):
+    done = replay("--tools", "--approve", "recorded", "--workspace", lived.before)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert re.search(r"^   2      2      2  2 same$", done.stdout, re.MULTILINE)
+    assert (lived.before / "a.py").read_text() == "x = 1\ny = 2\n"
+    executed = nbformat.read(tmp_path / "out.ipynb", as_version=4)
+    ordinary = next(cell for cell in executed["cells"] if cell["source"].startswith("print("))
+    assert shown(ordinary).startswith("x = 3"), "ordinary cells see what the tools did in the copy"
+
+
+def test_a_changed_workspace_is_drift_named_by_turn_step_and_tool(replay, lived, tmp_path):
+    changed = shutil.copytree(lived.before, tmp_path / "changed")
+    (changed / "a.py").write_text("x = 1\ny = 5\n")
+    done = replay("--tools", "--approve", "recorded", "--workspace", changed)
+    assert done.returncode == 3, done.stdout
+    assert "turn 2, step 1, edit_file: effect: a.py: it was another file before the call already" in done.stdout
+    assert "turn 2, step 1, bash: text: after drift: line 3: recorded 'y = 2', now 'y = 5'" in done.stdout
+
+
+def test_recorded_approvals_are_no_permission(replay, lived):
+    done = replay("--tools", "--workspace", lived.before)
+    assert done.returncode == 1, done.stdout
+    assert "turn 2, step 1, edit_file: refused: recorded as ok, now refused" in done.stdout
+
+
+# Continued, damaged, asked more.
+
+
+def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(lived, tmp_path):
+    server, nb = lived.server, lived.nb
+    asked = len(server.requests)
+    with Headless.start(lived.workspace, {**lived.environment, "JPY_SESSION_NAME": str(lived.notebook)}) as kernel:
+        for cell in nb["cells"]:
+            kernel.ok(cell["source"])
+        refused = error_text(kernel.run("%%kin\nAnd y?"))
+        assert refused.startswith("NotRecorded: not recorded: this notebook is in playback and calls no model")
+        assert "nothing new to save" in error_text(kernel.run("%kin save more"))
+        assert len(server.requests) == asked
+        kernel.ok("%kin live")
+        server.enqueue("y is 2.")
+        assert "y is 2." in shown(kernel.ok("%%kin\nAnd y?"))
+        assert len(server.requests) == asked + 1
+        assert_goes_on(server, lived)
+        onto = error_text(kernel.run(f"%kin save {lived.notebook}"))
+        assert "out.ipynb is the notebook that is open" in onto
+        kernel.ok(f"%kin save {tmp_path / 'longer'}")
+    assert lived.nb == nb
+    longer = nbformat.read(tmp_path / "longer.ipynb", as_version=4)
+    assert [r["turn"] for cell in longer["cells"] for r in cell["metadata"].get("kin", [])] == [1, 2, 3, 4]
+    again = kin_nb("replay", tmp_path / "longer.ipynb", home=tmp_path / "home", cwd=tmp_path)
+    assert again.returncode in {0, 3}, again.stdout + again.stderr
+
+
+def assert_goes_on(server: ModelServer, lived: Lived) -> None:
+    """The last request holds the recorded conversation, with this machine's folder in place, then the new prompt."""
+    messages = server.requests[-1]["messages"][1:]
+    roles = "user assistant tool assistant user assistant tool tool assistant user assistant tool assistant user"
+    assert [message["role"] for message in messages] == roles.split()
+    assert messages[0]["content"] == "Make x 3."
+    assert messages[6]["content"].startswith("edited") or "a.py" in messages[6]["content"]
+    assert str(lived.workspace) in messages[7]["content"]
+    assert messages[-1]["content"] == "And y?"
+
+
+def test_after_a_failed_replay_no_cell_asks_a_model(lived, tmp_path):
+    server, nb = lived.server, lived.nb
+    asked = len(server.requests)
+    record = nb["cells"][1]["metadata"]["kin"][0]
+    record["prompt"] = "Something else."
+    damaged = tmp_path / "damaged.ipynb"
+    nbformat.write(nb, damaged)
+    with Headless.start(tmp_path, {**lived.environment, "JPY_SESSION_NAME": str(damaged)}) as kernel:
+        assert "damaged.ipynb, cell 2, turn 1: it was changed" in error_text(kernel.run(nb["cells"][0]["source"]))
+        for cell in (nb["cells"][1]["source"], "%%kin\nSomething new."):
+            assert error_text(kernel.run(cell)).startswith("`%kin replay` failed above")
+        assert len(server.requests) == asked
+        kernel.ok("%kin live")
+        server.enqueue("Here I am.")
+        assert "Here I am." in shown(kernel.ok("%%kin\nSomething new."))
+        assert len(server.requests) == asked + 1

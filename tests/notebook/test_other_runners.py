@@ -1,0 +1,65 @@
+"""`jupyter execute`, papermill and nbclient: a session notebook comes out of each as it was saved."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.notebook.comparing import assert_same_notebook
+from tests.notebook.people import QUICKSTART, environment, run
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """(the quickstart stripped of its outputs, in a folder where nothing else is; the notebook as it was saved)."""
+    path = tmp_path / "shared" / "quickstart.ipynb"
+    path.parent.mkdir()
+    nb = nbformat.read(QUICKSTART, as_version=4)
+    stripped = copy.deepcopy(nb)
+    for cell in stripped["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    nbformat.write(stripped, path)
+    before = path.read_bytes()
+    yield path, nb
+    assert path.read_bytes() == before
+
+
+@pytest.fixture
+def elsewhere(tmp_path) -> Path:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    return folder
+
+
+def test_jupyter_execute_from_another_directory(stored, elsewhere, tmp_path):
+    path, nb = stored
+    script = Path(sys.executable).with_name("jupyter-execute")
+    done = run(script, path, "--output", elsewhere / "out.ipynb", home=tmp_path / "home", cwd=elsewhere)
+    assert done.returncode == 0, done.stderr
+    assert_same_notebook(nbformat.read(elsewhere / "out.ipynb", as_version=4), nb)
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/cmdline").exists(), reason="papermill names its input to its kernel nowhere else"
+)
+def test_papermill_with_another_working_directory_and_output_elsewhere(stored, elsewhere, tmp_path):
+    path, nb = stored
+    out = tmp_path / "out.ipynb"
+    done = run("-m", "papermill", path, out, home=tmp_path / "home", cwd=elsewhere)
+    assert done.returncode == 0, done.stderr
+    assert_same_notebook(nbformat.read(out, as_version=4), nb)
+
+
+def test_nbclient_in_process(stored, tmp_path):
+    path, nb = stored
+    executed = nbformat.read(path, as_version=4)
+    NotebookClient(executed, timeout=60).execute(cwd=str(path.parent), env=environment(tmp_path / "home"))
+    assert_same_notebook(executed, nb)
