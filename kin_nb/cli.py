@@ -76,6 +76,8 @@ def _run(arguments: argparse.Namespace) -> int:
     prompt = arguments.prompt if arguments.prompt is not None else sys.stdin.read()
     if not prompt.strip():
         return fail("The prompt is empty. Give one with -p TEXT or on standard input.", USAGE)
+    if arguments.workdir is not None and not arguments.workdir.is_dir():
+        return fail(f"--workdir {arguments.workdir}: no such folder.", USAGE)
     try:
         mode = AgentMode.parse(arguments.mode)
         config = KinConfig.load(active_model=arguments.model, workdir=arguments.workdir)
@@ -86,9 +88,15 @@ def _run(arguments: argparse.Namespace) -> int:
         from kin_nb.core.first_steps import explain  # noqa: PLC0415
 
         return fail(explain(error))
-    if turn.outcome == "done":
-        return DONE
-    return fail(turn.message, LIMITED if turn.outcome == "stopped" else FAILED)
+    if turn.outcome != "done":
+        return fail(turn.message, LIMITED if turn.outcome == "stopped" else FAILED)
+    unasked = [call.name for call in turn.calls if call.decision and call.decision.by == "headless"]
+    if unasked:
+        names = ", ".join(dict.fromkeys(unasked))
+        return fail(
+            f"Refused, because nobody can be asked here: {names}. To allow more: --mode accept-edits, auto-approve"
+        )
+    return DONE
 
 
 def _replay(arguments: argparse.Namespace) -> int:

@@ -41,7 +41,9 @@ async def run_programmatic(
     if output_format is OutputFormat.JSON:
         write(json.dumps([m.model_dump(mode="json", exclude_none=True) for m in agent.messages]))
     elif output_format is OutputFormat.TEXT:
-        write(last_text(agent.turns[-1]))
+        text = last_text(agent.turns[-1])
+        if text:
+            write(text)
     return agent.turns[-1]
 
 

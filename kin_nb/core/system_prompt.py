@@ -17,6 +17,6 @@ def system_prompt(config: KinConfig) -> str:
     base = (PROMPTS / "default.md").read_text(encoding="utf-8").strip()
     facts = [
         f"Workspace: {config.effective_workdir}",
-        f"System: {platform.system()}; shell: sh",
+        f"System: {platform.system()}; shell: bash",
     ]
     return f"{base}\n\n" + "\n".join(facts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, aclosing
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from kin_nb.notebook.cell_io import CellOutput, cell_io
 from kin_nb.notebook.cell_view import CellView
 from kin_nb.notebook.errors import KinError, TurnFailedError
 from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
-from kin_nb.notebook.tap import ShellTap, TapRun
+from kin_nb.notebook.tap import ShellTap, hearing
 from kin_nb.render import Output, render_turn
 from kin_nb.replay.matching import cell_key, normal_body
 
@@ -89,7 +89,7 @@ class KinSession:
             finally:
                 view.finish(agent.turns[-1])
 
-        with self._listening(io) as run:
+        with hearing(self.shell, io.parent) as run:
             run_on_agent_thread(turn, self._thread, on_tick=run.on_tick)
         record = agent.turns[-1]
         if record.outcome == "error":
@@ -174,11 +174,6 @@ class KinSession:
         kernel = getattr(self.shell, "kernel", None)
         if kernel is not None:
             ShellTap.of(kernel).uninstall()
-
-    def _listening(self, io: CellOutput) -> AbstractContextManager[TapRun]:
-        """This cell's buttons are heard while it runs; a terminal has none."""
-        kernel = getattr(self.shell, "kernel", None)
-        return (ShellTap(None) if kernel is None else ShellTap.of(kernel)).run(io.parent)
 
     def _apply(self, options: CellOptions) -> None:
         """Options of one cell hold from that cell on, as %kin mode and %kin model do."""

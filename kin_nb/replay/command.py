@@ -32,7 +32,8 @@ def _replay_one(path: Path, options: ReplayOptions) -> int:
     try:
         report = replay_notebook(path, options, Steps())
     except (ReplayError, OSError) as error:
-        print(f"{path}: {error}", file=sys.stderr)  # noqa: T201
+        said = str(error)
+        print(said if said.startswith(path.name) else f"{path}: {said}", file=sys.stderr)  # noqa: T201
         return FAILED
     say(report.text())
     return report.exit_code
@@ -67,7 +68,8 @@ def save(session: str, path: Path) -> int:
         nb, name = redrawn(source) if source.suffix == ".ipynb" else notebook_from_log(session, path.absolute().parent)
         write_notebook(nb, path.absolute())
     except (ReplayError, OSError) as error:
-        print(str(error), file=sys.stderr)  # noqa: T201
+        said = f"{path} cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error)
+        print(said, file=sys.stderr)  # noqa: T201
         return FAILED
     say(f"Saved {path}: recording {name}. Run it again without a key: kin-nb replay {path}")
     return DONE

@@ -8,7 +8,7 @@ from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import load_notebook
 
-SHIPPED: tuple[str, ...] = ("5e5856e18cf75731ec17fe934d0b30699ef7580b2021e2340e0e6716c3532bbe",)
+SHIPPED: tuple[str, ...] = ("34c9a9b2b522d2159310c2b774330810af9d40f1b0da2402e9049fa33e66999e",)
 """Digests of examples/*.ipynb; a test compares them."""
 
 

@@ -1,0 +1,144 @@
+"""What a cell says when nothing is set up, or not rightly: a line or two, what to do, and the kernel goes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.notebook.headless import LOAD, Headless, error_of, error_text, shown
+from tests.notebook.people import environment, write_config
+
+pytestmark = pytest.mark.kernel
+
+PROMPT = "%%kin\nAre you there?"
+NOBODY = "http://127.0.0.1:9/v1"
+"""Port 9 (discard): nothing listens there."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Iterator[tuple[Headless, Path]]:
+    """(a kernel with kin_nb loaded, the person's home)."""
+    root = tmp_path_factory.mktemp("wrong")
+    with Headless.start(root, environment(root / "home")) as kernel:
+        kernel.ok(LOAD)
+        yield kernel, root / "home"
+
+
+@pytest.fixture
+def kernel(place) -> Iterator[Headless]:
+    """It is lent without settings, and must have come through the test."""
+    kernel, home = place
+    (home / ".kin-code" / "config.toml").unlink(missing_ok=True)
+    kernel.ok("%kin mode default")
+    yield kernel
+    assert shown(kernel.ok("print(6 * 7)")) == "42\n"
+
+
+@pytest.fixture
+def home(place) -> Path:
+    return place[1]
+
+
+def said(cell: Any) -> str:
+    """The cell's one error, which must be short and no stack trace."""
+    error = error_of(cell)
+    assert error is not None
+    assert error["ename"] in {"KinError", "TurnFailedError"}
+    text = error_text(cell)
+    assert len(text.splitlines()) <= 4
+    assert not re.search(r'Traceback|File "|^\s*-+>|\x1b|Error\b.*Error:', text)
+    return text
+
+
+def test_with_no_settings_and_no_key_the_ways_on_are_named(kernel, home):
+    text = said(kernel.run(PROMPT))
+    for way in ("MISTRAL_API_KEY", f"{home}/.kin-code/config.toml", "llama.cpp", "Ollama", "kin-nb demo"):
+        assert way in text
+
+
+def test_a_key_set_in_the_kernel_counts_at_once(kernel, home, model_server):
+    write_config(home, model_server.url, key_variable="LATE_API_KEY")
+    assert "LATE_API_KEY is not set" in said(kernel.run(PROMPT))
+    kernel.ok("import os; os.environ['LATE_API_KEY'] = 'a-key-of-some-length'")
+    model_server.enqueue("I am.")
+    assert "I am." in shown(kernel.ok(PROMPT))
+    assert model_server.headers[-1]["authorization"] == "Bearer a-key-of-some-length"
+
+
+def test_a_server_that_is_down_is_named_and_mending_the_file_is_enough(kernel, home, model_server):
+    write_config(home, NOBODY)
+    text = said(kernel.run(PROMPT))
+    assert NOBODY in text
+    write_config(home, model_server.url)
+    model_server.enqueue("I am.")
+    assert "I am." in shown(kernel.ok(PROMPT))
+
+
+def test_a_wrong_key_is_named_by_its_variable_and_never_shown(kernel, home, model_server):
+    kernel.ok("import os; os.environ['WRONG_API_KEY'] = 'not-the-right-key'")
+    write_config(home, model_server.url, key_variable="WRONG_API_KEY")
+    model_server.enqueue(status=401, body={"error": {"message": "Incorrect API key: not-the-right-key"}})
+    cell = kernel.run(PROMPT)
+    assert "WRONG_API_KEY" in said(cell)
+    assert "not-the-right-key" not in str(cell["outputs"])
+
+
+def test_a_model_that_the_server_does_not_have(kernel, home, model_server):
+    write_config(home, model_server.url)
+    model_server.enqueue(status=404, body={"error": {"message": "The model `scripted` does not exist"}})
+    text = said(kernel.run(PROMPT))
+    assert "scripted" in text
+    assert "does not exist" in text
+
+
+@pytest.mark.parametrize("cell", ["%%kin --model devstrall\nHello?", "%kin model devstrall"])
+def test_a_model_that_no_setting_names(kernel, cell):
+    text = said(kernel.run(cell))
+    assert "devstrall" in text
+    assert "Known: devstral-2, devstral-small, local, ollama" in text
+    assert "devstral-2" in shown(kernel.ok("%kin model")), "the model is as before"
+
+
+@pytest.mark.parametrize("cell", [PROMPT, "%kin model"])
+def test_a_malformed_file_is_named_with_its_line(kernel, home, cell):
+    path = write_config(home, NOBODY)
+    path.write_text(path.read_text() + "\n[[models\n")
+    line = len(path.read_text().splitlines())
+    assert said(kernel.run(cell)).startswith(f"{path}:{line}: not valid TOML")
+
+
+@pytest.mark.parametrize("cell", ["%%kin\n  \n\n", "%%kin\n# NBVAL_IGNORE_OUTPUT\n"])
+def test_an_empty_prompt(kernel, cell):
+    assert said(kernel.run(cell)) == "The prompt is empty: write what you want done below %%kin."
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ("%%kin --fast\nHello?", "%%kin: unrecognized arguments: --fast. Usage: %%kin [--mode MODE] [--model MODEL]"),
+        ("%%kin fix it\nHello?", "%%kin: unrecognized arguments: fix it. Usage: %%kin [--mode MODE] [--model MODEL]"),
+        ("%%kin --mode\nHello?", "%%kin: argument --mode: expected one argument. Usage:"),
+        ('%%kin --mode "plan\nHello?', "%%kin: No closing quotation."),
+        ("%%kin --mode yolo\nHello?", 'no mode "yolo". Modes: default, plan, accept-edits, auto-approve.'),
+        ("%kin mode yolo", 'no mode "yolo". Modes: default, plan, accept-edits, auto-approve.'),
+        ("%kin sav", "%kin sav: no such command. Did you mean %kin save? %kin help lists them."),
+        ("%kin xyzzy", "%kin xyzzy: no such command. %kin help lists them."),
+        ("%kin replay", "Usage: %kin replay SESSION@DIGEST [--from PATH]"),
+        ("%kin live", "This notebook is live already."),
+        ("%kin last", "No %%kin cell has run in this kernel yet."),
+    ],
+)
+def test_what_was_mistyped_is_answered_with_what_there_is(fresh, cell, text):
+    assert said(fresh.run(cell)).startswith(text)
+
+
+@pytest.fixture
+def fresh(kernel, home) -> Headless:
+    """A session that has had no turn, with a model configured: what is wrong is the cell."""
+    kernel.ok("%unload_ext kin_nb\n%load_ext kin_nb")
+    write_config(home, NOBODY)
+    return kernel
