@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from kin_nb import __version__
 from kin_nb.core.paths import kin_home
 from kin_nb.core.session.log import fold, read_lines
@@ -34,11 +32,11 @@ def notebook_from_log(session: str, folder: Path) -> tuple[Any, str]:
             system_prompt_sha=header["system_prompt"],
             tools_sha=header["tools"],
         )
-    except (OSError, KeyError, ValidationError) as error:
+        recording = Recording(meta.session, tuple(turns), meta)
+    except (OSError, LookupError, TypeError, ValueError) as error:
         raise ReplayError(f"{path} is not a log that this version can read ({type(error).__name__}).") from error
     if not turns:
-        raise ReplayError(f"Session {header['session']} has no turns.")
-    recording = Recording(header["session"], tuple(turns), meta)
+        raise ReplayError(f"Session {meta.session} has no turns.")
     nb = session_notebook(recording)
     return nb, read_recording(nb).name
 

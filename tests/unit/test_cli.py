@@ -163,6 +163,7 @@ def running(server, home, workspace) -> Iterator[tuple[subprocess.Popen[str], in
         text=True,
     )
     child = int(ready.read_text())  # opens when bash has come that far
+    ready.unlink()
     try:
         yield process, child
     finally:
