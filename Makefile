@@ -71,7 +71,7 @@ $(VENV)/made:
 	  echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@echo "== $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --upgrade -c constraints.txt pip hatchling  # older pips resolve for minutes
+	@$(BIN)/pip install --quiet -c constraints.txt hatchling
 	@touch $@
 
 # with-nothing, with-test, with-test-dev: the package as a user gets it (a copy, not a link) with those extras

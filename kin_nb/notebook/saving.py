@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,8 @@ from kin_nb.replay.surroundings import Surroundings
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+_COMMANDS = re.compile(r"(?:\s*%kin[ \t]+(?:save|live|model|mode|last|help)\b[^\n]*)+\s*")
+
 
 def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Output:
     """Write the session notebook; returns the notice to show. Raises KinError saying why it cannot be written.
@@ -34,6 +37,7 @@ def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Out
     own = next(Surroundings.here(vscode_file if isinstance(vscode_file, str) else None).own_files(), None)
     target = _target(path, own)
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell)
+    source["cells"] = [cell for cell in source["cells"] if not _is_command(cell)]
     recording = _without_secrets(source, recording_of(agent, target.parent), agent.config)
     if own is None:
         nb = session_notebook(recording, cells=[Cell(cell["source"]) for cell in source["cells"]])
@@ -62,9 +66,12 @@ def recording_of(agent: Agent, folder: Path) -> Recording:
 
 
 def _target(path: str | None, own: Path | None) -> Path:
+    name = f"{own.stem}.kin.ipynb" if own is not None else "session.kin.ipynb"
     if path is None:
-        return own.with_name(f"{own.stem}.kin.ipynb") if own is not None else Path("session.kin.ipynb").absolute()
+        return own.with_name(name) if own is not None else Path(name).absolute()
     target = Path(path).expanduser().absolute()
+    if target.is_dir():
+        return target / name
     return target if target.suffix == ".ipynb" else target.with_name(f"{target.name}.ipynb")
 
 
@@ -73,6 +80,11 @@ def _run_cells(shell: InteractiveShell) -> dict[str, Any]:
     history: list[str] = shell.history_manager.input_hist_raw
     cells = [{"cell_type": "code", "source": source} for source in history[1:] if source.strip()]
     return {"metadata": {}, "cells": cells}
+
+
+def _is_command(cell: Any) -> bool:
+    """Whether a cell only tells the session what to do: replayed, `%kin live` would call a model, `%kin model` need one."""
+    return cell["cell_type"] == "code" and _COMMANDS.fullmatch(cell["source"]) is not None
 
 
 def _without_secrets(nb: Any, recording: Recording, config: KinConfig) -> Recording:

@@ -89,8 +89,11 @@ class KinSession:
             finally:
                 view.finish(agent.turns[-1])
 
-        with hearing(self.shell, io.parent) as run:
-            run_on_agent_thread(turn, self._thread, on_tick=run.on_tick)
+        try:
+            with hearing(self.shell, io.parent) as run:
+                run_on_agent_thread(turn, self._thread, on_tick=run.on_tick)
+        except ConfigError as error:
+            raise KinError(explain(error)) from None
         record = agent.turns[-1]
         if record.outcome == "error":
             raise TurnFailedError(record.message)

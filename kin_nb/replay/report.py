@@ -79,7 +79,10 @@ class ReplayReport:
                 rows.append(f"cell {cell.cell}: {cell.status}: {cell.detail}")
         compared = [cell for cell in self.cells if cell.status in ("same", "differs")]
         same = sum(cell.status == "same" for cell in compared)
-        rows.append(f"{same} of {len(compared)} code cells that were compared show what was saved.")
+        if self.mode == "playback":
+            rows.append(f"{same} of {len(compared)} code cells that were compared show what was saved.")
+        elif self.exit_code == 0:
+            rows.append("Every tool call came out as it was recorded.")
         if self.workspace:
             rows.append(f"Workspace: {self.workspace}.")
         if self.error:

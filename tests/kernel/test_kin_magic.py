@@ -16,6 +16,7 @@ pytestmark = pytest.mark.kernel
 SLEEP = "echo $$ > pid; printf 'star%s\\n' ted; sleep 60"  # what it prints is not in its own text
 EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2")
 ASK = "%%kin\nDo it."
+THREADS = "import threading; print(sorted(t.name for t in threading.enumerate()))"
 
 
 def write_config(home: Path, server: ModelServer) -> None:
@@ -32,11 +33,11 @@ def kin(nb: LiveKernel, model_server: ModelServer, tmp_path: Path):
     write_config(tmp_path / "kin-home", model_server)
     (tmp_path / "a.py").write_text("x = 1\n")
     run(nb, f"import os; os.chdir({str(tmp_path)!r}); os.environ['KIN_HOME'] = {str(tmp_path / 'kin-home')!r}")
+    before = nb.text(run(nb, THREADS))
     run(nb, "%load_ext kin_nb")
     yield nb
     run(nb, "%unload_ext kin_nb")
-    threads = run(nb, "import threading; print([t.name for t in threading.enumerate() if 'kin' in t.name])")
-    assert nb.text(threads) == "[]\n"
+    assert nb.text(run(nb, THREADS)) == before
 
 
 def run(nb: LiveKernel, code: str) -> str:

@@ -17,7 +17,8 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     """No key, no settings: what a teammate has. `home` is made."""
     home.mkdir(exist_ok=True)
     path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
-    return {"HOME": str(home), "PATH": path, "LC_ALL": "C.UTF-8", **more}
+    # TMPDIR: `kin-nb replay` leaves its executed notebook in a temporary folder
+    return {"HOME": str(home), "TMPDIR": str(home), "PATH": path, "LC_ALL": "C.UTF-8", **more}
 
 
 def run(

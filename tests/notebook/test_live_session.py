@@ -75,6 +75,9 @@ def _live(kernel: Headless, server: ModelServer, workspace: Path) -> Iterator[tu
     server.enqueue("It is 3.")
     yield "second", kernel.ok(f"%%kin\nWhat is x? (My key is {KEY}.)")
     yield "save", kernel.ok("%kin save out")
+    (workspace / "talks").mkdir()
+    yield "save into a folder", kernel.ok("%kin save talks")
+    (workspace / "talks" / "session.kin.ipynb").unlink()
 
 
 def test_in_default_mode_an_edit_is_refused_and_both_the_person_and_the_agent_are_told(lived):
@@ -178,7 +181,7 @@ def test_recorded_approvals_are_no_permission(replay, lived):
 def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(lived, tmp_path):
     server, nb = lived.server, lived.nb
     asked = len(server.requests)
-    with Headless.start(lived.workspace, {**lived.environment, "JPY_SESSION_NAME": str(lived.notebook)}) as kernel:
+    with Headless.start(lived.workspace, lived.environment) as kernel:
         for cell in nb["cells"]:
             kernel.ok(cell["source"])
         refused = error_text(kernel.run("%%kin\nAnd y?"))
@@ -190,12 +193,16 @@ def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(li
         assert "y is 2." in shown(kernel.ok("%%kin\nAnd y?"))
         assert len(server.requests) == asked + 1
         assert_goes_on(server, lived)
-        onto = error_text(kernel.run(f"%kin save {lived.notebook}"))
-        assert "out.ipynb is the notebook that is open" in onto
+        kernel.ok("%kin last")
         kernel.ok("%kin save longer")
+        kernel.ok(f"import os; os.environ['JPY_SESSION_NAME'] = {str(lived.notebook)!r}")
+        assert "out.ipynb is the notebook that is open" in error_text(kernel.run("%kin save out"))
     assert lived.nb == nb
     longer = nbformat.read(lived.workspace / "longer.ipynb", as_version=4)
-    assert [r["turn"] for cell in longer["cells"] for r in cell["metadata"].get("kin", [])] == [1, 2, 3, 4]
+    assert {r["turn"] for cell in longer["cells"] for r in cell["metadata"].get("kin", [])} == {1, 2, 3, 4}
+    sources = [cell["source"] for cell in longer["cells"]]
+    assert "%kin live" not in sources, "or it would call a model when it is run again"
+    assert "%kin last" not in sources
     again = kin_nb("replay", lived.workspace / "longer.ipynb", home=tmp_path / "home", cwd=tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr
 

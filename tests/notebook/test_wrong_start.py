@@ -111,6 +111,21 @@ def test_a_malformed_file_is_named_with_its_line(kernel, home, cell):
     assert said(kernel.run(cell)).startswith(f"{path}:{line}: not valid TOML")
 
 
+def test_a_style_of_api_that_nobody_speaks(kernel, home):
+    path = write_config(home, NOBODY)
+    path.write_text(path.read_text().replace("api_base", 'api_style = "smoke"\napi_base'))
+    assert said(kernel.run(PROMPT)) == 'provider "here": unknown api_style "smoke". Known: openai.'
+
+
+def test_a_way_of_asking_that_there_is_not(kernel, home):
+    write_config(home, NOBODY)
+    kernel.ok("import os; os.environ['KIN_APPROVAL'] = 'telepathy'")
+    try:
+        assert said(kernel.run(PROMPT)).startswith('KIN_APPROVAL = "telepathy" is no way to ask.')
+    finally:
+        kernel.ok("del os.environ['KIN_APPROVAL']")
+
+
 @pytest.mark.parametrize("cell", ["%%kin\n  \n\n", "%%kin\n# NBVAL_IGNORE_OUTPUT\n"])
 def test_an_empty_prompt(kernel, cell):
     assert said(kernel.run(cell)) == "The prompt is empty: write what you want done below %%kin."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,8 +45,14 @@ def test_the_table_counts_by_turn_and_names_each_drift():
     assert "   1      2      3  2 same, 1 text" in text
     assert "turn 1, step 1, bash: text: why" in text
     assert "cell 2: differs: what" in text
-    assert "1 of 2 code cells that were compared show what was saved." in text
+    assert "as it was recorded" not in text
     assert "Stopped: cell 3: it broke" in text
+
+
+def test_the_last_word_is_what_this_way_of_replaying_proves():
+    assert "Every tool call came out as it was recorded." in report(("same", "equivalent"), (), "").text()
+    played = replace(report((), ("same", "differs", "not compared"), ""), mode="playback")
+    assert "1 of 2 code cells that were compared show what was saved." in played.text()
 
 
 def executed(*kin):
