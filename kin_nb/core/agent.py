@@ -8,7 +8,7 @@ from contextlib import aclosing
 from functools import cached_property
 from typing import Any
 
-from kin_nb.core.config import KinConfig
+from kin_nb.core.config import ConfigError, KinConfig
 from kin_nb.core.context.history import History
 from kin_nb.core.events import (
     AssistantEvent,
@@ -61,7 +61,9 @@ class Agent:
         self.turns: list[TurnRecord] = []
         self.tool_manager = ToolManager(config)
         self.workspace = Workspace(config.effective_workdir)
-        self.redact = Redactor(secret_values(config), self.workspace.root).text
+        self._secrets: list[str] = []
+        self._redactor = Redactor((), self.workspace.root)
+        self._learn_secrets()
         self.history = History(system_prompt(config), self.redact, message_observer)
         self.log = log or SessionLog(self.session_id)
         self._backend = backend
@@ -69,6 +71,10 @@ class Agent:
         self._ask: Ask = refuse
         self._logged_header = False
         self._set_prices()
+
+    def redact(self, text: str) -> str:
+        """`text` without secrets and without paths of this machine: what may be recorded and shown."""
+        return self._redactor.text(text)
 
     @property
     def messages(self) -> list[LLMMessage]:
@@ -107,6 +113,8 @@ class Agent:
     def continue_from(self, turns: Iterable[TurnRecord]) -> None:
         """Go on after recorded turns (resume, or a session notebook continued live)."""
         turns = list(turns)
+        self._log_header()
+        self.log.append("continued", turns=[turn.model_dump(mode="json") for turn in turns])
         self.history.extend_from(turns, lambda text: text.replace(WORKSPACE, str(self.workspace.root)))
         self.turns.extend(turns)
 
@@ -155,7 +163,7 @@ class Agent:
                         outcome, message = "stopped", event.content
             if outcome != "stopped":
                 outcome, message = "done", ""
-        except BackendError as error:
+        except (BackendError, ConfigError) as error:
             outcome, message = "error", str(error)
             yield ErrorEvent(message=message)
         except Exception as error:
@@ -174,14 +182,14 @@ class Agent:
         for number in range(1, 1_000_000):
             self.stats.steps += 1
             yield StepStartEvent(step=number)
-            reply = Reply(self.history.fingerprint())
+            reply = Reply(self.history.fingerprint(), self.history.call_ids)
             try:
                 async with aclosing(reply.stream(self._request())) as events:
                     async for event in events:
                         yield event
             except BaseException:
-                if reply.text or reply.reasoning:
-                    self._keep(reply.partial, recorder)
+                if reply.cut():
+                    self._keep(reply, recorder)
                 raise
             yield StepReplyEvent(step=self._keep(reply, recorder))
             if not reply.calls:
@@ -197,9 +205,8 @@ class Agent:
                 return
 
     def _begin(self, prompt: str, key: str, cell_id: str | None) -> TurnRecorder:
-        if not self._logged_header:
-            self.log.append("session", **self.header)
-            self._logged_header = True
+        self._learn_secrets()
+        self._log_header()
         turn = TurnRecord(
             turn=len(self.turns) + 1,
             prompt=prompt,
@@ -211,6 +218,17 @@ class Agent:
         recorder = TurnRecorder(self.log, self.redact, turn)
         self.turns.append(recorder.record)
         return recorder
+
+    def _learn_secrets(self) -> None:
+        """A key may have been set since the last turn."""
+        secrets = secret_values(self.config)
+        if secrets != self._secrets:
+            self._secrets, self._redactor = secrets, Redactor(secrets, self.workspace.root)
+
+    def _log_header(self) -> None:
+        if not self._logged_header:
+            self.log.append("session", **self.header)
+            self._logged_header = True
 
     def _request(self) -> AsyncGenerator[Any, None]:
         model = self.config.get_active_model()

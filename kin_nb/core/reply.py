@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Container
 from contextlib import aclosing
+from functools import cached_property
 
 from kin_nb.core.events import AssistantEvent, BaseEvent, ReasoningEvent
+from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.session.records import RecordedCall, RecordedStep
-from kin_nb.core.types import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, ToolCall
 
 BATCH_SIZE = 5
 """Most chunks in one event (seed 000); a change between reasoning and text flushes early."""
@@ -17,13 +19,14 @@ BATCH_SECONDS = 0.05
 
 
 class Reply:
-    """Consumes one stream of LLMChunk. `message`, `calls` and `step` are whole only when `stream` ended normally."""
+    """Consumes one stream of LLMChunk. `message` and `step` are whole only when `stream` ended normally.
 
-    def __init__(self, fingerprint: str) -> None:
+    `known_ids`: the tool-call ids that the history has already; the reply's are made unique against them.
+    """
+
+    def __init__(self, fingerprint: str, known_ids: Container[str] = frozenset()) -> None:
         self._fingerprint = fingerprint
-        self._text: dict[type[BaseEvent], list[str]] = {AssistantEvent: [], ReasoningEvent: []}
-        self._calls: dict[int, tuple[str, str, list[str]]] = {}
-        self._usage = LLMUsage()
+        self._builder = ReplyBuilder(known_ids)
         self._milliseconds = 0
 
     async def stream(self, chunks: AsyncGenerator[LLMChunk, None]) -> AsyncGenerator[BaseEvent, None]:
@@ -33,7 +36,7 @@ class Reply:
         kind: type[AssistantEvent | ReasoningEvent] = AssistantEvent
         async with aclosing(chunks):
             async for chunk in chunks:
-                self._add(chunk)
+                self._builder.add(chunk)
                 message = chunk.message
                 for new_kind, text in ((ReasoningEvent, message.reasoning_content), (AssistantEvent, message.content)):
                     if not text:
@@ -51,65 +54,34 @@ class Reply:
         if batch:
             yield kind(content="".join(batch))
 
-    def _add(self, chunk: LLMChunk) -> None:
-        message = chunk.message
-        if message.content:
-            self._text[AssistantEvent].append(message.content)
-        if message.reasoning_content:
-            self._text[ReasoningEvent].append(message.reasoning_content)
-        if chunk.usage is not None:
-            self._usage = chunk.usage
-        for call in message.tool_calls or ():
-            index = call.index if call.index is not None else len(self._calls)
-            id_, name, arguments = self._calls.get(index, ("", "", []))
-            if call.function.arguments:
-                arguments.append(call.function.arguments)
-            self._calls[index] = (id_ or call.id or "", name or call.function.name or "", arguments)
-
-    @property
-    def text(self) -> str:
-        return "".join(self._text[AssistantEvent])
-
-    @property
-    def reasoning(self) -> str:
-        return "".join(self._text[ReasoningEvent])
+    @cached_property
+    def message(self) -> LLMMessage:
+        """For the history; asked for once the stream has ended."""
+        message = self._builder.message
+        return message.model_copy(update={"content": message.content or None})
 
     @property
     def calls(self) -> list[ToolCall]:
-        return [
-            ToolCall(id=id_, index=index, function=FunctionCall(name=name, arguments="".join(arguments)))
-            for index, (id_, name, arguments) in sorted(self._calls.items())
-        ]
-
-    @property
-    def message(self) -> LLMMessage:
-        return LLMMessage(
-            role=Role.assistant,
-            content=self.text or None,
-            reasoning_content=self.reasoning or None,
-            tool_calls=self.calls or None,
-        )
+        return self.message.tool_calls or []
 
     @property
     def step(self) -> RecordedStep:
-        calls = tuple(
-            RecordedCall(id=call.id or "", name=call.function.name or "", arguments=call.function.arguments or "")
-            for call in self.calls
-        )
+        usage = self._builder.usage or LLMUsage()
         return RecordedStep(
             fingerprint=self._fingerprint,
-            content=self.text,
-            reasoning=self.reasoning,
-            prompt_tokens=self._usage.prompt_tokens,
-            completion_tokens=self._usage.completion_tokens,
+            content=self.message.content or "",
+            reasoning=self.message.reasoning_content or "",
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
             milliseconds=self._milliseconds,
-            calls=calls,
+            calls=tuple(
+                RecordedCall(id=call.id or "", name=call.function.name or "", arguments=call.function.arguments or "")
+                for call in self.calls
+            ),
         )
 
-    @property
-    def partial(self) -> Reply:
-        """What had arrived when the stream broke: the text, none of the calls (tools of an unfinished reply never run)."""
-        part = Reply(self._fingerprint)
-        part._text = self._text
-        part._usage = self._usage
-        return part
+    def cut(self) -> bool:
+        """The stream broke: keep the text that had arrived, none of the calls. False when there was no text."""
+        message = self._builder.message.model_copy(update={"tool_calls": None})
+        self.__dict__["message"] = message  # what a broken stream amounts to, in place of the cached whole
+        return bool(message.content or message.reasoning_content)

@@ -71,7 +71,7 @@ class Replaying:
         if self._agent is None:
             self._agent = Agent(KinConfig(workdir=Path(self._workspace) if self._workspace else None))
         agent = self._agent
-        rerun = Rerun(turn, agent.workspace.root, approve_recorded=self._approve)
+        rerun = Rerun(turn, agent.workspace.root, approve_recorded=self._approve, known_ids=agent.history.call_ids)
         agent.backend = rerun.backend
         view = RerunView(io, rerun)
         try:

@@ -17,7 +17,7 @@ from kin_nb.notebook.errors import KinError
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import as_node, load_notebook
-from kin_nb.replay.placing import asked_key
+from kin_nb.replay.placing import asked_key, place_turns
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from kin_nb.replay.saving import Cell, session_notebook, write_notebook
 from kin_nb.replay.surroundings import Surroundings
@@ -40,14 +40,17 @@ def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Out
     source["cells"] = [cell for cell in source["cells"] if not _is_command(cell)]
     recording = _without_secrets(source, recording_of(agent, target.parent), agent.config)
     if own is None:
-        nb = session_notebook(recording, cells=[Cell(cell["source"]) for cell in source["cells"]])
+        known = {turn.key for turn in recording.turns}  # a prompt that never became a turn would stop the replay
+        kept = [cell for cell in source["cells"] if asked_key(source, cell) in {None, *known}]
+        nb = session_notebook(recording, cells=[Cell(cell["source"]) for cell in kept])
     else:
         nb = session_notebook(recording, source_nb=source)
+    late = len(recording.turns) - len(place_turns(source, recording.turns))
     try:
         write_notebook(nb, target, open_file=own)
     except OSError as error:
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
-    return _notice(read_recording(nb), target)
+    return _notice(read_recording(nb), target, late if own is not None else 0)
 
 
 def recording_of(agent: Agent, folder: Path) -> Recording:
@@ -110,10 +113,16 @@ def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
     return [_hidden(item, hide) for item in value] if isinstance(value, list) else value
 
 
-def _notice(recording: Recording, target: Path) -> Output:
+def _notice(recording: Recording, target: Path, late: int) -> Output:
+    """`late`: turns whose cells the file on disk does not have yet."""
     count = len(recording.turns)
     lines = [
         f"{count} {'turn' if count == 1 else 'turns'}, recording {recording.name}.",
         f"Anyone can run it without a key: kin-nb replay {target.name}, jupyter execute, pytest --nbval, or open it and Run All.",
     ]
+    if late:
+        lines.append(
+            f"The open notebook's file did not hold {late} of the prompts yet, so they stand at the end. "
+            "To keep them in their place, save the notebook and run %kin save again."
+        )
     return render_notice(f"Saved {target}", lines)

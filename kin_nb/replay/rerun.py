@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from kin_nb.core.llm.merge import is_portable
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.safety.secrets import WORKSPACE
-from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep, TurnRecord
+from kin_nb.core.session.records import RecordedCall, RecordedDecision, TurnRecord
 from kin_nb.replay.backend import ReplayBackend
 from kin_nb.replay.drift import HARMLESS, Drift, compare_call
 
@@ -22,14 +24,23 @@ class Rerun:
     """One turn. `backend` answers for the model, `asking` what a recording may answer; `compare` judges each call.
 
     A recorded refusal is repeated: refusing is safe. A recorded approval is history, not permission: only
-    `approve_recorded` makes it one, and only for a call with the recorded arguments.
+    `approve_recorded` makes it one, and only for a call with the recorded arguments. `known_ids`: tool-call ids of
+    the turns before.
     """
 
-    def __init__(self, turn: TurnRecord, workspace: Path, *, approve_recorded: bool) -> None:
+    def __init__(
+        self,
+        turn: TurnRecord,
+        workspace: Path,
+        *,
+        approve_recorded: bool,
+        known_ids: Container[str] = frozenset(),
+    ) -> None:
         self.turn = turn
         self.prompt = here(turn.prompt, workspace)
-        self.backend = ReplayBackend(_in_workspace(turn, workspace))
-        self._to_come = list(turn.calls)
+        self._recorded: dict[str, RecordedCall] = {}
+        """By the id that the call has in this run."""
+        self.backend = ReplayBackend(self._as_played(turn, workspace, known_ids))
         self._workspace = workspace
         self._approve = approve_recorded
         self.drifts: list[str] = []
@@ -45,25 +56,35 @@ class Rerun:
 
     def compare(self, actual: RecordedCall) -> tuple[RecordedCall, Drift]:
         """(the call to show, how `actual` compares). What is as recorded is shown as recorded, to the byte."""
-        recorded = self._next(actual.id)
+        recorded = self._recorded.get(actual.id)
         if recorded is None:
             drift = Drift("effect", detail="a call that the recording has not")
         else:
-            self._to_come.remove(recorded)
             drift = _compare(recorded, actual)
             if drift.kind in HARMLESS:
                 return recorded, drift
+            actual = actual.model_copy(update={"id": recorded.id})
         if self.drifts:
             drift = replace(drift, detail=f"after drift: {drift.detail}")
         self.drifts.append(f"{actual.name}: {drift.kind} drift: {drift.detail}")
         return actual, drift
 
-    def _next(self, call_id: str) -> RecordedCall | None:
-        """The next recorded call of that id: some servers count from `call_0` in every reply."""
-        return next((call for call in self._to_come if call.id == call_id), None)
+    def _as_played(self, turn: TurnRecord, workspace: Path, known_ids: Container[str]) -> TurnRecord:
+        """The turn with this run's folder in it, and ids that the agent takes as they are: portable, each once."""
+        steps = []
+        for step in turn.steps:
+            calls = []
+            for call in step.calls:
+                fits = is_portable(call.id) and call.id not in self._recorded and call.id not in known_ids
+                identity = call.id if fits else f"r{turn.turn % 1000:03d}{len(self._recorded):05d}"
+                self._recorded[identity] = call
+                here_ = _arguments_here(call.arguments, workspace)
+                calls.append(call.model_copy(update={"id": identity, "arguments": here_}))
+            steps.append(step.model_copy(update={"content": here(step.content, workspace), "calls": tuple(calls)}))
+        return turn.model_copy(update={"steps": tuple(steps)})
 
     def _recorded_answer(self, request: ApprovalRequest) -> ApprovalDecision | None:
-        recorded = self._next(request.tool_call_id)
+        recorded = self._recorded.get(request.tool_call_id)
         if recorded is None or recorded.name != request.tool_name:
             return None
         if recorded.status == "interrupted":
@@ -107,13 +128,3 @@ def here(text: str, workspace: Path) -> str:
 
 def _arguments_here(arguments: str, workspace: Path) -> str:
     return arguments.replace(WORKSPACE, json.dumps(str(workspace))[1:-1])
-
-
-def _in_workspace(turn: TurnRecord, workspace: Path) -> TurnRecord:
-    def step_here(step: RecordedStep) -> RecordedStep:
-        calls = tuple(
-            call.model_copy(update={"arguments": _arguments_here(call.arguments, workspace)}) for call in step.calls
-        )
-        return step.model_copy(update={"content": here(step.content, workspace), "calls": calls})
-
-    return turn.model_copy(update={"steps": tuple(step_here(step) for step in turn.steps)})

@@ -24,6 +24,7 @@ from kin_nb.replay.recording import Recording
 
 _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*\s*")
+IGNORED = "nbval-ignore-output"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -92,7 +93,7 @@ def _from_cells(cells: Sequence[Cell]) -> Any:
         made = _code_cell(cell.source, cell.id or f"cell-{n}")
         made["execution_count"] = n
         if asked_key(nb, made) is None:
-            made["metadata"]["tags"] = ["nbval-ignore-output"]  # what it showed is not known
+            made["metadata"]["tags"] = [IGNORED]  # what it showed is not known
         nb["cells"].append(made)
     return nb
 
@@ -129,6 +130,8 @@ def _put_head(nb: Any, recording: Recording) -> Any:
     first = next((n for n, cell in enumerate(cells) if cell["cell_type"] == "code"), len(cells))
     heads = [cell for cell in cells if cell["cell_type"] == "code" and _is_head(cell["source"])]
     head = heads[0] if heads else _code_cell("", "kin-replay")
+    if head["metadata"].get("tags") == [IGNORED]:
+        del head["metadata"]["tags"]  # what it shows is known from here on
     head["source"] = f"%load_ext kin_nb\n%kin replay {recording.name}"
     nb["cells"] = [cell for cell in cells if all(cell is not old for old in heads)]
     nb["cells"].insert(first, head)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import stat
 import subprocess
 import tarfile
 from dataclasses import dataclass
@@ -37,8 +38,7 @@ def copy_workspace(workspace: Path, commit: str | None, folder: Path) -> Workspa
         return WorkspaceCopy(folder, f"commit {commit[:12]}")
     _check_size(workspace)
     try:
-        ignore = shutil.ignore_patterns(*_LEFT_OUT)
-        shutil.copytree(workspace, folder, symlinks=True, ignore=ignore, dirs_exist_ok=True)
+        shutil.copytree(workspace, folder, symlinks=True, ignore=_left_out, dirs_exist_ok=True)
     except (OSError, shutil.Error) as error:
         raise ReplayError(f"The workspace {workspace} cannot be copied: {error}") from error
     missing = f" (git does not have commit {commit[:12]} here)" if commit else ""
@@ -60,6 +60,16 @@ def _extract_commit(workspace: Path, commit: str, folder: Path) -> bool:
     except tarfile.TarError as error:
         raise ReplayError(f"Commit {commit[:12]} cannot be unpacked: {error}") from error
     return True
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """What is no work, and what cannot be copied: pipes, sockets, devices."""
+    special = {name for name in names if not _is_plain((Path(folder) / name).lstat().st_mode)}
+    return special | (set(names) & set(_LEFT_OUT))
+
+
+def _is_plain(mode: int) -> bool:
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
 
 
 def _check_size(workspace: Path) -> None:

@@ -25,10 +25,13 @@ class History:
         self.messages: list[LLMMessage] = []
         self._redact, self._observer = redact, observer
         self._hash = hashlib.sha256()
+        self.call_ids: set[str] = set()
+        """The ids of every tool call so far."""
         self.append(LLMMessage(role=Role.system, content=system_prompt))
 
     def append(self, message: LLMMessage) -> None:
         self.messages.append(message)
+        self.call_ids.update(call.id for call in message.tool_calls or () if call.id)
         if message.role is not Role.system:
             self._hash.update(self._redact(canonical_json(fingerprinted(message))).encode() + b"\n")
         if self._observer is not None:

@@ -13,6 +13,11 @@ from kin_nb.core.types import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role
 _PORTABLE_ID = re.compile(r"[A-Za-z0-9]{9}")  # what the strictest server (Mistral) takes
 
 
+def is_portable(call_id: str) -> bool:
+    """Whether every server takes this tool-call id in a history: nine ASCII letters and digits."""
+    return _PORTABLE_ID.fullmatch(call_id) is not None
+
+
 @dataclass
 class _Call:
     id: str = ""
@@ -106,7 +111,7 @@ class ReplyBuilder:
         used: set[str] = set()
         calls = []
         for index, call in enumerate(self._calls):
-            fits = _PORTABLE_ID.fullmatch(call.id) and call.id not in used and call.id not in self._known_ids
+            fits = is_portable(call.id) and call.id not in used and call.id not in self._known_ids
             identity = call.id if fits else call.minted
             used.add(identity)
             function = FunctionCall(name=call.name, arguments=_joined(call.pieces).strip() or "{}")

@@ -92,6 +92,8 @@ def fold(lines: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], list[TurnReco
         match line.get("type"):
             case "session":
                 header = line
+            case "continued":
+                turns += [TurnRecord.model_validate(turn) for turn in line["turns"]]
             case "turn":
                 turns.append(TurnRecord.model_validate(line["record"]))
             case "reply" if turns:

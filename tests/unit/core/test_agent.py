@@ -97,6 +97,18 @@ async def test_bash_output_is_shown_while_it_runs_and_its_exit_code_recorded(mod
     assert (call.status, call.exit) == ("ok", 3)
 
 
+@pytest.mark.parametrize("ids", [("", ""), ("same", "same"), ("call_0", "call_1")])
+async def test_calls_without_ids_of_their_own_are_told_apart(model_server, agent, workspace, ids):
+    (workspace / "b.py").write_text("b\n")
+    for _ in range(2):  # the second reply repeats the first one's ids
+        calls = [{"id": i, **tool_call("read_file", path=p)} for i, p in zip(ids, ("a.py", "b.py"), strict=True)]
+        model_server.enqueue(calls=calls)
+    model_server.enqueue("Done.")
+    record = (await run_turn(agent))[-1].record
+    assert [call.output.split()[0] for call in record.calls] == ["x", "b", "x", "b"]
+    assert len({call.id for call in record.calls}) == 4
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -332,3 +344,21 @@ async def test_turn_end_carries_the_record_that_the_agent_keeps(model_server, ag
     events = await run_turn(agent)
     assert isinstance(events[-1], TurnEndEvent)
     assert events[-1].record == agent.turns[-1]
+
+
+async def test_a_key_set_during_the_session_is_not_recorded_either(model_server, trusted, monkeypatch):
+    model_server.enqueue("Hello.")
+    await run_turn(trusted)
+    monkeypatch.setenv("SERVICE_TOKEN", "very-secret-value-9")
+    model_server.enqueue("It is very-secret-value-9.")
+    record = (await run_turn(trusted))[-1].record
+    assert record.steps[0].content == "It is [secret]."
+
+
+async def test_a_configuration_that_became_wrong_is_one_line_and_no_stack_trace(config, model_server):
+    config.providers[0].api_style = "nonsense"
+    agent = Agent(config)
+    events = await run_turn(agent)
+    assert events[-1].record.outcome == "error"
+    assert events[-1].record.message.startswith('provider "p": unknown api_style')
+    await agent.aclose()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kin_nb.core.agent import Agent
 from kin_nb.core.context.history import History, messages_of
 from kin_nb.core.session.log import SessionLog, fold, read_lines
 from tests.model_server import broken_rules, tool_call
@@ -105,3 +106,17 @@ async def test_a_line_costs_what_is_in_it_and_not_what_came_before(model_server,
     replies = [len(line) for line in lines if b'"type":"reply"' in line]
     assert max(replies) - min(replies) < 20
     assert sum(len(line) for line in lines) < 6 * 2500
+
+
+async def test_turns_continued_from_a_recording_are_in_the_log_too(model_server, trusted, config):
+    model_server.enqueue("First.")
+    await run_turn(trusted, "one")
+    agent = Agent(config)
+    agent.continue_from(trusted.turns)
+    model_server.enqueue("Second.")
+    await run_turn(agent, "two")
+    _, turns = fold(read_lines(agent.log.path))
+    assert [turn.prompt for turn in turns] == ["one", "two"]
+    assert turns == agent.turns
+    assert [m["content"] for m in model_server.requests[-1]["messages"][1:]] == ["one", "First.", "two"]
+    await agent.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
@@ -69,3 +70,12 @@ def test_a_workspace_too_large_is_refused_before_anything_is_copied(workspace, t
 def test_a_workspace_that_is_gone_says_how_to_name_another(tmp_path):
     with pytest.raises(ReplayError, match="--workspace PATH"):
         copy_workspace(tmp_path / "gone", None, tmp_path / "copy")
+
+
+def test_a_named_pipe_is_left_out(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "a.py").write_text("x = 1\n")
+    os.mkfifo(workspace / "pipe")
+    copied = copy_workspace(workspace, None, tmp_path / "copy")
+    assert [path.name for path in copied.folder.iterdir()] == ["a.py"]
