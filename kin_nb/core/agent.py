@@ -24,7 +24,7 @@ from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.reply import Reply
 from kin_nb.core.safety.callbacks import Ask, from_callback, refuse
-from kin_nb.core.safety.chain import SafetyContext
+from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.grants import Grants
 from kin_nb.core.safety.secrets import WORKSPACE, Redactor, secret_values
 from kin_nb.core.safety.workspace import Workspace

@@ -68,10 +68,10 @@ def _last(session: KinSession, words: list[str]) -> None:
 
 
 def _help(session: KinSession, words: list[str]) -> None:
+    """The line magic's own docstring, which is what %kin? shows too."""
     del words
-    from kin_nb.notebook.magic import KinMagics  # noqa: PLC0415  (magic imports this module's caller)
-
-    lines = [line.strip() for line in (KinMagics.command.__doc__ or "").splitlines() if line.strip().startswith("%kin")]
+    usage = session.shell.find_line_magic("kin").__doc__ or ""
+    lines = [line.strip() for line in usage.splitlines() if line.strip().startswith("%kin")]
     session.show(render_notice("%%kin [--mode MODE] [--model ALIAS], then the prompt below it", lines))
 
 

@@ -19,6 +19,7 @@ from kin_nb.notebook.approval import CardPlace, choose_channel
 from kin_nb.notebook.cell_io import CellOutput, cell_io
 from kin_nb.notebook.cell_view import CellView
 from kin_nb.notebook.errors import KinError, TurnFailedError
+from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
 from kin_nb.notebook.tap import ShellTap, hearing
 from kin_nb.render import Output, render_turn
@@ -27,7 +28,6 @@ from kin_nb.replay.matching import cell_key, normal_body
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kin_nb.notebook.magic import CellOptions
     from kin_nb.notebook.replaying import Replaying
 
 

@@ -12,12 +12,11 @@ The order, and why:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol
 
-from kin_nb.core.modes import AgentMode, Policy
+from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import Decision, ToolRequest
-from kin_nb.core.safety.grants import Grants
 from kin_nb.core.safety.policies.allow_rules import AllowRules
 from kin_nb.core.safety.policies.deny_rules import DenyRules
 from kin_nb.core.safety.policies.outside_workspace import AskOutsideWorkspace
@@ -25,19 +24,6 @@ from kin_nb.core.safety.policies.plan_guard import DenyWhilePlanning
 from kin_nb.core.safety.policies.risk import AllowByRisk
 from kin_nb.core.safety.policies.sensitive_paths import AskForSensitivePaths
 from kin_nb.core.safety.policies.session_grants import AllowWhatWasGranted
-from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import ToolPermission
-
-
-@dataclass(frozen=True)
-class SafetyContext:
-    """What policies may look at. `rule`: the tool's own word (permission, allowlist, denylist), None when it has none."""
-
-    mode: AgentMode
-    policy: Policy
-    workspace: Workspace
-    grants: Grants = field(default_factory=Grants)
-    rule: ToolPermission | None = None
 
 
 class SafetyPolicy(Protocol):

@@ -26,7 +26,8 @@ from kin_nb.core.events import (
     ToolResultEvent,
 )
 from kin_nb.core.safety.callbacks import Ask
-from kin_nb.core.safety.chain import SafetyContext, decide
+from kin_nb.core.safety.chain import decide
+from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Verdict
 from kin_nb.core.safety.grants import scopes
 from kin_nb.core.session.recorder import TurnRecorder

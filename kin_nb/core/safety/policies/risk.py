@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kin_nb.core.modes import Policy
+from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import Decision, ToolRequest
-
-if TYPE_CHECKING:
-    from kin_nb.core.safety.chain import SafetyContext
 
 
 class AllowByRisk:

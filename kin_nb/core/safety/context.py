@@ -1,0 +1,21 @@
+"""What the policies of the chain may look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kin_nb.core.modes import AgentMode, Policy
+from kin_nb.core.safety.grants import Grants
+from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.tools.base import ToolPermission
+
+
+@dataclass(frozen=True)
+class SafetyContext:
+    """`rule`: the tool's own word (permission, allowlist, denylist), None when it has none."""
+
+    mode: AgentMode
+    policy: Policy
+    workspace: Workspace
+    grants: Grants = field(default_factory=Grants)
+    rule: ToolPermission | None = None
