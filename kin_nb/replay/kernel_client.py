@@ -42,6 +42,7 @@ def execute(
             "kin_nb.notebook.kernel" if is_kin_kernel(nb) else "ipykernel_launcher"
         ),
         timeout=timeout,
+        iopub_timeout=60,  # a busy machine is late with outputs; after nbclient's 4 s they would be lost
         store_widget_state=False,
         record_timing=False,
         on_cell_start=lambda cell, cell_index: on_cell(cell_index),  # noqa: ARG005  (nbclient calls by keyword)

@@ -19,7 +19,7 @@ class Headless:
 
     def __init__(self, folder: Path) -> None:
         self.nb = new_notebook()
-        self._client = NotebookClient(self.nb, timeout=60, allow_errors=True)
+        self._client = NotebookClient(self.nb, timeout=60, iopub_timeout=60, allow_errors=True)
         self._client.km = self._client.create_kernel_manager()
         # the interpreter of this test, whatever kernelspecs the person has
         self._client.km.kernel_spec.argv = [
