@@ -8,10 +8,11 @@ import pytest
 
 pytestmark = pytest.mark.kernel
 
-NOTICED = 0.2
+NOTICED = 2.0
 """Seconds from the interrupt to the agent's cancellation."""
-USABLE = 1.0
-"""Seconds from the interrupt to the cell's reply."""
+USABLE = 5.0
+"""Seconds from the interrupt to the cell's reply. Both are far above what benchmarks/interrupt.py measures: they catch an
+interrupt that waits until something else wakes the loop, on a busy machine too."""
 
 
 def interrupted(nb, cell) -> dict:
@@ -47,7 +48,7 @@ except asyncio.CancelledError:
 """
 
 
-def test_interrupt_while_streaming_is_noticed_within_a_fifth_of_a_second(nb):
+def test_interrupt_while_streaming_is_noticed_at_once(nb):
     cell = nb.run(STREAMING)
     nb.text_of(cell, "token")
     at = time.time()
