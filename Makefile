@@ -21,7 +21,7 @@ comma := ,
 .PHONY: help demo test test-fast test-all lint bench screenshots unit kernel nbval browser chromium
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  PYTHON=python3.12 make ...  another interpreter (3.11 or newer) for a new $(VENV)"
 
 demo: $(VENV)/with-nothing  ## see it work: re-execute the quickstart session, without a key or a network
@@ -42,8 +42,8 @@ lint: $(VENV)/with-test-dev  ## ruff and mypy --strict
 bench: $(VENV)/with-test  ## the figures of benchmarks/
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
-screenshots: $(VENV)/with-test chromium  ## take the pictures of docs/screenshots anew, in real JupyterLab and Notebook
-	KIN_SCREENSHOTS=$(CURDIR)/docs/screenshots $(PYTEST) tests/browser -k screenshot
+screenshots: $(VENV)/with-test chromium  ## take the pictures of docs/images anew, in real JupyterLab and Notebook
+	KIN_SCREENSHOTS=$(CURDIR)/docs/images $(PYTEST) tests/browser
 
 # The parts of `make test`
 

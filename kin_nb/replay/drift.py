@@ -54,8 +54,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         3,
         "Python",
-        "the line of ~ and ^ under a traceback's source line",
-        re.compile(r'^(  File "[^"\n]+", line \d+, in [^\n]+\n    [^\n]+)\n {4}[ ~^]*[~^]$', re.MULTILINE),
+        "lines of ~ and ^ in a traceback, and the rest of the statement that they mark (3.13 shows all of it)",
+        re.compile(r'^(  File "[^"\n]+", line \d+, in [^\n]+\n    [^\n]+)(?:\n {4}[^\n]*)*\n {4}[ ~^]*[~^]$', re.MULTILINE),
         r"\g<1>",
     ),
 )

@@ -47,6 +47,18 @@ TEXTS = {
         "equivalent",
         (3,),
     ),
+    "a traceback that shows the whole statement": (
+        TRACEBACK.format("    ~~~~^\n        more,\n        ^^^^^\n    )\n    ^\n", "division by zero"),
+        TRACEBACK.format("", "division by zero"),
+        "equivalent",
+        (3,),
+    ),
+    "lines under a source line that are no statement": (
+        TRACEBACK.format("    printed by the program\n", "a"),
+        TRACEBACK.format("", "a"),
+        "text",
+        (),
+    ),
     "a traceback's error": (TRACEBACK.format("", "a"), TRACEBACK.format("           ~~^~~\n", "b"), "text", ()),
     "markers that follow no source line": ("x\n    ^^^\n", "x\n", "text", ()),
     "both rules": (
