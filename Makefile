@@ -42,8 +42,8 @@ lint: $(VENV)/with-test-dev  ## ruff and mypy --strict
 bench: $(VENV)/with-test  ## the figures of benchmarks/
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
-screenshots: $(VENV)/with-test chromium  ## take the pictures of docs/images anew, in real JupyterLab and Notebook
-	KIN_SCREENSHOTS=$(CURDIR)/docs/images $(PYTEST) tests/browser
+screenshots: $(VENV)/with-test chromium  ## take the picture of the README anew, in real JupyterLab
+	KIN_SCREENSHOTS=$(CURDIR)/docs/images $(PYTEST) tests/browser/test_quickstart.py
 
 # The parts of `make test`
 

@@ -13,6 +13,9 @@ from kin_nb import __version__
 def as_cell(code: str) -> str:
     """What IPython runs for a cell of this kernel: a prompt becomes a %%kin cell."""
     text = code.lstrip()
+    first, _, rest = text.partition("\n")
+    if first.strip() == "%%python":
+        return rest  # in this kernel's namespace, not IPython's script magic: a Python of its own
     if not text or text[0] in "%!?":
         return code
     if text[0] == "/" and len(text.splitlines()) == 1:

@@ -55,7 +55,9 @@ RULES: tuple[Rule, ...] = (
         3,
         "Python",
         "lines of ~ and ^ in a traceback, and the rest of the statement that they mark (3.13 shows all of it)",
-        re.compile(r'^(  File "[^"\n]+", line \d+, in [^\n]+\n    [^\n]+)(?:\n {4}[^\n]*)*\n {4}[ ~^]*[~^]$', re.MULTILINE),
+        re.compile(
+            r'^(  File "[^"\n]+", line \d+, in [^\n]+\n    [^\n]+)(?:\n {4}[^\n]*)*\n {4}[ ~^]*[~^]$', re.MULTILINE
+        ),
         r"\g<1>",
     ),
 )
