@@ -19,7 +19,7 @@ from kin_nb.core.events import (
     TurnEndEvent,
     TurnStartEvent,
 )
-from kin_nb.core.llm.errors import BackendError
+from kin_nb.core.llm.errors import BackendError, IncompleteReplyError
 from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.reply import Reply
@@ -191,7 +191,14 @@ class Agent:
                 if reply.cut():
                     self._keep(reply, recorder)
                 raise
+            if reply.says_nothing:
+                raise IncompleteReplyError("The model's reply was empty.", "Run the prompt again, or say it otherwise.")
             yield StepReplyEvent(step=self._keep(reply, recorder))
+            if reply.is_cut_off:
+                cut_off = (
+                    "the reply was cut off at the model's limit of output tokens; ask it to go on, or raise max_tokens"
+                )
+                yield AssistantEvent(content=cut_off, stopped_by_middleware=True)
             if not reply.calls:
                 return
             executor = ToolExecutor(self.tool_manager, self._safety, self.stats, self.history, recorder, self._ask)

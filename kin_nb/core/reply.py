@@ -65,6 +65,17 @@ class Reply:
         return self.message.tool_calls or []
 
     @property
+    def says_nothing(self) -> bool:
+        """No text, no reasoning, no calls: many servers refuse a history that holds such a message."""
+        message = self.message
+        return not (message.content or message.reasoning_content or message.tool_calls)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """The model ran into its limit of output tokens in the middle of a text."""
+        return self._builder.finish_reason == "length" and not self.calls
+
+    @property
     def step(self) -> RecordedStep:
         usage = self._builder.usage or LLMUsage()
         return RecordedStep(

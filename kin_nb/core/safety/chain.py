@@ -41,6 +41,10 @@ CHAIN: tuple[SafetyPolicy, ...] = (
 )
 
 
+ASK = "Ask"
+"""Who signs when no policy had an answer."""
+
+
 def decide(call: ToolRequest, context: SafetyContext, chain: tuple[SafetyPolicy, ...] = CHAIN) -> Decision:
     """The first answer, signed with the policy's name; asking when nobody has one."""
     for policy in chain:
@@ -48,4 +52,4 @@ def decide(call: ToolRequest, context: SafetyContext, chain: tuple[SafetyPolicy,
         if decision is not None:
             return replace(decision, policy=type(policy).__name__)
     what = "runs a command" if call.accesses.everything else "changes files" if call.accesses.writes else "acts"
-    return replace(Decision.ask(f"{call.tool_name} {what}; policy {context.policy} asks first"), policy="Ask")
+    return replace(Decision.ask(f"{call.tool_name} {what}; policy {context.policy} asks first"), policy=ASK)

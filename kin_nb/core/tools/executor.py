@@ -26,9 +26,9 @@ from kin_nb.core.events import (
     ToolResultEvent,
 )
 from kin_nb.core.safety.callbacks import Ask
-from kin_nb.core.safety.chain import decide
+from kin_nb.core.safety.chain import ASK, decide
 from kin_nb.core.safety.context import SafetyContext
-from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Verdict
+from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Grant, Verdict
 from kin_nb.core.safety.grants import scopes
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedDecision
@@ -118,7 +118,7 @@ class ToolExecutor:
             tool_call_id=call.call_id,
             reason=decision.reason,
             preview=call.tool.preview(call.args),
-            scopes=scopes(call.request),
+            scopes=_on_offer(call, decision),
         )
 
     def _edited(self, call: ResolvedToolCall, answer: ApprovalDecision | None) -> ResolvedToolCall:
@@ -135,7 +135,7 @@ class ToolExecutor:
                 verdict="allow" if allowed else "deny", by=decision.policy, reason=decision.reason
             )
         else:
-            offered = scopes(call.request)
+            offered = _on_offer(call, decision)
             if answer.approved and answer.scope != "once" and offered:
                 self._context().grants.add(offered[0])
             recorded = RecordedDecision(
@@ -254,6 +254,11 @@ class ToolExecutor:
             if call.id and call.id not in answered:
                 output = done[call.id].output if call.id in done else "interrupted"
                 self._history.append(tool_message(call.id, call.function.name or "", output))
+
+
+def _on_offer(call: ResolvedToolCall, decision: Decision) -> tuple[Grant, ...]:
+    """No grant covers a sensitive path or one outside the workspace, so none is offered where one of those asks."""
+    return scopes(call.request) if decision.policy == ASK else ()
 
 
 def _capped(text: str) -> str:

@@ -362,3 +362,27 @@ async def test_a_configuration_that_became_wrong_is_one_line_and_no_stack_trace(
     assert events[-1].record.outcome == "error"
     assert events[-1].record.message.startswith('provider "p": unknown api_style')
     await agent.aclose()
+
+
+async def test_an_empty_reply_is_an_error_and_never_enters_the_history(model_server, agent):
+    model_server.enqueue("")
+    record = (await run_turn(agent))[-1].record
+    assert record.outcome == "error"
+    assert "empty" in record.message
+    assert [m.role for m in agent.messages] == ["system", "user"]
+
+
+async def test_a_reply_cut_off_at_the_models_limit_says_so(model_server, agent):
+    model_server.enqueue("And then the", finish_reason="length")
+    record = (await run_turn(agent))[-1].record
+    assert record.outcome == "stopped"
+    assert "cut off" in record.message
+
+
+@pytest.mark.parametrize(("path", "offers"), [("a.py", 1), (".env", 0), ("../outside.txt", 0)])
+async def test_a_session_grant_is_offered_only_where_it_would_hold(model_server, agent, path, offers):
+    questions = await asked(agent, ApprovalDecision(False, "no"))
+    model_server.enqueue(calls=[tool_call("write_file", path=path, content="1", overwrite=True)])
+    model_server.enqueue("All right.")
+    await run_turn(agent)
+    assert len(questions[0].scopes) == offers
