@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,7 @@ def _help(session: KinSession, words: list[str]) -> None:
     """The line magic's own docstring, which is what %kin? shows too."""
     del words
     usage = session.shell.find_line_magic("kin").__doc__ or ""
-    lines = [line.strip() for line in usage.splitlines() if line.strip().startswith("%kin")]
+    lines = [re.sub(r"\s{2,}", ": ", line.strip()) for line in usage.splitlines() if line.strip().startswith("%kin")]
     session.show(render_notice("%%kin [--mode MODE] [--model ALIAS], then the prompt below it", lines))
 
 
