@@ -54,9 +54,9 @@ def said(cell: Any) -> str:
     return text
 
 
-def test_with_no_settings_and_no_key_the_ways_on_are_named(kernel, home):
+def test_with_no_settings_and_no_key_the_ways_on_are_named(kernel):
     text = said(kernel.run(PROMPT))
-    for way in ("MISTRAL_API_KEY", f"{home}/.kin-code/config.toml", "llama.cpp", "Ollama", "kin-nb demo"):
+    for way in ("MISTRAL_API_KEY", "~/.kin-code/config.toml", "llama.cpp", "Ollama", "kin-nb demo"):
         assert way in text
 
 
