@@ -54,12 +54,20 @@ class Headless:
 
 
 def shown(cell: Any) -> str:
-    """What a cell shows in plain text, errors apart."""
-    return "\n".join(
-        output["text"] if output["output_type"] == "stream" else output["data"].get("text/plain", "")
-        for output in cell["outputs"]
-        if output["output_type"] != "error"
-    )
+    """What a cell shows in plain text, errors apart. One print may arrive in two pieces: streams are joined as they come."""
+    parts: list[str] = []
+    in_stream = False
+    for output in cell["outputs"]:
+        if output["output_type"] == "error":
+            continue
+        is_stream = output["output_type"] == "stream"
+        text = output["text"] if is_stream else output["data"].get("text/plain", "")
+        if is_stream and in_stream:
+            parts[-1] += text
+        else:
+            parts.append(text)
+        in_stream = is_stream
+    return "\n".join(parts)
 
 
 def error_of(cell: Any) -> Any:
