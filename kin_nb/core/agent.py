@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
@@ -66,7 +67,8 @@ class Agent:
         self._learn_secrets()
         self.history = History(system_prompt(config), self.redact, message_observer)
         self.log = log or SessionLog(self.session_id)
-        self._backend = backend
+        self._given_backend = backend
+        self._backends: dict[str, BackendLike] = {}
         self._grants = Grants()
         self._ask: Ask = refuse
         self._logged_header = False
@@ -82,31 +84,30 @@ class Agent:
 
     @property
     def backend(self) -> BackendLike:
-        """The model server's client: one for the agent's life, made with the first request."""
-        if self._backend is None:
+        """What answers: the backend that was given, else the active provider's, one for the agent's life."""
+        if self._given_backend is not None:
+            return self._given_backend
+        provider = self.config.get_provider_for_model(self.config.get_active_model())
+        key = f"{self.config.api_timeout} {provider.model_dump_json()}"
+        if key not in self._backends:
             from kin_nb.core.llm.backend.factory import BACKEND_FACTORY  # noqa: PLC0415  (httpx on first use)
 
-            provider = self.config.get_provider_for_model(self.config.get_active_model())
-            self._backend = BACKEND_FACTORY[provider.backend](provider, self.config.api_timeout)
-        return self._backend
+            self._backends[key] = BACKEND_FACTORY[provider.backend](provider, self.config.api_timeout)
+        return self._backends[key]
 
     @backend.setter
     def backend(self, backend: BackendLike) -> None:
-        self._backend = backend
+        self._given_backend = backend
 
     def set_approval_callback(self, callback: ApprovalCallback) -> None:
         self._ask = from_callback(callback)
 
     def set_ask(self, ask: Ask) -> None:
-        """The fuller way to be asked: ApprovalRequest in, ApprovalDecision out (DESIGN section 5)."""
+        """The fuller way to be asked: ApprovalRequest in, ApprovalDecision out."""
         self._ask = ask
 
     def switch_config(self, config: KinConfig) -> None:
         """Another model or other settings from the next request on; the conversation stays."""
-        if config.get_provider_for_model(config.get_active_model()) != self.config.get_provider_for_model(
-            self.config.get_active_model()
-        ):
-            self._backend = None  # its client closes with the loop; a provider has one client for its life
         self.config = config
         self._set_prices()
 
@@ -119,10 +120,10 @@ class Agent:
         self.turns.extend(turns)
 
     async def aclose(self) -> None:
-        """Close the model server's client and the log. The agent can act again: both open anew when needed."""
-        if self._backend is not None:
-            await self._backend.__aexit__(None, None, None)
-            self._backend = None
+        """Close the clients that this agent made, and the log. It can act again: they open anew when needed."""
+        for backend in self._backends.values():
+            await backend.__aexit__(None, None, None)
+        self._backends.clear()
         self.log.close()
 
     def switch_mode(self, mode: AgentMode) -> None:
@@ -179,7 +180,7 @@ class Agent:
         yield TurnEndEvent(record=record)
 
     async def _steps(self, recorder: TurnRecorder) -> AsyncGenerator[BaseEvent, None]:
-        for number in range(1, 1_000_000):
+        for number in itertools.count(1):
             self.stats.steps += 1
             yield StepStartEvent(step=number)
             reply = Reply(self.history.fingerprint(), self.history.call_ids)

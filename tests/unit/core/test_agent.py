@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.agent import Agent
+from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.events import (
     ApprovalDecisionEvent,
     ApprovalRequestEvent,
@@ -29,6 +30,7 @@ from kin_nb.core.types import ApprovalResponse
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 
+LOCAL = ProviderConfig(name="local", api_base="http://127.0.0.1:9/v1")
 EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 3")
 
 
@@ -329,12 +331,12 @@ async def test_the_fingerprint_does_not_depend_on_the_folder(model_server, confi
     for name in ("one", "two"):
         folder = tmp_path / name
         folder.mkdir()
-        model_server.enqueue(calls=[tool_call("bash", command="pwd")])
+        model_server.enqueue(calls=[{"id": "callpwd01", **tool_call("bash", command="pwd")}])
         model_server.enqueue("Done.")
         agent = Agent(config.model_copy(update={"workdir": folder}), AgentMode.AUTO_APPROVE)
         record = (await run_turn(agent))[-1].record
-        # ids differ from server to server, as they do between sessions; the recording replays its own
-        prints.append([step.fingerprint for step in record.steps][:1])
+        assert str(folder) in sent(model_server, len(model_server.requests))[-1]["content"]
+        prints.append([step.fingerprint for step in record.steps])
         await agent.aclose()
     assert prints[0] == prints[1]
 
@@ -386,3 +388,17 @@ async def test_a_session_grant_is_offered_only_where_it_would_hold(model_server,
     model_server.enqueue("All right.")
     await run_turn(agent)
     assert len(questions[0].scopes) == offers
+
+
+async def test_a_provider_has_one_client_however_often_the_model_changes(config):
+    other = config.model_copy(update={"active_model": "local", "providers": [*config.providers, LOCAL]})
+    other = other.model_copy(
+        update={"models": [*config.models, ModelConfig(name="x", provider="local", alias="local")]}
+    )
+    agent = Agent(config)
+    first = agent.backend
+    agent.switch_config(other)
+    assert agent.backend is not first
+    agent.switch_config(config)
+    assert agent.backend is first
+    await agent.aclose()
