@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -32,14 +33,14 @@ from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decis
 from kin_nb.core.safety.grants import scopes
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedDecision
-from kin_nb.core.tools.base import ToolError, ToolPermission, tool_output
+from kin_nb.core.tools.base import Preview, ToolError, ToolPermission, tool_output
 from kin_nb.core.tools.file_changes import changes_since, read_files
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve, resolve_args
 from kin_nb.core.types import AgentStats, ToolCall
 
 MODEL_LIMIT = 40_000
-"""Most characters of a result that the model gets (DESIGN section 8)."""
+"""Most characters of a result that the model gets."""
 
 
 class ToolExecutor:
@@ -83,18 +84,21 @@ class ToolExecutor:
             yield self._answer(call, answered, status="refused", output="not run: the person stopped the turn")
             return
         decision = decide(call.request, self._context_for(call))
+        preview = call.tool.preview(call.args)
         answer: ApprovalDecision | None = None
         if decision.verdict is Verdict.ASK:
-            request = self._request(call, decision)
+            request = self._request(call, decision, preview)
             yield ApprovalRequestEvent(request=request)
             answer = await self._ask(request)
             yield ApprovalDecisionEvent(tool_call_id=call.call_id, decision=answer)
-        try:
-            call = self._edited(call, answer)
-        except ToolError as error:
-            yield self._answer(call, answered, status="error", output=str(error))
-            return
-        recorded = self._record_decision(call, decision, answer)
+        if answer is not None and answer.edited_args is not None:
+            try:
+                call = self._edited(call, answer.edited_args)
+            except ToolError as error:
+                yield self._answer(call, answered, status="error", output=str(error))
+                return
+            preview = call.tool.preview(call.args)
+        recorded = self._record_decision(call, decision, answer, preview.summary)
         if recorded.verdict == "deny":
             self._stats.tool_calls_rejected += 1
             yield self._answer(call, answered, status="refused", output=self._refusal(call, recorded))
@@ -111,23 +115,21 @@ class ToolExecutor:
             rule = call.tool.config.permission
         return replace(self._context(), rule=rule)
 
-    def _request(self, call: ResolvedToolCall, decision: Decision) -> ApprovalRequest:
+    def _request(self, call: ResolvedToolCall, decision: Decision, preview: Preview) -> ApprovalRequest:
         return ApprovalRequest(
             tool_name=call.tool_name,
             args=call.args,
             tool_call_id=call.call_id,
             reason=decision.reason,
-            preview=call.tool.preview(call.args),
+            preview=preview,
             scopes=_on_offer(call, decision),
         )
 
-    def _edited(self, call: ResolvedToolCall, answer: ApprovalDecision | None) -> ResolvedToolCall:
-        if answer is None or answer.edited_args is None:
-            return call
-        return resolve_args(call.tool_name, call.call_id, call.tool, answer.edited_args, self._context().workspace)
+    def _edited(self, call: ResolvedToolCall, edited: dict[str, Any]) -> ResolvedToolCall:
+        return resolve_args(call.tool_name, call.call_id, call.tool, edited, self._context().workspace)
 
     def _record_decision(
-        self, call: ResolvedToolCall, decision: Decision, answer: ApprovalDecision | None
+        self, call: ResolvedToolCall, decision: Decision, answer: ApprovalDecision | None, summary: str
     ) -> RecordedDecision:
         if answer is None:
             allowed = decision.verdict is Verdict.ALLOW
@@ -146,7 +148,6 @@ class ToolExecutor:
                 note=answer.message,
             )
         edited = call.args.model_dump_json(exclude_none=True) if answer and answer.edited_args is not None else None
-        summary = call.tool.preview(call.args).summary
         self._recorder.run(call.call_id, decision=recorded, summary=summary, edited_arguments=edited)
         return recorded
 
