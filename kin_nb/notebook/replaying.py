@@ -11,6 +11,8 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.render import render_turn
 from kin_nb.replay.errors import NotRecorded, ReplayEndedError
@@ -18,7 +20,6 @@ from kin_nb.replay.finding import find_recording
 from kin_nb.replay.playback import Player, passed_over, playback_notice
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun import Rerun
-from kin_nb.replay.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from kin_nb.notebook.session import KinSession
@@ -42,9 +43,7 @@ class Replaying:
     def start(cls, session: KinSession, name: str, source: Path | None) -> Replaying:
         """Find the recording and say what this notebook does now. Raises ReplayError naming what is wrong."""
         session_id, _, digest = name.partition("@")
-        vscode_file = session.shell.user_ns.get("__vsc_ipynb_file__")
-        surroundings = Surroundings.here(vscode_file if isinstance(vscode_file, str) else None)
-        found = find_recording(session_id, digest, surroundings=surroundings, from_path=source)
+        found = find_recording(session_id, digest, surroundings=surroundings(session.shell), from_path=source)
         session.show(playback_notice(found.recording))
         return cls(found.recording, os.environ)
 
@@ -67,9 +66,13 @@ class Replaying:
         return True
 
     def _run_tools(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
+        if not self._workspace:
+            raise KinError(
+                "KIN_REPLAY=tools needs a copy of the workspace to work in: kin-nb replay --tools makes one."
+            )
         # Not the user's configuration: a shared notebook runs under the same rules everywhere.
         if self._agent is None:
-            self._agent = Agent(KinConfig(workdir=Path(self._workspace) if self._workspace else None))
+            self._agent = Agent(KinConfig(workdir=Path(self._workspace)))
         agent = self._agent
         rerun = Rerun(turn, agent.workspace.root, approve_recorded=self._approve, known_ids=agent.history.call_ids)
         agent.backend = rerun.backend

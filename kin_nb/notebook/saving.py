@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kin_nb import __version__
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.safety.secrets import Redactor, secret_values
 from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.own_file import surroundings
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import as_node, load_notebook
 from kin_nb.replay.placing import asked_key, place_turns
-from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
+from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving import Cell, session_notebook, write_notebook
-from kin_nb.replay.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -33,8 +31,7 @@ def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Out
 
     Default: NAME.kin.ipynb beside the open notebook, `session.kin.ipynb` where the notebook's file is not known.
     """
-    vscode_file = shell.user_ns.get("__vsc_ipynb_file__")
-    own = next(Surroundings.here(vscode_file if isinstance(vscode_file, str) else None).own_files(), None)
+    own = next(surroundings(shell).own_files(), None)
     target = _target(path, own)
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell)
     source["cells"] = [cell for cell in source["cells"] if not _is_command(cell)]
@@ -55,16 +52,7 @@ def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Out
 
 def recording_of(agent: Agent, folder: Path) -> Recording:
     """The agent's turns as a recording for a notebook in `folder`."""
-    header = agent.header
-    workspace = os.path.relpath(agent.workspace.root, folder.resolve())
-    meta = SessionMeta(
-        session=agent.session_id,
-        kin_nb=__version__,
-        model=header["model"],
-        workspace=WorkspaceMeta(path=workspace, commit=header["commit"]),
-        system_prompt_sha=header["system_prompt"],
-        tools_sha=header["tools"],
-    )
+    meta = SessionMeta.of_session(agent.header, folder.resolve())
     return Recording(agent.session_id, tuple(agent.turns), meta)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from kin_nb import __version__
 from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, sha256
 
 FORMAT = 1
@@ -33,6 +37,21 @@ class SessionMeta(Record):
     workspace: WorkspaceMeta = WorkspaceMeta()
     system_prompt_sha: str = Field(default="", pattern=_SHA_OR_NONE)
     tools_sha: str = Field(default="", pattern=_SHA_OR_NONE)
+
+    @classmethod
+    def of_session(cls, header: Mapping[str, Any], folder: Path) -> SessionMeta:
+        """From a session's header (`Agent.header`, the log's first line), for a notebook in `folder`.
+
+        Raises LookupError, TypeError or ValueError for what is no such header.
+        """
+        return cls(
+            session=header["session"],
+            kin_nb=__version__,
+            model=header["model"],
+            workspace=WorkspaceMeta(path=os.path.relpath(header["workspace"], folder), commit=header["commit"]),
+            system_prompt_sha=header["system_prompt"],
+            tools_sha=header["tools"],
+        )
 
 
 @dataclass(frozen=True)

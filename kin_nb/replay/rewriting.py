@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
-from kin_nb import __version__
 from kin_nb.core.paths import kin_home
 from kin_nb.core.session.log import fold, read_lines
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import load_notebook
-from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
+from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving import session_notebook
 
 
@@ -24,14 +22,7 @@ def notebook_from_log(session: str, folder: Path) -> tuple[Any, str]:
     path = _log_of(session)
     try:
         header, turns = fold(read_lines(path))
-        meta = SessionMeta(
-            session=header["session"],
-            kin_nb=__version__,
-            model=header["model"],
-            workspace=WorkspaceMeta(path=os.path.relpath(header["workspace"], folder), commit=header["commit"]),
-            system_prompt_sha=header["system_prompt"],
-            tools_sha=header["tools"],
-        )
+        meta = SessionMeta.of_session(header, folder)
         recording = Recording(meta.session, tuple(turns), meta)
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise ReplayError(f"{path} is not a log that this version can read ({type(error).__name__}).") from error
