@@ -38,12 +38,14 @@ class Display:
         self.display_id = f"kin-{uuid4().hex}"
         self._io = io
         self._shown = False
+        self._size = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def draw(self, output: Output, *, settled: bool = False) -> None:
         """Now. Where nothing can be redrawn (a terminal), only the settled state is shown."""
         self.cancel()
         if settled or self._io.updates_in_place:
+            self._size = sum(map(len, output.data.values()))
             self._io.display(output.data, output.metadata, display_id=self.display_id, update=self._shown)
             self._shown = True
 
@@ -54,9 +56,7 @@ class Display:
         if not self._shown:
             self.draw(render())
         elif self._timer is None:
-            output = render()
-            size = sum(map(len, output.data.values()))
-            wait = max(INTERVAL, size / BYTES_PER_SECOND)
+            wait = max(INTERVAL, self._size / BYTES_PER_SECOND)
             self._timer = asyncio.get_running_loop().call_later(wait, lambda: self.draw(render()))
 
     def cancel(self) -> None:
