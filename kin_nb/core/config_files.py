@@ -1,4 +1,4 @@
-"""Reading the configuration's layers: defaults < config.toml < KIN_* < run-time overrides (DESIGN section 8)."""
+"""Reading the configuration's layers: defaults < config.toml < KIN_* < run-time overrides."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _describe(path: Path, text: str, error: ValidationError) -> str:
 
 
 def _place(path: Path, text: str, message: str) -> str:
-    """`FILE:LINE: ` of the setting that a message begins with; FILE alone when it stands elsewhere; "" without a file."""
+    """`FILE:LINE: ` of the setting that a message begins with; FILE alone without a line for it; "" when it is not from there."""
     if not text:
         return ""
     key = re.match(r"(\w+)\s*=\s*(\"[^\"]*\")?", message)
@@ -101,4 +101,6 @@ def _place(path: Path, text: str, message: str) -> str:
         for number, line in enumerate(text.splitlines(), start=1):
             if re.match(rf"\s*{key.group(1)}\s*=\s*{value}", line):
                 return f"{path}:{number}: "
+        if value:
+            return ""  # it came from the environment or the command line
     return f"{path}: "

@@ -91,3 +91,10 @@ def test_a_missing_key_comes_with_three_ways_on(monkeypatch):
         assert way in text
     monkeypatch.setenv("MISTRAL_API_KEY", "k")
     KinConfig.load().check_api_key()
+
+
+def test_a_wrong_name_from_the_command_line_is_not_blamed_on_the_file():
+    write(GOOD)
+    with pytest.raises(ConfigError) as error:
+        KinConfig.load(active_model="nope")
+    assert str(error.value).startswith('active_model = "nope" names no model')
