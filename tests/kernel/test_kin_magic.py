@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import json
 import threading
 from pathlib import Path
 
@@ -160,9 +160,6 @@ def test_in_the_kin_kernel_a_cell_is_a_prompt(kin_kernel, model_server):
 
 
 def test_the_kernelspec_starts_this_kernel():
-    import json
-
     spec = json.loads((Path(__file__).parents[2] / "kernelspec" / "kernel.json").read_text())
     assert spec["argv"][1:] == ["-m", "kin_nb.notebook.kernel", "-f", "{connection_file}"]
     assert spec["display_name"] == "Kin"
-    assert sys.version_info >= (3, 11)
