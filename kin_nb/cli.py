@@ -10,7 +10,7 @@ from pathlib import Path
 from kin_nb import __version__
 
 DONE, FAILED, USAGE, LIMITED, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes (DESIGN section 8): 3 is drift for replay, a limit for run."""
+"""Exit codes: 3 is drift for replay, a limit for run."""
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""What `Agent.act` yields (seed 002, plus DESIGN's additions): pure values for whoever shows or counts them.
+"""What `Agent.act` yields (seed 002, and a few more): pure values for whoever shows or counts them.
 
 An event says what happened; the record of it (`core.session.records`) says what survives. Every view of a turn can be
 rebuilt from the records alone, so events carry the record that they announce where there is one.

@@ -11,7 +11,7 @@ import html
 import re
 
 CARD_LIMIT = 2_000
-"""Most characters of one result on a card (DESIGN section 8)."""
+"""Most characters of one result on a card."""
 
 # No body runs over the start of another sequence: the search stays linear in hostile output.
 _TERMINAL = re.compile(

@@ -1,4 +1,4 @@
-"""`kin-nb replay`, `save` and `demo`: what they print, and their exit codes (DESIGN section 8)."""
+"""`kin-nb replay`, `save` and `demo`: what they print, and their exit codes."""
 
 from __future__ import annotations
 

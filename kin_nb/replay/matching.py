@@ -1,4 +1,4 @@
-"""Which turn a cell plays (DESIGN section 6): pure, so that every order of running cells can be written as a table."""
+"""Which turn a cell plays (docs/session-notebook.md): pure, so that every order of running cells can be written as a table."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cell_key(body: str, options: str) -> str:
 
 
 def match_turn(recording: Recording, key: str, cell_id: str | None, state: State) -> Match:
-    """The turn that a cell with `key` plays now, in DESIGN's order; every candidate must have the cell's key.
+    """The turn that a cell with `key` plays now, in the documented order; every candidate must have the cell's key.
 
     Raises NotRecorded when no turn has it, AmbiguousTurn when several have and none of them is at hand.
     """

@@ -60,7 +60,7 @@ class ReplayReport:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing drifted, 1 an error or a refused call, 3 drift (DESIGN section 8)."""
+        """0 nothing drifted, 1 an error or a refused call, 3 drift."""
         kinds = {call.kind for call in self.calls}
         if self.error or "refused" in kinds or any(cell.status == "error" for cell in self.cells):
             return 1

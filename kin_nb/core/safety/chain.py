@@ -1,4 +1,4 @@
-"""The one place where it is decided whether a call runs: an ordered chain, first answer wins (DESIGN section 5).
+"""The one place where it is decided whether a call runs: an ordered chain, first answer wins.
 
 The order, and why:
 1. what the user forbids is forbidden, whatever else says yes;

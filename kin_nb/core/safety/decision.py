@@ -67,7 +67,7 @@ class ToolRequest:
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """What a person is asked (DESIGN section 5). `scopes` are the grants on offer, narrowest first; may be empty."""
+    """What a person is asked. `scopes` are the grants on offer, narrowest first; may be empty."""
 
     tool_name: str
     args: BaseModel

@@ -1,4 +1,4 @@
-"""Which turn a cell plays: DESIGN's order, as a table of cells run one after another."""
+"""Which turn a cell plays: the documented order, as a table of cells run one after another."""
 
 from __future__ import annotations
 

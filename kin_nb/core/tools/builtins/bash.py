@@ -17,7 +17,7 @@ from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolS
 from kin_nb.core.tools.builtins.process import run_process
 
 OUTPUT_LIMIT = 39_500
-"""Most characters of output in a result: 40,000 (DESIGN section 8), less the room for what is said about it."""
+"""Most characters of output in a result: 40,000 reach the model, less the room for what is said about it."""
 LIVE_LIMIT = 1_000_000
 """Most characters shown live: a command that prints for ever must not fill the kernel's memory."""
 _LONGEST_SUMMARY = 100

@@ -21,7 +21,7 @@ from kin_nb.core.tools.builtins.text_file import decode
 
 SECONDS = 60
 MOST_CHARACTERS = 39_500
-"""40,000 reach the model (DESIGN section 8), less the room for what is said about them."""
+"""40,000 reach the model, less the room for what is said about them."""
 LONGEST_LINE = 500
 """Characters shown of one line."""
 

@@ -14,7 +14,7 @@ from kin_nb.core.tools.builtins.text_file import decode
 
 MOST_BYTES = 64_000
 MOST_CHARACTERS = 39_500
-"""40,000 reach the model (DESIGN section 8), less the room for what is said about them."""
+"""40,000 reach the model, less the room for what is said about them."""
 _HEAD = 8_192
 _LONGEST_PIECE = 65_536
 
