@@ -94,6 +94,12 @@ class CompactEndEvent(BaseEvent):
     summary_length: int
 
 
+class WarningEvent(BaseEvent):
+    """Something could not be used (a broken tool file, a server that does not answer); the turn goes on without it."""
+
+    message: str
+
+
 class ErrorEvent(BaseEvent):
     """The turn cannot go on. `message` is for the person: what happened, then what to do."""
 

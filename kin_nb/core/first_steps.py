@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kin_nb.core.config import ConfigError, MissingAPIKeyError
-from kin_nb.core.config_files import config_path
+from kin_nb.core.config.files import config_path
 
 
 def explain(error: ConfigError) -> str:

@@ -40,8 +40,21 @@ class ToolCall(BaseModel):
     type: str = "function"
 
 
+class ImageContent(BaseModel):
+    """A picture in a message: `data` is base64 of a PNG, JPEG, GIF or WebP file. Sent only to models that take images."""
+
+    model_config = ConfigDict(frozen=True)
+
+    media_type: str
+    data: str
+
+
 class LLMMessage(BaseModel):
-    """One message of the conversation. Frozen: history only appends, so a message is encoded for the wire once."""
+    """One message of the conversation. Frozen: history only appends, so a message is encoded for the wire once.
+
+    Beyond seed 002: `images` go with the content, and `reasoning_blocks` are a provider's own reasoning as it came
+    (Anthropic's signed thinking), sent back unchanged to the API style that gave it and never recorded.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,6 +64,8 @@ class LLMMessage(BaseModel):
     tool_calls: list[ToolCall] | None = None
     name: str | None = None
     tool_call_id: str | None = None
+    images: list[ImageContent] | None = None
+    reasoning_blocks: list[dict[str, Any]] | None = None
 
     _encoded: dict[str, bytes] = PrivateAttr(default_factory=dict)
 
@@ -171,6 +186,7 @@ from kin_nb.core.events import (  # noqa: E402  (events need the values above; s
     ToolResultEvent,
     TurnEndEvent,
     TurnStartEvent,
+    WarningEvent,
 )
 
 __all__ = [
@@ -189,6 +205,7 @@ __all__ = [
     "Content",
     "ErrorEvent",
     "FunctionCall",
+    "ImageContent",
     "LLMChunk",
     "LLMMessage",
     "LLMUsage",
@@ -207,4 +224,5 @@ __all__ = [
     "ToolResultEvent",
     "TurnEndEvent",
     "TurnStartEvent",
+    "WarningEvent",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import ConfigError, KinConfig
@@ -146,7 +146,7 @@ class KinSession:
         if self._agent is not None:
             self._agent.switch_mode(mode)
 
-    def config(self, **overrides: object) -> KinConfig:
+    def config(self, **overrides: Any) -> KinConfig:
         """The configuration as it is now: a key set or a file mended is seen without a restart."""
         try:
             return KinConfig.load(**{"active_model": self._model, **overrides})

@@ -42,6 +42,21 @@ class RecordedDecision(Record):
     note: str | None = None
 
 
+class RecordedImage(Record):
+    """A picture that a call gave the model: base64 of the file."""
+
+    media_type: str
+    data: str
+
+
+class RecordedCompaction(Record):
+    """The conversation so far gave way to `summary`, before the step that this belongs to. Tokens are the model's."""
+
+    summary: str
+    old_tokens: int = 0
+    new_tokens: int = 0
+
+
 class RecordedCall(Record):
     """A tool call as it happened: what was asked, who allowed it, what came back."""
 
@@ -60,10 +75,14 @@ class RecordedCall(Record):
     exit: int | None = None
     milliseconds: int | None = None
     files: tuple[FileChange, ...] = ()
+    images: tuple[RecordedImage, ...] = ()
 
 
 class RecordedStep(Record):
-    """One request and its reply. `fingerprint` is the sha256 of the messages after the system message."""
+    """One request and its reply. `fingerprint` is the sha256 of the messages after the system message.
+
+    `injected`: what middleware added to this one request, and only to it.
+    """
 
     fingerprint: str = ""
     content: str = ""
@@ -72,6 +91,8 @@ class RecordedStep(Record):
     completion_tokens: int = 0
     milliseconds: int = 0
     calls: tuple[RecordedCall, ...] = ()
+    compaction: RecordedCompaction | None = None
+    injected: str = ""
 
 
 class TurnRecord(Record):
@@ -85,6 +106,12 @@ class TurnRecord(Record):
     cell_id: str | None = None
     model: str = ""
     mode: str = "default"
+    fresh: bool = False
+    """It began a new conversation in this session: nothing before it was sent along."""
+    images: tuple[RecordedImage, ...] = ()
+    """Pictures that went with the prompt."""
+    warnings: tuple[str, ...] = ()
+    """What could not be used, in the order it was noticed."""
     steps: tuple[RecordedStep, ...] = ()
     outcome: Outcome = "running"
     message: str = ""

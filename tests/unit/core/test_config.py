@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import ConfigError, KinConfig, MissingAPIKeyError
-from kin_nb.core.config_files import config_path
+from kin_nb.core.config.files import config_path
 from kin_nb.core.first_steps import explain
 
 GOOD = """\

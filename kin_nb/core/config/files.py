@@ -10,7 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kin_nb.core.config import ConfigError, KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.config.kin_config import KinConfig
+from kin_nb.core.config.providers import ModelConfig, ProviderConfig
 from kin_nb.core.modes import Policy
 from kin_nb.core.paths import kin_home
 

@@ -1,0 +1,198 @@
+"""Middleware: what may stop, compact or remind around each step (seeds 000, 002), and the five built-in ones (seed 003).
+
+Where the seeds differ, 000's pipeline is the one: STOP and COMPACT end it, INJECT_MESSAGE accumulates, before and after.
+A "turn" in these names is one request to the model, which the rest of the code calls a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from kin_nb.core.modes import AgentMode
+from kin_nb.core.types import AgentStats, LLMMessage
+
+if TYPE_CHECKING:
+    from kin_nb.core.config import KinConfig
+
+
+WARN_AT = (50, 75, 90)
+"""Per cent of the model's window; each is said once until the conversation is compacted or cleared."""
+
+PLAN_REMINDER = (
+    "Plan mode is on: read, search and think, change nothing. Calls that would write a file or run a program that is "
+    "not known to be harmless are refused. Answer with a plan: what you would change, where, in which order, and how "
+    "you would check it. The person leaves plan mode when they want it done."
+)
+
+
+class MiddlewareAction(StrEnum):
+    CONTINUE = auto()
+    STOP = auto()
+    COMPACT = auto()
+    INJECT_MESSAGE = auto()
+
+
+class ResetReason(StrEnum):
+    """STOP: the conversation was cleared. COMPACT: it gave way to a summary."""
+
+    STOP = auto()
+    COMPACT = auto()
+
+
+@dataclass
+class ConversationContext:
+    """What middleware may look at. `messages` is the agent's own list: look, do not change."""
+
+    messages: list[LLMMessage]
+    stats: AgentStats
+    config: KinConfig
+
+
+@dataclass
+class MiddlewareResult:
+    """`message` for INJECT_MESSAGE, `reason` for STOP, `metadata` {"old_tokens", "threshold"} for COMPACT."""
+
+    action: MiddlewareAction = MiddlewareAction.CONTINUE
+    message: str | None = None
+    reason: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class ConversationMiddleware(Protocol):
+    async def before_turn(self, context: ConversationContext) -> MiddlewareResult: ...
+
+    async def after_turn(self, context: ConversationContext) -> MiddlewareResult: ...
+
+    def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None: ...
+
+
+class MiddlewarePipeline:
+    """Middleware in the order it was added."""
+
+    def __init__(self) -> None:
+        self.middlewares: list[ConversationMiddleware] = []
+
+    def add(self, middleware: ConversationMiddleware) -> Self:
+        self.middlewares.append(middleware)
+        return self
+
+    def clear(self) -> None:
+        self.middlewares.clear()
+
+    def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None:
+        for middleware in self.middlewares:
+            middleware.reset(reset_reason)
+
+    async def run_before_turn(self, context: ConversationContext) -> MiddlewareResult:
+        """The first STOP or COMPACT at once; else everything injected, joined by a blank line; else CONTINUE."""
+        return await _run([middleware.before_turn for middleware in self.middlewares], context)
+
+    async def run_after_turn(self, context: ConversationContext) -> MiddlewareResult:
+        """As before a turn; what is injected here goes into the next request."""
+        return await _run([middleware.after_turn for middleware in self.middlewares], context)
+
+
+_Hook = Callable[[ConversationContext], Awaitable[MiddlewareResult]]
+
+
+async def _run(hooks: list[_Hook], context: ConversationContext) -> MiddlewareResult:
+    injected = []
+    for hook in hooks:
+        result = await hook(context)
+        if result.action in {MiddlewareAction.STOP, MiddlewareAction.COMPACT}:
+            return result
+        if result.action is MiddlewareAction.INJECT_MESSAGE and result.message:
+            injected.append(result.message)
+    if not injected:
+        return MiddlewareResult()
+    return MiddlewareResult(MiddlewareAction.INJECT_MESSAGE, message="\n\n".join(injected))
+
+
+class _Passive:
+    """Answers CONTINUE to everything and remembers nothing."""
+
+    async def before_turn(self, context: ConversationContext) -> MiddlewareResult:  # noqa: ARG002
+        return MiddlewareResult()
+
+    async def after_turn(self, context: ConversationContext) -> MiddlewareResult:  # noqa: ARG002
+        return MiddlewareResult()
+
+    def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None:
+        """Nothing to forget."""
+
+
+class TurnLimitMiddleware(_Passive):
+    """Stops before step `max_turns` + 1 of the session; 0 lets nothing through."""
+
+    def __init__(self, max_turns: int) -> None:
+        self.max_turns = max_turns
+
+    async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
+        # `steps` counts the step that is about to begin.
+        if context.stats.steps - 1 < self.max_turns:
+            return MiddlewareResult()
+        return MiddlewareResult(MiddlewareAction.STOP, reason=f"Turn limit of {self.max_turns} reached")
+
+
+class PriceLimitMiddleware(_Passive):
+    """Stops once the session has cost more than `max_price` USD; a model without prices costs nothing."""
+
+    def __init__(self, max_price: float) -> None:
+        self.max_price = max_price
+
+    async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
+        cost = context.stats.session_cost
+        if cost <= self.max_price:
+            return MiddlewareResult()
+        reason = f"Price limit exceeded: ${cost:.4f} > ${self.max_price:.2f}"
+        return MiddlewareResult(MiddlewareAction.STOP, reason=reason)
+
+
+class AutoCompactMiddleware(_Passive):
+    """Compacts when the context has reached the active model's threshold (KinConfig.compact_at)."""
+
+    async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
+        tokens = context.stats.context_tokens
+        threshold = context.config.compact_at(context.config.get_active_model())
+        if tokens < threshold:
+            return MiddlewareResult()
+        metadata = {"old_tokens": tokens, "threshold": threshold}
+        return MiddlewareResult(MiddlewareAction.COMPACT, metadata=metadata)
+
+
+class ContextWarningMiddleware(_Passive):
+    """Tells the model how full its window is, at 50, 75 and 90 per cent."""
+
+    def __init__(self) -> None:
+        self._said = 0
+
+    async def after_turn(self, context: ConversationContext) -> MiddlewareResult:
+        window = context.config.get_active_model().context_window
+        used = context.stats.context_tokens * 100 // window if window > 0 else 0
+        reached = max((per_cent for per_cent in WARN_AT if used >= per_cent), default=0)
+        if reached <= self._said:
+            return MiddlewareResult()
+        self._said = reached
+        message = (
+            f"[{used} % of the context window is used ({context.stats.context_tokens:,} of {window:,} tokens). "
+            "Read less at a time, and finish what you are doing.]"
+        )
+        return MiddlewareResult(MiddlewareAction.INJECT_MESSAGE, message=message)
+
+    def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None:  # noqa: ARG002
+        self._said = 0
+
+
+class PlanModeMiddleware(_Passive):
+    """Reminds the model of plan mode in each request; the safety chain enforces it. `mode`: the mode in force."""
+
+    def __init__(self, mode: Callable[[], AgentMode]) -> None:
+        self._mode = mode
+
+    async def before_turn(self, context: ConversationContext) -> MiddlewareResult:  # noqa: ARG002
+        if self._mode() is not AgentMode.PLAN:
+            return MiddlewareResult()
+        return MiddlewareResult(MiddlewareAction.INJECT_MESSAGE, message=PLAN_REMINDER)
