@@ -8,11 +8,15 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum, auto
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+if TYPE_CHECKING:
+    from kin_nb.core.types import ImageContent
 
 
 class ToolError(Exception):
@@ -68,6 +72,14 @@ class Preview:
     summary: str
     body: str
     kind: str = "arguments"
+
+
+@dataclass(frozen=True)
+class ToolDecision:
+    """Whether a call runs, and why (seed 003). The reason is shown, logged and, for a refusal, told to the model."""
+
+    execute: bool
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +139,10 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
         """The result as the model reads it."""
         return "\n".join(f"{key}: {value}" for key, value in result.model_dump(mode="json").items())
 
+    def images(self, result: Result) -> list[ImageContent]:  # noqa: ARG002
+        """Pictures that go to the model with the text of `to_model`, if it takes pictures."""
+        return []
+
     def exit_code(self, result: Result) -> int | None:  # noqa: ARG002
         """The exit status that the record keeps, for tools that run a program."""
         return None
@@ -137,9 +153,38 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
         if sink is not None:
             sink(text)
 
-    def check_allowlist_denylist(self, args: Args) -> ToolPermission | None:  # noqa: ARG002
-        """NEVER or ALWAYS when the config's patterns say so, else None (seed 000)."""
-        return None
+    def check_allowlist_denylist(self, args: Args) -> ToolPermission | None:
+        """NEVER or ALWAYS when the config's patterns name the call, else None (seed 000). The denylist comes first."""
+        if self.why_denied(args):
+            return ToolPermission.NEVER
+        return ToolPermission.ALWAYS if any(self.allows(p, args) for p in self.config.allowlist) else None
+
+    def why_denied(self, args: Args) -> str:
+        """The sentence that tells the model why the denylist forbids the call; "" when it does not."""
+        pattern = next((pattern for pattern in self.config.denylist if self.denies(pattern, args)), None)
+        return "" if pattern is None else f'"{pattern}" is in the denylist of [tools.{self.get_name()}]'
+
+    def denies(self, pattern: str, args: Args) -> bool:
+        """Whether a pattern of the denylist names the call: anything that the call is about."""
+        return any(self._named(pattern, args, as_written=True))
+
+    def allows(self, pattern: str, args: Args) -> bool:
+        """Whether a pattern of the allowlist names the call: everything that the call is about."""
+        return all(self._named(pattern, args, as_written=False))
+
+    def subjects(self, args: Args) -> list[str]:
+        """What patterns are matched with when the call names no paths: its arguments, as compact JSON."""
+        return [args.model_dump_json(exclude_none=True)]
+
+    def _named(self, pattern: str, args: Args, *, as_written: bool) -> list[bool]:
+        from kin_nb.core.tools.rules import names_path  # noqa: PLC0415  (it needs ToolError from here)
+
+        accesses = self.accesses(args)
+        paths = () if accesses.everything else (*accesses.reads, *accesses.writes)
+        if not paths:
+            return [fnmatchcase(subject, pattern) for subject in self.subjects(args)]
+        root = self.config.effective_workdir
+        return [names_path(pattern, path, root, as_written=as_written) for path in paths]
 
     @classmethod
     def get_name(cls) -> str:
@@ -182,28 +227,18 @@ AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]
 
 @cache
 def _type_arguments(cls: type) -> _Types:
+    kinds = (BaseModel, BaseModel, BaseToolConfig, BaseToolState)
     for klass in cls.__mro__:
         for base in getattr(klass, "__orig_bases__", ()):
             if get_origin(base) is BaseTool:
                 found: _Types = get_args(base)
-                return found
+                if all(isinstance(a, type) and issubclass(a, k) for a, k in zip(found, kinds, strict=True)):
+                    return found
     raise TypeError(f"{cls.__name__} must subclass BaseTool[Args, Result, Config, State]")
 
 
 @cache
 def _parameters(model: type[BaseModel]) -> dict[str, Any]:
-    schema: dict[str, Any] = _without_titles(model.model_json_schema())
-    return schema
+    from kin_nb.core.tools.schema import arguments_schema  # noqa: PLC0415  (once per class)
 
-
-def _without_titles(schema: Any) -> Any:
-    """Titles repeat the property's name: half the bytes of a schema, and no information."""
-    if isinstance(schema, list):
-        return [_without_titles(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        k: {name: _without_titles(sub) for name, sub in v.items()} if k == "properties" else _without_titles(v)
-        for k, v in schema.items()
-        if not (k == "title" and isinstance(v, str))
-    }
+    return arguments_schema(model)

@@ -2,53 +2,134 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+
+from pydantic import ValidationError
+
 from kin_nb.core.config import KinConfig
+from kin_nb.core.name_patterns import chosen
 from kin_nb.core.tools.base import AnyTool, BaseToolConfig, ToolError
 from kin_nb.core.types import AvailableFunction, AvailableTool
 
 
 class ToolManager:
-    """Instances are made on first use and kept, with their state, until `reset_all`."""
+    """Instances are made on first use and kept, with their state, until `reset_all`.
 
-    def __init__(self, config: KinConfig) -> None:
-        from kin_nb.core.tools.builtins import builtin_tools  # noqa: PLC0415  (tools import base, which we are beside)
+    `without` names tools that this session has no use for, whatever the config says. `warnings`: what discovery found
+    wrong, a line each. Tool files are read here and not again: a changed file needs a new manager.
+    """
 
-        self._config = config
-        self._classes = builtin_tools()
+    def __init__(self, config: KinConfig, *, without: Collection[str] = ()) -> None:
+        from kin_nb.core.tools.discovery import discover_tools  # noqa: PLC0415  (tools import base, which we are beside)
+
+        discovered = discover_tools(config)
+        self.warnings = discovered.warnings
+        self._config, self._without = config, frozenset(without)
+        self._classes = discovered.classes
+        self._registered: set[str] = set()
         self._instances: dict[str, AnyTool] = {}
         self._schemas: list[AvailableTool] | None = None
 
     def available_tools(self) -> dict[str, type[AnyTool]]:
-        return dict(self._classes)
+        """By name, in the order that models see: built-in tools, then all others by name."""
+        return {name: tool for name, tool in self._classes.items() if self._is_available(name)}
 
     def schemas(self) -> list[AvailableTool]:
-        """What the model is offered: the same list object every time, in a fixed order."""
+        """What the model is offered: the same list object, in the same order, until the tools themselves change."""
         if self._schemas is None:
-            infos = [tool.get_info() for tool in self._classes.values()]
-            self._schemas = [
-                AvailableTool(
-                    function=AvailableFunction(name=i.name, description=i.description, parameters=i.parameters)
-                )
-                for i in infos
-            ]
+            self._schemas = [_schema(name, tool) for name, tool in self.available_tools().items()]
         return self._schemas
 
     def get(self, tool_name: str) -> AnyTool:
-        """Raises ToolError that lists the tools when there is none of that name."""
+        """Raises ToolError: no such tool (naming the nearest), a disabled one, or wrong settings for it."""
         if tool_name not in self._classes:
-            raise ToolError(f"Unknown tool '{tool_name}'. Tools: {', '.join(self._classes)}.")
+            near = difflib.get_close_matches(tool_name, self.available_tools(), n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"Tools: {', '.join(self.available_tools())}."
+            raise ToolError(f"Unknown tool '{tool_name}'. {hint}")
+        if not self._is_available(tool_name):
+            raise ToolError(f"The tool '{tool_name}' is disabled in this session.")
         if tool_name not in self._instances:
             self._instances[tool_name] = self._classes[tool_name].from_config(self.get_tool_config(tool_name))
         return self._instances[tool_name]
 
     def get_tool_config(self, tool_name: str) -> BaseToolConfig:
-        """The tool's defaults, then `[tools.NAME]`, then the workspace."""
-        defaults = self._classes[tool_name]._get_tool_config_class()()  # noqa: SLF001  (seed 003's name)
+        """The tool's defaults, then `[tools.NAME]`, then the workspace. Raises ToolError that names the wrong keys."""
+        config_class = self._classes[tool_name]._get_tool_config_class()  # noqa: SLF001  (seed 003's name)
         given = self._config.tools.get(tool_name)
-        merged = {**defaults.model_dump(), **(given.model_dump(exclude_unset=True) if given else {})}
-        merged["workdir"] = self._config.effective_workdir
-        return type(defaults).model_validate(merged)
+        settings = given.model_dump(exclude_unset=True) if given else {}
+        try:
+            return config_class.model_validate({**settings, "workdir": self._config.effective_workdir})
+        except ValidationError as error:
+            wrong = [f"tools.{tool_name}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+            raise ToolError(f"The settings of {tool_name} are wrong.\n" + "\n".join(wrong)) from error
+
+    def register(self, classes: Mapping[str, type[AnyTool]]) -> list[str]:
+        """Add tools that come from elsewhere (MCP servers); returns warnings. A name that is taken stays as it is."""
+        from kin_nb.core.tools.discovery import usable_name  # noqa: PLC0415
+
+        warnings = []
+        before = self.available_tools()
+        for name, tool in classes.items():
+            try:
+                if name in self._classes:
+                    raise ValueError("there is a tool of that name already")  # noqa: TRY301
+                if usable_name(tool) != name:
+                    raise ValueError(f"it calls itself {tool.get_name()}")  # noqa: TRY301
+            except ValueError as error:
+                warnings.append(f"{name} is not added: {error}.")
+            else:
+                self._classes[name] = tool
+                self._registered.add(name)
+        self._sort()
+        self._keep_schemas_of(before)
+        return warnings
+
+    def unregister(self, names: Iterable[str]) -> None:
+        """Take registered tools away, with what they remember. Names that `register` refused stay whose they are."""
+        before = self.available_tools()
+        for name in self._registered.intersection(names):
+            self._registered.remove(name)
+            del self._classes[name]
+            self._instances.pop(name, None)
+        self._keep_schemas_of(before)
+
+    def reconfigure(self, config: KinConfig) -> None:
+        """New settings (a mode, a model). What tools remember stays; those whose settings changed get the new ones."""
+        before = self.available_tools()
+        self._config = config
+        for name, tool in list(self._instances.items()):
+            try:
+                settings = self.get_tool_config(name)
+            except ToolError:  # said when the tool is used next
+                del self._instances[name]
+                continue
+            if settings != tool.config:
+                self._instances[name] = type(tool)(settings, tool.state)
+        self._keep_schemas_of(before)
 
     def reset_all(self) -> None:
         """Forget every instance and its state."""
         self._instances.clear()
+
+    def _is_available(self, name: str) -> bool:
+        enabled = chosen(name, self._config.enabled_tools, self._config.disabled_tools)
+        return enabled and name not in self._without
+
+    def _sort(self) -> None:
+        from kin_nb.core.tools.builtins import builtin_tools  # noqa: PLC0415
+
+        order = dict.fromkeys([*builtin_tools(), *sorted(self._classes)])
+        self._classes = {name: self._classes[name] for name in order}
+
+    def _keep_schemas_of(self, before: Mapping[str, type[AnyTool]]) -> None:
+        """The same tools are the same list: a new one costs the provider's prompt cache."""
+        if list(before.items()) != list(self.available_tools().items()):
+            self._schemas = None
+
+
+def _schema(name: str, tool: type[AnyTool]) -> AvailableTool:
+    info = tool.get_info()
+    return AvailableTool(
+        function=AvailableFunction(name=name, description=info.description, parameters=info.parameters)
+    )

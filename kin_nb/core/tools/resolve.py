@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel
@@ -16,12 +16,31 @@ from kin_nb.core.types import ToolCall
 
 
 @dataclass(frozen=True)
+class ParsedToolCall:
+    """A call with its arguments read. `error`: why they could not be; then `raw_args` is empty and nothing may run."""
+
+    tool_name: str
+    raw_args: dict[str, Any] = field(default_factory=dict)
+    call_id: str = ""
+    error: str | None = None
+
+
+@dataclass(frozen=True)
 class ResolvedToolCall:
     tool_name: str
     call_id: str
     tool: AnyTool
     args: BaseModel
     request: ToolRequest
+
+    @property
+    def tool_class(self) -> type[AnyTool]:
+        return type(self.tool)
+
+    @property
+    def validated_args(self) -> BaseModel:
+        """Seed 003's name for `args`."""
+        return self.args
 
 
 @dataclass(frozen=True)
@@ -31,14 +50,29 @@ class FailedToolCall:
     error: str
 
 
-def resolve(call: ToolCall, manager: ToolManager, workspace: Workspace) -> ResolvedToolCall | FailedToolCall:
-    """Unknown tool, arguments that are not JSON or do not fit, impossible paths: a FailedToolCall that tells the model."""
+def parse(call: ToolCall) -> ParsedToolCall:
     name, call_id = call.function.name or "", call.id or ""
     try:
-        tool = manager.get(name)
-        return resolve_args(name, call_id, tool, _arguments(call.function.arguments), workspace)
+        return ParsedToolCall(name, _arguments(call.function.arguments), call_id)
     except ToolError as error:
-        return FailedToolCall(name, call_id, str(error))
+        return ParsedToolCall(name, {}, call_id, str(error))
+
+
+def resolve(
+    call: ToolCall | ParsedToolCall, manager: ToolManager, workspace: Workspace
+) -> ResolvedToolCall | FailedToolCall:
+    """Unknown tool, arguments that are not JSON or do not fit, impossible paths: a FailedToolCall that tells the model."""
+    parsed = call if isinstance(call, ParsedToolCall) else parse(call)
+    if parsed.error is not None:
+        return FailedToolCall(parsed.tool_name, parsed.call_id, parsed.error)
+    try:
+        tool = manager.get(parsed.tool_name)
+        return resolve_args(parsed.tool_name, parsed.call_id, tool, parsed.raw_args, workspace)
+    except ToolError as error:
+        return FailedToolCall(parsed.tool_name, parsed.call_id, str(error))
+    except Exception as error:  # noqa: BLE001  (the tool is anybody's, and so is what goes wrong in it)
+        what = f"{parsed.tool_name} failed: {type(error).__name__}: {error}"
+        return FailedToolCall(parsed.tool_name, parsed.call_id, what)
 
 
 def resolve_args(name: str, call_id: str, tool: AnyTool, raw: dict[str, Any], workspace: Workspace) -> ResolvedToolCall:
@@ -51,6 +85,7 @@ def resolve_args(name: str, call_id: str, tool: AnyTool, raw: dict[str, Any], wo
         tool_call_id=call_id,
         accesses=accesses,
         read_paths=tuple(workspace.resolve(path) for path in accesses.reads),
+        fingerprint=getattr(type(tool), "fingerprint", ""),
         write_paths=tuple(workspace.resolve(path) for path in accesses.writes),
     )
     return ResolvedToolCall(name, call_id, tool, args, request)
@@ -59,7 +94,7 @@ def resolve_args(name: str, call_id: str, tool: AnyTool, raw: dict[str, Any], wo
 def _arguments(text: str | None) -> dict[str, Any]:
     try:
         raw = json.loads(text or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # RecursionError: brackets nested without end
         raise ToolError(f"The arguments are not valid JSON: {error}. Nothing was run; send the call again.") from error
     if not isinstance(raw, dict):
         raise ToolError("The arguments must be a JSON object. Nothing was run; send the call again.")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -34,7 +38,7 @@ def block(search: str, replace: str) -> str:
 
 
 def test_the_tools_come_in_one_order_and_take_little_room():
-    names = ["read_file", "list_dir", "grep", "write_file", "search_replace", "edit_file", "bash"]
+    names = ["read_file", "list_dir", "grep", "write_file", "search_replace", "edit_file", "bash", "todo", "skill"]
     assert list(builtin_tools()) == names
     assert sum(len(tool.get_tool_prompt() or "") for tool in builtin_tools().values()) < 4_000
 
@@ -118,6 +122,85 @@ async def test_what_is_no_text_file_is_refused_at_once(call, tmp_path):
     for path, reason in refused.items():
         with pytest.raises(ToolError, match=reason):
             await call("read_file", path=path)
+
+
+PICTURES = {
+    "png": b"\x89PNG\r\n\x1a\n\0\0",
+    "jpeg": b"\xff\xd8\xff\xe0\0",
+    "gif": b"GIF89a\0",
+    "webp": b"RIFF\x04\0\0\0WEBPVP8 ",
+}
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+async def test_a_picture_is_given_as_a_picture_whatever_its_name(tools, tmp_path, kind):
+    (tmp_path / "plot.dat").write_bytes(PICTURES[kind])
+    result = await tools["read_file"].invoke(path="plot.dat")
+    (image,) = tools["read_file"].images(result)
+    assert (image.media_type, base64.b64decode(image.data)) == (f"image/{kind}", PICTURES[kind])
+    assert tools["read_file"].to_model(result) == (
+        f"[plot.dat is a {kind.upper()} picture of {len(PICTURES[kind])} bytes; it comes with this result.]"
+    )
+
+
+async def test_a_picture_that_is_too_large_is_an_error(call, tmp_path):
+    (tmp_path / "ok.png").write_bytes(PICTURES["png"].ljust(5 * 1024 * 1024, b"x"))
+    (tmp_path / "large.png").write_bytes(PICTURES["png"].ljust(5 * 1024 * 1024 + 1, b"x"))
+    assert "5,242,880 bytes" in await call("read_file", path="ok.png")
+    with pytest.raises(ToolError, match="more than 5,242,880 bytes"):
+        await call("read_file", path="large.png")
+
+
+async def test_text_has_no_pictures(tools, tmp_path):
+    (tmp_path / "a").write_text("text")
+    assert tools["read_file"].images(await tools["read_file"].invoke(path="a")) == []
+
+
+async def test_a_notebook_is_read_as_its_cells(call, tmp_path):
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "text"]},
+        {
+            "cell_type": "code",
+            "source": "1 + 1\nprint('x')",
+            "outputs": [
+                {"output_type": "stream", "name": "stdout", "text": ["x\n"]},
+                {"output_type": "execute_result", "data": {"text/plain": "2", "image/png": "iVBOR" * 1000}},
+                {"output_type": "stream", "text": "y" * 1_500},
+                {"output_type": "error", "ename": "ValueError", "evalue": "\x1b[31mno\x1b[0m", "traceback": []},
+            ],
+        },
+        {"cell_type": "code", "source": "", "outputs": []},
+    ]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    note = "[a notebook, shown as cells; the file itself is JSON, and that is what edits have to match]"
+    assert await call("read_file", path="a.ipynb") == (
+        "[cell 1: markdown]\n# Title\ntext\n\n"
+        "[cell 2: code]\n1 + 1\nprint('x')\n[output]\nx\n[output]\n2\n(image/png)\n"
+        f"[output]\n{'y' * 1_000}\n[… 500 characters left out …]\n[output]\nValueError: no\n\n"
+        f"[cell 3: code]\n{note}"
+    )
+    part = await call("read_file", path="a.ipynb", offset=4, limit=2)
+    assert part == f"[cell 2: code]\n1 + 1\n{note}\n[more lines follow; go on with offset=6]"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no json", "[1]", '{"cells": {}}', "[" * 100_000, '{"cells": 1, "worksheets": []}']
+)
+async def test_what_is_no_notebook_is_read_as_it_is(tools, tmp_path, text):
+    (tmp_path / "a.ipynb").write_text(text + "\n")
+    if len(text) < 1_000:
+        assert (await tools["read_file"].invoke(path="a.ipynb")).content == text + "\n"
+    else:
+        with pytest.raises(ToolError, match="too long to return"):
+            await tools["read_file"].invoke(path="a.ipynb")
+
+
+async def test_a_malformed_notebook_shows_what_there_is(call, tmp_path):
+    cells = [None, {"source": 1, "outputs": [None, {"data": []}, {"data": {"text/plain": ["a", 1]}}]}, {"outputs": {}}]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells}))
+    assert (await call("read_file", path="a.ipynb")).startswith(
+        "[cell 1: ]\n\n[cell 2: ]\n[output]\na\n\n[cell 3: ]\n["
+    )
 
 
 # list_dir
@@ -252,7 +335,10 @@ async def test_an_edit_that_cannot_be_says_why_and_changes_nothing(call, tmp_pat
         ({"path": "a", "old_string": "x", "new_string": "x"}, "the same"),
         ({"path": "a", "old_string": "absent", "new_string": "x"}, "not in a"),
         ({"path": "a", "old_string": "def f():\n    return 1", "new_string": "x"}, "Lines 1-2 differ in blanks only"),
-        ({"path": "a", "old_string": "def f():\n\treturn 2", "new_string": "x"}, "Line 1 is like its first line"),
+        (
+            {"path": "a", "old_string": "def f():\n\treturn 2", "new_string": "x"},
+            "Lines 1-2 are the closest, 93 % alike",
+        ),
         ({"path": "missing", "old_string": "x", "new_string": "y"}, "no such file"),
         ({"path": "latin", "old_string": "é", "new_string": "→"}, "latin-1"),
     ]
@@ -261,6 +347,69 @@ async def test_an_edit_that_cannot_be_says_why_and_changes_nothing(call, tmp_pat
             await call("edit_file", **args)
     assert (tmp_path / "a").read_text() == "def f():\n\treturn 1\n"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "latin"]
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "after"),
+    [
+        ("a\nb\nc\n", "b", "a\nc\n"),
+        ("a\r\nb\r\nc", "b\n", "a\r\nc"),
+        ("a\nb\n\nc\n", "b\n", "a\n\nc\n"),
+        ("a\n\nb\nc\n", "\nb", "a\nc\n"),
+        ("a\nb", "b", "a"),
+        ("ab\n", "b", "a\n"),
+        ("a\nab\n", "\nab", "a\n"),
+    ],
+)
+async def test_whole_lines_that_are_deleted_leave_no_blank_line(call, tmp_path, before, old, after):
+    (tmp_path / "a").write_bytes(before.encode())
+    await call("edit_file", path="a", old_string=old, new_string="")
+    assert (tmp_path / "a").read_bytes() == after.encode()
+
+
+async def test_every_occurrence_can_be_deleted_with_its_line(call, tmp_path):
+    (tmp_path / "a").write_text("b\nxb\nb\nb")
+    await call("edit_file", path="a", old_string="b", new_string="", replace_all=True)
+    assert (tmp_path / "a").read_text() == "x\n"
+
+
+async def test_an_error_shows_the_closest_lines(call, tmp_path):
+    (tmp_path / "a").write_text("import os\n\n\ndef total(items):\n    count = 0\n    return count\n\n\nend\n")
+
+    async def hint(old: str) -> str:
+        with pytest.raises(ToolError) as error:
+            await call("edit_file", path="a", old_string=old, new_string="x")
+        return str(error.value)
+
+    shown = await hint("def total(items):\n    counter = 0\n    return count")
+    assert shown.endswith(
+        "Lines 4-6 are the closest, 96 % alike. They are:\ndef total(items):\n    count = 0\n    return count"
+    )
+    assert (await hint("def totals(item):")).endswith("% alike. They are:\ndef total(items):")
+    assert (await hint("something else entirely\n\n")).endswith("nothing in it is like it.")
+    assert (await hint(" \n \n ")).endswith("nothing in it is like it.")
+
+
+async def test_the_hint_for_a_long_text_in_a_large_file_is_bounded(call, tmp_path):
+    (tmp_path / "a").write_text("".join(f"value_{n} = {n}\n{{\n}}\n" for n in range(50_000)))
+    old = "".join(f"value_{n} = {n + 1}\n{{\n}}\n" for n in range(300))
+    started = time.process_time()
+    with pytest.raises(ToolError, match="closest") as error:
+        await call("edit_file", path="a", old_string=old, new_string="x")
+    assert time.process_time() - started < 3
+    assert len(str(error.value)) < 3_000
+
+
+async def test_edits_of_one_file_at_the_same_time_all_land(call, tmp_path):
+    (tmp_path / "a").write_text("".join(f"line {n:02}\n" for n in range(20)))
+    edits = [
+        call("edit_file", path="a", old_string=f"line {n:02}", new_string=f"edited {n:02}")
+        if n % 2
+        else call("search_replace", file_path="a", content=block(f"line {n:02}\n", f"edited {n:02}\n"))
+        for n in range(20)
+    ]
+    await asyncio.gather(*edits)
+    assert (tmp_path / "a").read_text() == "".join(f"edited {n:02}\n" for n in range(20))
 
 
 # search_replace

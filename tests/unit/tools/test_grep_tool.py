@@ -1,4 +1,4 @@
-"""grep: ripgrep and the fallback give the same text for the same question."""
+"""grep: ripgrep, the fallback as a program and the fallback in this process give the same text for the same question."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ import pytest
 
 from kin_nb.core.tools.base import BaseToolConfig, ToolError
 from kin_nb.core.tools.builtins import grep as grep_module
+from kin_nb.core.tools.builtins import grep_here
 from kin_nb.core.tools.builtins.grep import Grep
 
-PROGRAMS = [pytest.param("rg", marks=pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")), "python"]
+PROGRAMS = [
+    pytest.param("rg", marks=pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")),
+    "program",
+    "here",
+]
 
 
 @pytest.fixture(params=PROGRAMS)
 def grep(request, tmp_path: Path, monkeypatch) -> Grep:
-    if request.param == "python":
-        monkeypatch.setattr(grep_module.shutil, "which", lambda _: None)
+    if request.param != "rg":
+        monkeypatch.setattr(grep_module, "_RIPGREP", "no such program")
+    if request.param == "program":
+        monkeypatch.setattr(grep_here, "search", lambda *_: False)
     return Grep.from_config(BaseToolConfig(workdir=tmp_path))
 
 
@@ -152,8 +159,59 @@ async def test_a_pattern_like_an_option_is_a_pattern(grep, tmp_path):
 
 
 async def test_a_search_that_takes_too_long_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(grep_module.shutil, "which", lambda _: None)
+    monkeypatch.setattr(grep_module, "_RIPGREP", "no such program")
     monkeypatch.setattr(grep_module, "SECONDS", 1)
     put(tmp_path, "a", text="a" * 60 + "\n")
     with pytest.raises(ToolError, match="more than 1 s"):
         await Grep.from_config(BaseToolConfig(workdir=tmp_path)).invoke(pattern="(a+)+b")
+
+
+@pytest.fixture
+def no_program(monkeypatch) -> None:
+    """A search that needs a program fails the test."""
+    monkeypatch.setattr(grep_module, "_RIPGREP", "no such program")
+
+    async def refuse(*_):
+        pytest.fail("a program was started")
+
+    monkeypatch.setattr(grep_module, "run_process", refuse)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["needle", r"n\w+e", "(needle|pin)", "need.?le", "[^x]eedle", r"\bneedle\b", "^needle$"]
+)
+async def test_a_small_search_starts_no_program(no_program, tmp_path, pattern):
+    put(tmp_path, *(f"{n}.py" for n in range(20)))
+    put(tmp_path, "other", text="other\n")
+    grep = Grep.from_config(BaseToolConfig(workdir=tmp_path))
+    assert (await grep.invoke(pattern=pattern)).match_count == 20
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+b", "(a|aa){9}", "a*a*a*b", r"(a)\1", "(?=a)a", "a{2,}b*c+", "(a)(b)(c)", "[[:alpha:]]", "[a&&b]", "a("]
+)  # fmt: skip
+def test_a_pattern_that_might_take_long_is_for_a_program(pattern):
+    assert grep_here.longest_line(pattern) is None or not grep_here.search(Path("/"), "./", pattern, [], lambda _: True)
+
+
+def search_here(root: Path, pattern: str) -> bool:
+    return grep_here.search(root, "./", pattern, [], lambda _: False)
+
+
+def test_a_search_that_turns_out_to_be_large_is_for_a_program(tmp_path, monkeypatch):
+    put(tmp_path, "long", text="a" * 300 + "\n")
+    assert search_here(tmp_path, "a+b")
+    assert not search_here(tmp_path, "a+b+c")
+    put(tmp_path, "large", text="a\n" * 1_000_001)
+    assert not search_here(tmp_path, "b")
+    (tmp_path / "large").write_bytes(b"\0" * 3_000_000)  # binary: it is passed over
+    assert search_here(tmp_path, "b")
+    monkeypatch.setattr(grep_here, "SECONDS", 0)
+    assert not search_here(tmp_path, "a")
+
+
+async def test_what_was_found_before_it_turned_out_to_be_large_is_not_counted_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr(grep_module, "_RIPGREP", "no such program")
+    put(tmp_path, "a")
+    put(tmp_path, "b", text="needle\n" + "x" * 3_000_000)
+    assert await lines(Grep.from_config(BaseToolConfig(workdir=tmp_path))) == ["a:1:needle", "b:1:needle"]

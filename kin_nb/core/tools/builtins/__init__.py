@@ -20,6 +20,8 @@ def builtin_tools() -> dict[str, type[BaseTool[Any, Any, Any, Any]]]:
     from kin_nb.core.tools.builtins.list_dir import ListDir  # noqa: PLC0415
     from kin_nb.core.tools.builtins.read_file import ReadFile  # noqa: PLC0415
     from kin_nb.core.tools.builtins.search_replace import SearchReplace  # noqa: PLC0415
+    from kin_nb.core.tools.builtins.skill import Skill  # noqa: PLC0415
+    from kin_nb.core.tools.builtins.todo import Todo  # noqa: PLC0415
     from kin_nb.core.tools.builtins.write_file import WriteFile  # noqa: PLC0415
 
     tools: tuple[type[BaseTool[Any, Any, Any, Any]], ...] = (
@@ -30,5 +32,7 @@ def builtin_tools() -> dict[str, type[BaseTool[Any, Any, Any, Any]]]:
         SearchReplace,
         EditFile,
         Bash,
+        Todo,
+        Skill,
     )
     return {tool.get_name(): tool for tool in tools}

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.safety.secrets import child_environment
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.builtins import command_rules
 from kin_nb.core.tools.builtins.process import run_process
 
 OUTPUT_LIMIT = 39_500
@@ -34,6 +35,12 @@ _NOT_INTERACTIVE = {
 # ipykernel sets these for code in cells; they would colour the output, and draw plots nowhere
 _THE_KERNELS_OWN = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "CLICOLOR": "1"}
 _INLINE_BACKENDS = "module://"
+
+INTERACTIVE = (
+    *("vim", "vi", "emacs", "nano", "gdb", "pdb", "passwd", "screen", "tmux"),
+    *("bash -i", "sh -i", "zsh -i", "fish -i", "dash -i"),
+)
+INTERACTIVE_ALONE = ("python", "python3", "ipython", "bash", "sh", "zsh", "fish", "dash", "su")
 
 _BYTES_AS_LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
 
@@ -56,8 +63,13 @@ class BashResult(BaseModel):
 
 
 class BashConfig(BaseToolConfig):
-    """`env` is added last; `keep_env` names secret-looking variables that commands may see all the same."""
+    """`env` is added last; `keep_env` names secret-looking variables that commands may see all the same.
 
+    Patterns: see command_rules.py. `denylist_standalone` forbids its commands only without arguments.
+    """
+
+    denylist: list[str] = Field(default_factory=lambda: list(INTERACTIVE))
+    denylist_standalone: list[str] = Field(default_factory=lambda: list(INTERACTIVE_ALONE))
     default_timeout: int = Field(30, ge=1, le=600)
     env: dict[str, str] = Field(default_factory=dict)
     keep_env: list[str] = Field(default_factory=list)
@@ -75,6 +87,21 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
         cut = len(first) > _LONGEST_SUMMARY
         summary = f"{first[:_LONGEST_SUMMARY]}{' …' if cut or more else ''}"
         return Preview(summary=summary, body=args.command, kind="command")
+
+    def allows(self, pattern: str, args: BashArgs) -> bool:
+        return command_rules.allows(pattern, args.command)
+
+    def why_denied(self, args: BashArgs) -> str:
+        waits = "waits for a person at a terminal, and there is none here"
+        for command in command_rules.simple_commands(args.command):
+            pattern = next((p for p in self.config.denylist if command_rules.denies(p, command)), None)
+            if pattern is not None:
+                own = f'"{pattern}" is in the denylist of [tools.bash]'
+                return f"`{pattern}` {waits}. Use a command that ends by itself." if pattern in INTERACTIVE else own
+            for alone in self.config.denylist_standalone:
+                if command_rules.denies_alone(alone, command):
+                    return f"`{alone}` without arguments {waits}. Give it a script or a command."
+        return ""
 
     async def run(self, args: BashArgs) -> BashResult:
         """Any exit code is a result. Raises ToolError when there is no shell or no workspace to run in."""

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins.closest import where_it_might_be
 from kin_nb.core.tools.builtins.text_file import TextFile
 
 
@@ -63,7 +64,7 @@ class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolSt
         before = text_file.read_text(path, name)
         places = text_file.find(before.text, args.old_string)
         if not places:
-            hint = text_file.where_it_might_be(before.text, args.old_string)
+            hint = where_it_might_be(before.text, args.old_string)
             raise ToolError(f"old_string is not in {name}.\n{hint}")
         if len(places) > 1 and not args.replace_all:
             lines = text_file.line_numbers(before.text, places)

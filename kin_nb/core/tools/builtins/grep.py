@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from pydantic import BaseModel, Field
 from kin_nb.core.safety.secrets import child_environment
 from kin_nb.core.safety.workspace import Workspace, open_regular
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.builtins import grep_here
 from kin_nb.core.tools.builtins.grep_python import glob_rule
 from kin_nb.core.tools.builtins.process import run_process
 from kin_nb.core.tools.builtins.text_file import decode
@@ -26,6 +28,7 @@ LONGEST_LINE = 500
 """Characters shown of one line."""
 
 _EXCLUDED = ("node_modules/", "__pycache__/", "venv/", "*.egg-info/", "htmlcov/", "*.pyc")
+_RIPGREP = "rg"
 _FALLBACK = Path(__file__).with_name("grep_python.py")
 
 
@@ -64,22 +67,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, BaseToolConfig, BaseToolState]):
         path = workspace.resolve(args.path)
         if not path.is_dir():
             open_regular(path, workspace.relative(path)).close()
-        found = Matches(workspace, path, args)
-        with tempfile.TemporaryFile() as stderr:
-            ended = await run_process(
-                _command(args, _place(workspace, path), workspace.root),
-                cwd=workspace.root,
-                environment=child_environment(os.environ),
-                seconds=SECONDS,
-                sink=found.add,
-                stderr=stderr,
-            )
-            stderr.seek(0)
-            complaint = decode(stderr.read(2_000))[0].strip()
-        if ended.timed_out:
-            raise ToolError(f"The search took more than {SECONDS} s. Narrow the path, the glob or the pattern.")
-        if complaint and not found.lines:
-            raise ToolError(f"The search failed: {complaint}")
+        found = await _found_here(workspace, path, args) or await _found_by_program(workspace, path, args)
         return GrepResult(matches="\n".join(found.lines), match_count=len(found.lines), was_truncated=found.more)
 
     def to_model(self, result: GrepResult) -> str:
@@ -87,6 +75,36 @@ class Grep(BaseTool[GrepArgs, GrepResult, BaseToolConfig, BaseToolState]):
             return "No line matches."
         more = f"\n[more than {result.match_count} lines match; narrow the search]" if result.was_truncated else ""
         return result.matches + more
+
+
+async def _found_here(workspace: Workspace, path: Path, args: GrepArgs) -> Matches | None:
+    """None when ripgrep is there, or the search is not surely a small one."""
+    if shutil.which(_RIPGREP):
+        return None
+    found = Matches(workspace, path, args)
+    place = _place(workspace, path)
+    done = await asyncio.to_thread(grep_here.search, workspace.root, place, args.pattern, list(_EXCLUDED), found.add)
+    return found if done else None
+
+
+async def _found_by_program(workspace: Workspace, path: Path, args: GrepArgs) -> Matches:
+    found = Matches(workspace, path, args)
+    with tempfile.TemporaryFile() as stderr:
+        ended = await run_process(
+            _command(args, _place(workspace, path), workspace.root),
+            cwd=workspace.root,
+            environment=child_environment(os.environ),
+            seconds=SECONDS,
+            sink=found.add,
+            stderr=stderr,
+        )
+        stderr.seek(0)
+        complaint = decode(stderr.read(2_000))[0].strip()
+    if ended.timed_out:
+        raise ToolError(f"The search took more than {SECONDS} s. Narrow the path, the glob or the pattern.")
+    if complaint and not found.lines:
+        raise ToolError(f"The search failed: {complaint}")
+    return found
 
 
 def _place(workspace: Workspace, path: Path) -> str:
@@ -97,10 +115,10 @@ def _place(workspace: Workspace, path: Path) -> str:
 
 
 def _command(args: GrepArgs, place: str, root: Path) -> list[str]:
-    program = shutil.which("rg")
+    program = shutil.which(_RIPGREP)
     if program is None:
         question = {"pattern": args.pattern, "path": place, "excludes": _EXCLUDED}
-        return [sys.executable, "-I", str(_FALLBACK), json.dumps(question)]
+        return [sys.executable, "-I", "-S", str(_FALLBACK), json.dumps(question)]
     command = [program, "--no-config", "--no-messages", "--color=never", "--no-heading", "--with-filename", "--null"]
     command += ["--line-number", "--sort=path", "--smart-case", "--max-columns=4000", "--max-columns-preview"]
     # the .gitignore files of the workspace and no others: what is found must not depend on the machine

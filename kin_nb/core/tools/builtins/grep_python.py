@@ -1,4 +1,4 @@
-"""grep without ripgrep: run as a program of its own, so that a slow pattern can be ended.
+"""grep without ripgrep. As a program of its own, so that a slow pattern can be ended:
 
     python -I grep_python.py '{"pattern": …, "path": …, "excludes": […]}'
 
@@ -11,74 +11,84 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-_HEAD = 65_536
+HEAD = 65_536
+"""Bytes in which a NUL makes a file a binary one."""
 _LONGEST = 4_000
 Rule = tuple[re.Pattern[str], bool, bool]
 """A pattern of paths below its folder, whether it takes them back in, and whether it means folders only."""
 
 
 def main(question: dict[str, Any]) -> int:
-    pattern, path = question["pattern"], question["path"]
     try:
-        flags = 0 if re.search(r"[A-Z]", re.sub(r"\\.", "", pattern)) else re.IGNORECASE
-        regex = re.compile(pattern, flags)
+        regex = smart_case(question["pattern"])
     except re.error as error:
         sys.stderr.write(f"regex parse error: {error}\n")
         return 2
-    for file in files(path, excludes=question["excludes"]):
-        search(file, regex)
+    for file in files(".", question["path"], excludes=question["excludes"]):
+        try:
+            with Path(file).open("rb") as lines:
+                for number, line in matching(lines, regex):
+                    sys.stdout.buffer.write(as_printed(file, number, line))
+        except OSError:
+            continue
     return 0
 
 
-def search(file: str, regex: re.Pattern[str]) -> None:
-    """Print the matching lines of a text file; a binary file (a NUL in its head) has none."""
-    try:
-        if not stat.S_ISREG(os.lstat(file).st_mode):
-            return
-        with Path(file).open("rb") as lines:
-            if b"\0" in lines.read(_HEAD):
-                return
-            lines.seek(0)
-            for number, line in enumerate(lines, 1):
-                text = line.rstrip(b"\r\n")
-                if regex.search(text.decode("utf-8", "surrogateescape")):
-                    sys.stdout.buffer.write(os.fsencode(file) + b"\0%d:%b\n" % (number, text[:_LONGEST]))
-    except OSError:
+def smart_case(pattern: str) -> re.Pattern[str]:
+    """A pattern without capitals ignores case. Raises re.error."""
+    return re.compile(pattern, 0 if re.search(r"[A-Z]", re.sub(r"\\.", "", pattern)) else re.IGNORECASE)
+
+
+def matching(file: BinaryIO, regex: re.Pattern[str]) -> Iterator[tuple[int, bytes]]:
+    """The matching lines of a text file, counted from 1; a binary file (a NUL in its head) has none."""
+    if b"\0" in file.read(HEAD):
         return
+    file.seek(0)
+    for number, line in enumerate(file, 1):
+        text = line.rstrip(b"\r\n")
+        if regex.search(text.decode("utf-8", "surrogateescape")):
+            yield number, text
 
 
-def files(path: str, excludes: list[str]) -> Iterator[str]:
-    """Every file below `path`, in the order of their paths; hidden, excluded and ignored ones left out."""
-    if not Path(path).is_dir():
+def as_printed(file: str, number: int, line: bytes) -> bytes:
+    return os.fsencode(file) + b"\0%d:%b\n" % (number, line[:_LONGEST])
+
+
+def files(root: str, path: str, excludes: list[str]) -> Iterator[str]:
+    """Every regular file below `path`, in the order of the paths; hidden, excluded and ignored ones left out.
+
+    `path` and what is found are relative to `root`, with `./` before them; or absolute.
+    """
+    if not Path(root, path).is_dir():
         yield path
         return
     rules = [(path, gitignore_rule(name)) for name in excludes]
     if path != "./":
-        rules += [("./", rule) for rule in read_gitignore("./")]
-    yield from _walk(path, rules)
+        rules += [("./", rule) for rule in read_gitignore(root, "./")]
+    yield from _walk(root, path, rules)
 
 
-def _walk(folder: str, rules: list[tuple[str, Rule]]) -> Iterator[str]:
-    rules = rules + [(folder, rule) for rule in read_gitignore(folder)]
+def _walk(root: str, folder: str, rules: list[tuple[str, Rule]]) -> Iterator[str]:
     try:
-        with os.scandir(folder) as scan:
+        with os.scandir(os.path.join(root, folder)) as scan:  # noqa: PTH118  (a tenth of Path's time, for each folder)
             entries = sorted(scan, key=lambda entry: os.fsencode(entry.name))
     except OSError:
         return
+    if any(entry.name == ".gitignore" for entry in entries):
+        rules = rules + [(folder, rule) for rule in read_gitignore(root, folder)]
     for entry in entries:
         is_folder = entry.is_dir(follow_symlinks=False)
         path = folder + entry.name
-        if entry.name.startswith(".") or entry.is_symlink() or ignored(path, rules, is_folder=is_folder):
+        if entry.name.startswith(".") or ignored(path, rules, is_folder=is_folder):
             continue
         if is_folder:
-            yield from _walk(path + "/", rules)
-        else:
+            yield from _walk(root, path + "/", rules)
+        elif entry.is_file(follow_symlinks=False):
             yield path
 
 
@@ -90,9 +100,9 @@ def ignored(path: str, rules: list[tuple[str, Rule]], *, is_folder: bool) -> boo
     return False
 
 
-def read_gitignore(folder: str) -> list[Rule]:
+def read_gitignore(root: str, folder: str) -> list[Rule]:
     try:
-        text = Path(folder, ".gitignore").read_text(encoding="utf-8", errors="surrogateescape")
+        text = Path(root, folder, ".gitignore").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return []
     return [gitignore_rule(line) for line in text.split("\n") if line.strip() and not line.startswith("#")]

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins.closest import where_it_might_be
 from kin_nb.core.tools.builtins.text_file import TextFile
 
 _OPEN = re.compile(r"(<{5,}) SEARCH\s*")
@@ -127,32 +128,13 @@ def apply(file: TextFile, block: Block, name: str) -> TextFile:
     if not block.search.strip():
         raise ToolError("SEARCH is empty; write_file creates files.")
     anywhere = text_file.find(file.text, block.search)
-    whole = [place for place in anywhere if _is_whole_lines(file.text, place)]
+    whole = [place for place in anywhere if text_file.is_whole_lines(file.text, place)]
     places = whole or anywhere
     if not places:
-        raise ToolError(f"SEARCH is not in {name}.\n{text_file.where_it_might_be(file.text, block.search)}")
+        raise ToolError(f"SEARCH is not in {name}.\n{where_it_might_be(file.text, block.search)}")
     if len(places) > 1:
         lines = text_file.line_numbers(file.text, places)
         raise ToolError(
             f"Found {len(places)} matches of SEARCH in {name}, at {lines}. Add lines around the one you mean."
         )
-    if whole and not block.replace:
-        places = [_with_line_ending(file.text, places[0])]
     return replace(file, text=text_file.replaced(file, places, block.replace))
-
-
-def _is_whole_lines(text: str, place: tuple[int, int]) -> bool:
-    start, end = place
-    return (start == 0 or text[start - 1] == "\n") and (end == len(text) or text.startswith(("\n", "\r\n"), end))
-
-
-def _with_line_ending(text: str, place: tuple[int, int]) -> tuple[int, int]:
-    """Deleting lines deletes the line ending with them: the one after, or, at the end of the file, the one before."""
-    start, end = place
-    for ending in ("\r\n", "\n"):
-        if text.startswith(ending, end):
-            return start, end + len(ending)
-    for ending in ("\r\n", "\n"):
-        if text.endswith(ending, 0, start):
-            return start - len(ending), end
-    return place

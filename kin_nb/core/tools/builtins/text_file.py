@@ -105,14 +105,39 @@ def find(text: str, old: str) -> list[tuple[int, int]]:
 
 
 def replaced(file: TextFile, places: list[tuple[int, int]], new: str) -> str:
-    """The text with each place, first to last, turned into `new`, in the file's own line endings."""
+    """The text with each place, first to last, turned into `new`, in the file's own line endings.
+
+    Whole lines that are replaced by nothing take their line ending with them.
+    """
     new = _lf(new).replace("\n", file.newline)
-    pieces, position = [], 0
-    for start, end in places:
-        if start >= position:  # of two that overlap, the first
-            pieces += [file.text[position:start], new]
-            position = end
+    pieces, position, taken = [], 0, 0
+    for place in places:
+        if place[0] < taken:  # of two that overlap, the first
+            continue
+        start, end = place if new else _with_line_ending(file.text, place)
+        pieces += [file.text[position : max(start, position)], new]
+        position, taken = end, place[1]
     return "".join([*pieces, file.text[position:]])
+
+
+def is_whole_lines(text: str, place: tuple[int, int]) -> bool:
+    """Whether the place begins and ends where lines do, without its last line ending."""
+    start, end = place
+    return (start == 0 or text[start - 1] == "\n") and (end == len(text) or text.startswith(("\n", "\r\n"), end))
+
+
+def _with_line_ending(text: str, place: tuple[int, int]) -> tuple[int, int]:
+    """The line ending after whole lines, or, at the end of the file, the one before them."""
+    start, end = place
+    if not is_whole_lines(text, place) or text.endswith("\n", start, end):
+        return place
+    for ending in ("\r\n", "\n"):
+        if text.startswith(ending, end):
+            return start, end + len(ending)
+    for ending in ("\r\n", "\n"):
+        if text.endswith(ending, 0, start):
+            return start - len(ending), end
+    return place
 
 
 def line_number(text: str, position: int) -> int:
@@ -126,21 +151,6 @@ def line_numbers(text: str, places: list[tuple[int, int]]) -> str:
     listed = ", ".join(str(line_number(text, start)) for start, _ in places[:shown])
     word = "line" if len(places) == 1 else "lines"
     return f"{word} {listed}" + (f" and {len(places) - shown} more" if len(places) > shown else "")
-
-
-def where_it_might_be(text: str, old: str) -> str:
-    """A sentence on why `old` is not found: the same lines with other blanks, or where its first line is."""
-    wanted = [line.split() for line in _lf(old).strip("\n").split("\n")]
-    lines = _lf(text).split("\n")
-    there = [line.split() for line in lines]
-    for start in range(len(lines) - len(wanted) + 1):
-        if there[start] == wanted[0] and there[start : start + len(wanted)] == wanted:
-            found = "\n".join(lines[start : start + len(wanted)])
-            return f"Lines {start + 1}-{start + len(wanted)} differ in blanks only. They are:\n{found}"
-    first = next((line for line in wanted if line), [])
-    if first and first in there:
-        return f"Line {there.index(first) + 1} is like its first line, what follows is not. Read the file again."
-    return "Read the file again: nothing in it is like it."
 
 
 def diff_preview(verb: str, name: str, before: str, after: str) -> Preview:

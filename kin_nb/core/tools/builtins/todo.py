@@ -1,0 +1,89 @@
+"""todo: the model's own list of what is to be done, kept for the session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kin_nb.core.tools.base import (
+    Accesses,
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    Preview,
+    ToolError,
+    ToolPermission,
+)
+
+MOST = 100
+"""Items in one list."""
+
+
+class TodoItem(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)  # models number their items
+
+    id: str
+    content: str
+    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
+    priority: Literal["low", "medium", "high"] = "medium"
+
+
+class TodoArgs(BaseModel):
+    action: Literal["read", "write"]
+    todos: list[TodoItem] | None = Field(None, max_length=MOST, description="For write: the whole list")
+
+
+class TodoResult(BaseModel):
+    message: str
+    todos: list[TodoItem]
+    total_count: int
+
+
+class TodoConfig(BaseToolConfig):
+    permission: ToolPermission = ToolPermission.ALWAYS
+
+
+class TodoState(BaseToolState):
+    todos: list[TodoItem] = Field(default_factory=list)
+
+
+class Todo(BaseTool[TodoArgs, TodoResult, TodoConfig, TodoState]):
+    description: ClassVar[str] = "Read or write your list of what is to be done"
+    prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+
+    def accesses(self, args: TodoArgs) -> Accesses:  # noqa: ARG002
+        return Accesses()
+
+    def preview(self, args: TodoArgs) -> Preview:
+        items = args.todos or []
+        done = sum(item.status == "completed" for item in items)
+        summary = f"todo list: {done} of {len(items)} done" if args.action == "write" else "read the todo list"
+        return Preview(summary=summary, body=args.model_dump_json(indent=2, exclude_none=True))
+
+    async def run(self, args: TodoArgs) -> TodoResult:
+        """Raises ToolError, the list unchanged, when ids repeat or there is nothing to write."""
+        if args.action == "read":
+            return _result("Retrieved", self.state.todos)
+        if args.todos is None:
+            raise ToolError("write needs todos: the whole list, [] to empty it.")
+        seen: set[str] = set()
+        for item in args.todos:
+            if item.id in seen:
+                raise ToolError(f'Todo ids must be unique: "{item.id}" is there twice.')
+            seen.add(item.id)
+        self.state.todos = args.todos
+        return _result("Updated", args.todos)
+
+    def to_model(self, result: TodoResult) -> str:
+        return "\n".join([result.message, *(f"{item.id}. {_line(item)}" for item in result.todos)])
+
+
+def _result(verb: str, todos: list[TodoItem]) -> TodoResult:
+    return TodoResult(message=f"{verb} {len(todos)} todos", todos=todos, total_count=len(todos))
+
+
+def _line(item: TodoItem) -> str:
+    priority = "" if item.priority == "medium" else f", {item.priority} priority"
+    return f"{item.content} ({item.status}{priority})"

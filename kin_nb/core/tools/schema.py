@@ -1,0 +1,92 @@
+"""The JSON Schema of a tool's arguments as the model gets it: valid, and as small as it can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+_DEFINITION = "#/$defs/"
+_VALUES = frozenset({"default", "const", "enum", "examples"})
+"""Keywords whose content is data: nothing in it is a schema."""
+
+
+def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Without titles, without `null` where leaving the argument out says the same, and without references: not every
+    provider follows those. Only what contains itself stays in `$defs`.
+
+    Raises pydantic's errors for arguments that have no JSON Schema.
+    """
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    smaller = _Smaller(definitions)
+    result: dict[str, Any] = smaller.schema(definitions.get(_referred(schema), schema))
+    return result | ({"$defs": smaller.kept} if smaller.kept else {})
+
+
+class _Smaller:
+    def __init__(self, definitions: dict[str, Any]) -> None:
+        self._definitions = definitions
+        self._recursive = {name for name in definitions if name in _reached(definitions[name], definitions)}
+        self.kept: dict[str, Any] = {}
+
+    def schema(self, schema: Any) -> Any:
+        if isinstance(schema, list):
+            return [self.schema(item) for item in schema]
+        if not isinstance(schema, dict):
+            return schema
+        schema = _without_null(schema)
+        name = _referred(schema)
+        if name in self._recursive:
+            self._keep(name)
+        elif name in self._definitions:
+            own = {key: value for key, value in schema.items() if key != "$ref"}
+            return self.schema(self._definitions[name] | own)
+        return {key: self._keyword(key, value) for key, value in schema.items() if not _is_noise(key, value)}
+
+    def _keyword(self, key: str, value: Any) -> Any:
+        if key in _VALUES:
+            return value
+        if key in ("properties", "patternProperties") and isinstance(value, dict):
+            return {name: self.schema(sub) for name, sub in value.items()}
+        return self.schema(value)
+
+    def _keep(self, name: str) -> None:
+        if name not in self.kept:
+            self.kept[name] = {}  # it is on its way: what is inside may lead back here
+            self.kept[name] = self.schema(self._definitions[name])
+
+
+def _is_noise(key: str, value: Any) -> bool:
+    """Titles repeat the property's name: half the bytes of a schema. A discriminator is no keyword of JSON Schema."""
+    return (key == "title" and isinstance(value, str)) or key == "discriminator"
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """`X | None = None` is just X that need not be given."""
+    options = schema.get("anyOf")
+    if "default" not in schema or schema["default"] is not None or not isinstance(options, list):
+        return schema
+    others = [option for option in options if option != {"type": "null"}]
+    rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
+    return {**others[0], **rest} if len(others) == 1 else {**rest, "anyOf": others}
+
+
+def _referred(schema: Any) -> str:
+    """The name of the definition that a schema refers to, "" when it refers to none."""
+    reference = schema.get("$ref") if isinstance(schema, dict) else None
+    return reference.removeprefix(_DEFINITION) if isinstance(reference, str) else ""
+
+
+def _reached(schema: Any, definitions: dict[str, Any]) -> set[str]:
+    """The names of all definitions that a schema leads to."""
+    found: set[str] = set()
+    open_ends = [schema]
+    while open_ends:
+        part = open_ends.pop()
+        open_ends += part.values() if isinstance(part, dict) else part if isinstance(part, list) else []
+        name = _referred(part)
+        if name in definitions and name not in found:
+            found.add(name)
+            open_ends.append(definitions[name])
+    return found

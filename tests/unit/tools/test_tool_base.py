@@ -1,0 +1,182 @@
+"""BaseTool: the schema of its arguments, and what its allowlist and denylist name."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, ToolPermission
+from kin_nb.core.tools.builtins import builtin_tools
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Point(BaseModel):
+    x: int
+    title: str = Field("", description="Shown above")
+
+
+class Node(BaseModel):
+    name: str
+    children: list[Node] = Field(default_factory=list)
+
+
+class Circle(BaseModel):
+    kind: Literal["circle"]
+
+
+class Square(BaseModel):
+    kind: Literal["square"]
+
+
+class Args(BaseModel):
+    path: str
+    colour: Colour = Colour.RED
+    point: Point | None = Field(None, description="Where")
+    tree: Node | None = None
+    either: int | str | None = None
+    wanted: int | None
+    shape: Annotated[Circle | Square, Field(discriminator="kind")] | None = None
+    data: dict[str, Point] = Field({}, examples=[{"title": "kept"}])
+
+
+class Paths(BaseTool[Args, Args, BaseToolConfig, BaseToolState]):
+    def accesses(self, args: Args) -> Accesses:
+        return Accesses(reads=(args.path,))
+
+    async def run(self, args: Args) -> Args:
+        return args
+
+
+class Anything(BaseTool[Point, Point, BaseToolConfig, BaseToolState]):
+    async def run(self, args: Point) -> Point:
+        return args
+
+
+class Fetch(Anything):
+    def subjects(self, args: Point) -> list[str]:
+        return [f"https://example.org/{args.title}"]
+
+
+@pytest.fixture
+def verdict(workspace):
+    def of(tool, args, *, allow=(), deny=()):
+        made = tool.from_config(BaseToolConfig(workdir=workspace, allowlist=list(allow), denylist=list(deny)))
+        parsed = made.parse_args(args)
+        return made.check_allowlist_denylist(parsed)
+
+    return of
+
+
+def test_nested_arguments_are_told_in_place_and_without_titles():
+    properties = Paths.get_parameters()["properties"]
+    assert properties["colour"] == {"default": "red", "enum": ["red", "blue"], "type": "string"}
+    assert properties["point"] == {
+        "type": "object",
+        "description": "Where",
+        "properties": {
+            "x": {"type": "integer"},
+            "title": {"default": "", "description": "Shown above", "type": "string"},
+        },
+        "required": ["x"],
+    }
+    assert properties["either"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+    assert properties["wanted"] == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+    assert [shape["properties"]["kind"]["const"] for shape in properties["shape"]["oneOf"]] == ["circle", "square"]
+    assert properties["data"]["examples"] == [{"title": "kept"}]
+
+
+def test_only_what_contains_itself_is_referred_to():
+    schema = Paths.get_parameters()
+    assert schema["properties"]["tree"] == {"$ref": "#/$defs/Node"}
+    assert schema["$defs"] == {
+        "Node": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
+            },
+            "required": ["name"],
+        }
+    }
+    assert "#/$defs" not in json.dumps([s for name, s in schema["properties"].items() if name != "tree"])
+
+
+def test_arguments_that_contain_themselves_are_an_object_at_the_top():
+    class Tree(BaseTool[Node, Node, BaseToolConfig, BaseToolState]):
+        async def run(self, args: Node) -> Node:
+            return args
+
+    schema = Tree.get_parameters()
+    assert (schema["type"], list(schema["$defs"])) == ("object", ["Node"])
+
+
+def test_a_schema_is_made_once_for_a_class():
+    assert Paths.get_parameters() is Paths.get_parameters()
+
+
+def test_the_built_in_tools_have_schemas_without_references():
+    for tool in builtin_tools().values():
+        text = json.dumps(tool.get_parameters())
+        assert '"$ref"' not in text
+        assert '"null"' not in text
+
+
+def args(path: str) -> dict[str, object]:
+    return {"path": path, "wanted": None}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("*.pem", "keys/a.pem"),
+        ("docs/*", "docs/a.md"),
+        ("./docs/*", "docs/a.md"),
+        ("docs/*", "./docs/../docs/a.md"),
+        ("docs/*", "{workspace}/docs/a.md"),
+        ("{workspace}/docs/*", "docs/a.md"),
+        ("/etc/*", "/etc/passwd"),
+    ],
+)
+def test_patterns_name_paths_however_they_are_written(verdict, workspace, pattern, path):
+    pattern, path = (text.replace("{workspace}", str(workspace)) for text in (pattern, path))
+    assert verdict(Paths, args(path), deny=[pattern]) is ToolPermission.NEVER
+    assert verdict(Paths, args(path), allow=[pattern]) is ToolPermission.ALWAYS
+    assert verdict(Paths, args("other"), deny=[pattern], allow=[pattern]) is None
+
+
+def test_a_link_is_named_by_where_it_leads(verdict, workspace):
+    (workspace / "secret").mkdir()
+    (workspace / "docs").symlink_to("secret")
+    assert verdict(Paths, args("docs/a"), deny=["secret/*"]) is ToolPermission.NEVER
+    assert verdict(Paths, args("docs/a"), deny=["docs/*"]) is ToolPermission.NEVER
+    assert verdict(Paths, args("docs/a"), allow=["docs/*"]) is None
+
+
+def test_a_path_that_only_looks_allowed_is_not(verdict):
+    assert verdict(Paths, args("docs/../src/a.py"), allow=["docs/*"]) is None
+
+
+def test_home_may_be_written_short_in_a_pattern(verdict, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert verdict(Paths, args("~/notes/a"), allow=["~/notes/*"]) is ToolPermission.ALWAYS
+
+
+def test_the_denylist_comes_first_and_says_why(verdict, workspace):
+    assert verdict(Paths, args("a.md"), allow=["*"], deny=["*.md"]) is ToolPermission.NEVER
+    tool = Paths.from_config(BaseToolConfig(workdir=workspace, denylist=["*.txt", "*.md"]))
+    assert tool.why_denied(tool.parse_args(args("a.md"))) == '"*.md" is in the denylist of [tools.paths]'
+    assert tool.why_denied(tool.parse_args(args("a.py"))) == ""
+
+
+def test_calls_without_paths_are_named_by_their_arguments_or_what_the_tool_says(verdict):
+    assert verdict(Anything, {"x": 1, "title": "t"}, deny=['*"x":1,*']) is ToolPermission.NEVER
+    assert verdict(Fetch, {"x": 1, "title": "a"}, allow=["https://example.org/*"]) is ToolPermission.ALWAYS
+    assert verdict(Fetch, {"x": 1, "title": "a"}, allow=["http://*"]) is None
