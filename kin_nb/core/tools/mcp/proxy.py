@@ -1,0 +1,113 @@
+"""A tool class for each tool of a server (seed 000: MCP tool proxies)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+from pydantic import RootModel, field_validator
+
+from kin_nb.core.config.mcp_servers import MCPServer, MCPStdio
+from kin_nb.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, Preview, tool_output
+from kin_nb.core.tools.mcp.definitions import RemoteTool, printable
+from kin_nb.core.tools.mcp.results import MCPResult, read_result
+from kin_nb.core.types import ImageContent
+
+_LONGEST_SUMMARY = 100
+_MOST_PROGRESS = 1_000
+"""Lines of progress shown live for one call."""
+
+Progress = Callable[[str], None]
+
+
+class Caller(Protocol):
+    """Who carries a call to its server. Raises ToolError."""
+
+    async def call(self, tool: RemoteTool, arguments: dict[str, Any], progress: Progress | None) -> dict[str, Any]: ...
+
+
+class MCPArgs(RootModel[dict[str, Any]]):
+    """Arguments as the model gave them: the server validates them against its own schema."""
+
+    @field_validator("root")
+    @classmethod
+    def _can_be_sent(cls, root: dict[str, Any]) -> dict[str, Any]:
+        json.dumps(root, ensure_ascii=False, allow_nan=False).encode()  # half a character, a number that is none
+        return root
+
+
+class MCPProxyTool(BaseTool[MCPArgs, MCPResult, BaseToolConfig, BaseToolState]):
+    """Subclasses are made by `proxy_class`. `accesses` stays "everything": a server's readOnlyHint is only its word."""
+
+    name: ClassVar[str]
+    server: ClassVar[str]
+    remote: ClassVar[RemoteTool]
+    fingerprint: ClassVar[str]
+    """Changes with the definition: an "always allow" for another fingerprint is void."""
+    caller: ClassVar[Caller]
+
+    @classmethod
+    def get_name(cls) -> str:
+        return cls.name
+
+    @classmethod
+    def get_parameters(cls) -> dict[str, Any]:
+        return cls.remote.schema
+
+    def preview(self, args: MCPArgs) -> Preview:
+        short = json.dumps(args.root, ensure_ascii=False)
+        return Preview(
+            summary=f"{self.server}: {printable(self.remote.name)} {printable(short, _LONGEST_SUMMARY)}",
+            body=json.dumps(args.root, indent=2, ensure_ascii=False),
+        )
+
+    async def run(self, args: MCPArgs) -> MCPResult:
+        """Raises ToolError when the tool fails, the server is gone, or the time is up."""
+        return read_result(await self.caller.call(self.remote, args.root, _live_progress()))
+
+    def images(self, result: MCPResult) -> list[ImageContent]:
+        return result.images
+
+    def to_model(self, result: MCPResult) -> str:
+        pictures = [f"[{len(result.images)} picture{'s' if len(result.images) > 1 else ''}]"] if result.images else []
+        return "\n".join(filter(None, (result.text, result.structured, *pictures))) or "[no output]"
+
+
+class MCPHttpProxyTool(MCPProxyTool):
+    """A tool of a server over HTTP."""
+
+
+class MCPStdioProxyTool(MCPProxyTool):
+    """A tool of a server that is a child process."""
+
+
+def proxy_class(name: str, config: MCPServer, remote: RemoteTool, caller: Caller) -> type[MCPProxyTool]:
+    base = MCPStdioProxyTool if isinstance(config, MCPStdio) else MCPHttpProxyTool
+    hint = f"\nHint: {config.prompt}" if config.prompt else ""
+    members = {
+        "__module__": __name__,
+        "description": f"[{config.name}] {remote.description}{hint}",
+        "name": name,
+        "server": config.name,
+        "remote": remote,
+        "fingerprint": remote.fingerprint,
+        "caller": caller,
+    }
+    return type(name, (base,), members)
+
+
+def _live_progress() -> Progress | None:
+    """What shows progress as live output: bound now, for it arrives in another task, which has another context."""
+    sink = tool_output.get()
+    if sink is None:
+        return None
+    left = _MOST_PROGRESS
+
+    def show(text: str) -> None:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            sink(f"{printable(text, 500)}\n")
+
+    return show

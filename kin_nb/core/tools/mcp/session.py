@@ -1,0 +1,174 @@
+"""The protocol, by the `mcp` package. Importing this module takes a second: import it on first use.
+
+The package's typed parsing refuses a whole answer for one part that it does not know, so answers are taken as they came.
+A server may ask for nothing: sampling, roots and elicitation are declined; of its news only `list_changed` is heard.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio.abc import TaskStatus
+from mcp import ClientSession, MCPError
+from mcp.shared.dispatcher import CallOptions, DispatchContext, OnNotify, OnNotifyIntercept, OnRequest, ProgressFnT
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
+from pydantic import BaseModel, Field
+
+import kin_nb
+from kin_nb.core.tools.mcp.errors import ServerFailed
+from kin_nb.core.tools.mcp.proxy import Progress
+
+MOST_TOOLS = 1_000
+MOST_PAGES = 100
+_EMPTY: dict[str, dict[str, Any]] = {  # an answer that the package accepts in every version of the protocol
+    "tools/list": {"tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"},
+    "tools/call": {"content": [], "resultType": "complete"},
+}
+
+
+@asynccontextmanager
+async def tool_session(transport: AbstractAsyncContextManager[tuple[Any, Any]]) -> AsyncIterator[ToolSession]:
+    """A session that server and client have agreed on. Raises what the transport raises, MCPError, ValidationError."""
+    quiet = logging.getLogger("mcp")
+    if not quiet.handlers:  # else Python prints what the package warns of into the cell
+        quiet.addHandler(logging.NullHandler())
+    async with transport as (read, write):
+        dispatcher = _Dispatcher(read, write)
+        info = types.Implementation(name="kin_nb", version=kin_nb.__version__)
+        async with ClientSession(dispatcher=dispatcher, client_info=info) as client:
+            await _agree(client)
+            yield ToolSession(client, dispatcher)
+
+
+class ToolSession:
+    """Requests to one server, answered as they came. Each raises MCPError for an error answer, ServerFailed for none."""
+
+    def __init__(self, client: ClientSession, dispatcher: _Dispatcher) -> None:
+        self._client, self._dispatcher = client, dispatcher
+
+    @property
+    def list_changed(self) -> bool:
+        """The server has said, since the last `list_tools`, that its tools are others now."""
+        return self._dispatcher.list_changed
+
+    async def list_tools(self) -> tuple[list[Any], list[str]]:
+        """Definitions as they came, from every page, and a line if there are more than are taken."""
+        self._dispatcher.list_changed = False
+        tools: list[Any] = []
+        cursors: list[str | None] = [None]
+        while len(cursors) <= MOST_PAGES:
+            page = await self._page(cursors[-1])
+            tools += page["tools"]
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor:
+                break
+            if cursor in cursors:
+                return tools[:MOST_TOOLS], ["it lists the same page of tools again and again; the rest was left out"]
+            cursors.append(cursor)
+            if len(tools) >= MOST_TOOLS:
+                break
+        cut = len(cursors) > MOST_PAGES or len(tools) > MOST_TOOLS
+        return tools[:MOST_TOOLS], [f"it lists more tools than the {MOST_TOOLS:,} that are taken"] if cut else []
+
+    async def call(self, name: str, arguments: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
+        params = types.CallToolRequestParams(name=name, arguments=arguments)
+        shown = None if progress is None else _progress_lines(progress)
+        return await self._answer(types.CallToolRequest(params=params), shown)
+
+    async def ping(self) -> None:
+        await self._client.send_ping()
+
+    async def _page(self, cursor: str | None) -> dict[str, Any]:
+        params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+        page = await self._answer(types.ListToolsRequest(params=params))
+        if not isinstance(page.get("tools"), list):
+            raise MCPError(types.INVALID_REQUEST, "its list of tools is no list")
+        return page
+
+    async def _answer(self, request: types.ClientRequest, shown: ProgressFnT | None = None) -> dict[str, Any]:
+        try:
+            return (await self._client.send_request(request, _Came, progress_callback=shown)).came
+        except MCPError as error:
+            if error.error.code == types.CONNECTION_CLOSED:
+                raise ServerFailed(error.error.message) from error
+            raise
+
+
+class _Meta(BaseModel):
+    came: dict[str, Any] = Field(alias="kin_nb/came")
+
+
+class _Came(BaseModel):
+    """An answer of `_EMPTY`, which carries the one that came."""
+
+    meta: _Meta = Field(alias="_meta")
+
+    @property
+    def came(self) -> dict[str, Any]:
+        return self.meta.came
+
+
+class _Dispatcher(JSONRPCDispatcher[TransportContext]):
+    """Hands answers about tools on untyped, declines what a server asks for, and hears of changed lists."""
+
+    list_changed = False
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> dict[str, Any]:
+        came = await super().send_raw_request(method, params, opts, **more)
+        return {**_EMPTY[method], "_meta": {"kin_nb/came": came}} if method in _EMPTY else came
+
+    async def run(
+        self,
+        on_request: OnRequest,  # noqa: ARG002
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,  # noqa: ARG002
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        await super().run(_decline, on_notify, self._hear, task_status=task_status)
+
+    def _hear(self, method: str, params: Mapping[str, Any] | None) -> bool:  # noqa: ARG002
+        self.list_changed = self.list_changed or method == "notifications/tools/list_changed"
+        return True
+
+
+async def _decline(
+    context: DispatchContext[TransportContext],  # noqa: ARG001
+    method: str,
+    params: Mapping[str, Any] | None,  # noqa: ARG001
+) -> dict[str, Any]:
+    if method == "ping":
+        return {}
+    raise MCPError(types.METHOD_NOT_FOUND, f"kin_nb does not support {method}")
+
+
+async def _agree(client: ClientSession) -> None:
+    """The handshake that nearly every server speaks; the newer discovery only where that is refused.
+
+    Discovery first, as the package does by itself, makes some servers exit and costs slow ones the time twice.
+    """
+    try:
+        await client.initialize()
+    except MCPError as refused:
+        if refused.error.code == types.CONNECTION_CLOSED:
+            raise
+        try:
+            await client.discover()
+        except MCPError:
+            raise refused from None
+
+
+def _progress_lines(show: Progress) -> ProgressFnT:
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        count = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+        show(f"{count} {message}" if message else count)
+
+    return progressed

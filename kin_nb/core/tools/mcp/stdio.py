@@ -1,0 +1,198 @@
+"""A server that is a child process, spoken to over its pipes: one JSON message per line.
+
+The `mcp` package's own transport is not used: it logs what is no message to the terminal, takes time squared for long
+lines, and leaves a server's children behind. Importing this module imports `mcp`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from kin_nb.core.tools.mcp.definitions import printable
+from kin_nb.core.tools.mcp.errors import ServerFailed
+
+MESSAGE_LIMIT = 64_000_000
+"""Bytes of one message."""
+GRACE = 0.5
+"""Seconds for a server to end by itself: first after its stdin has closed, then after SIGTERM."""
+_CHUNK = 65_536
+_TAIL = 4_096
+_POLL = 0.01
+
+
+class StdioLink:
+    """One life of the process. It has a session and process group of its own, and all of the group ends with it."""
+
+    lost = False
+
+    def __init__(self, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> None:
+        self._argv, self._cwd, self._environment = argv, cwd, environment
+        self._tail = b""
+        """The end of what it wrote to stderr, and to stdout if that was no message."""
+
+    @asynccontextmanager
+    async def transport(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Streams of messages in and out. Raises ServerFailed, in a group of exceptions once it has started.
+
+        A normal exit lets the server end by itself within two GRACEs; an exception (cancellation too) kills it at once.
+        """
+        process = self._start()
+        received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, sent = anyio.create_memory_object_stream[SessionMessage](float("inf"))
+        try:
+            async with anyio.create_task_group() as tasks, received, incoming, outgoing, sent:
+                tasks.start_soon(self._read, process, received)
+                tasks.start_soon(self._write, process, sent)
+                tasks.start_soon(self._read_errors, process)
+                yield incoming, outgoing
+                await _end(process)
+                tasks.cancel_scope.cancel()
+        finally:
+            self._kill(process)
+
+    def explain(self, error: Exception | None) -> str:
+        """Why it ended or did not start, in a line, with its last words."""
+        what = "" if error is None else self.said(error)
+        words = " ".join(self._tail.decode(errors="replace").split())
+        if len(words) > 300:  # noqa: PLR2004
+            words = f"…{words[-300:]}"
+        return "; ".join(filter(None, (what, words and f"its last words: {printable(words, 301)}")))
+
+    def said(self, error: Exception) -> str:
+        """What an error answer says, or what went wrong instead of one."""
+        return str(error) if isinstance(error, (ServerFailed, MCPError)) else f"{type(error).__name__}: {error}"
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        try:
+            process = subprocess.Popen(
+                self._argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                cwd=self._cwd,
+                env=dict(self._environment),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            what = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
+            raise ServerFailed(f"it cannot be started ({what}); check its command and cwd") from error
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            os.set_blocking(_number(pipe), False)
+        return process
+
+    async def _read(self, process: subprocess.Popen[bytes], received: MemoryObjectSendStream[Any]) -> None:
+        pending, searched = bytearray(), 0
+        while chunk := await _chunk(_number(process.stdout)):
+            pending += chunk
+            while (end := pending.find(b"\n", searched)) >= 0:
+                message = _message(bytes(pending[:end]))
+                if message is None:
+                    self._keep(bytes(pending[:end][:_TAIL]) + b"\n")
+                else:
+                    await received.send(message)
+                del pending[: end + 1]
+                searched = 0
+            searched = len(pending)
+            if searched > MESSAGE_LIMIT:
+                raise ServerFailed(f"it sent a message of more than {MESSAGE_LIMIT:,} bytes")
+        code = await _exit_code(process)
+        raise ServerFailed("it closed its output" if code is None else _ended(code))
+
+    async def _write(self, process: subprocess.Popen[bytes], sent: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        async for item in sent:
+            data = memoryview(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+            while data:
+                try:
+                    data = data[os.write(_number(process.stdin), data) :]
+                except BlockingIOError:
+                    await anyio.wait_writable(_number(process.stdin))
+                except OSError as error:
+                    code = await _exit_code(process)
+                    raise ServerFailed("it closed its input" if code is None else _ended(code)) from error
+
+    async def _read_errors(self, process: subprocess.Popen[bytes]) -> None:
+        while chunk := await _chunk(_number(process.stderr)):
+            self._keep(chunk)
+
+    def _keep(self, words: bytes) -> None:
+        self._tail = (self._tail + words)[-_TAIL:]
+
+    def _kill(self, process: subprocess.Popen[bytes]) -> None:
+        """Whatever is left of the group, and the pipes."""
+        _signal(process, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):  # a process that the system itself cannot end
+            process.wait(GRACE)
+        with suppress(BlockingIOError):
+            while chunk := os.read(_number(process.stderr), _CHUNK):
+                self._keep(chunk)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def _number(pipe: Any) -> int:
+    number: int = pipe.fileno()
+    return number
+
+
+async def _chunk(pipe: int) -> bytes:
+    """What there is to read; empty at the end."""
+    while True:
+        await anyio.wait_readable(pipe)
+        try:
+            return os.read(pipe, _CHUNK)
+        except BlockingIOError:
+            continue
+
+
+def _message(line: bytes) -> SessionMessage | None:
+    """None for what is no message: programs print to stdout what belongs to stderr."""
+    text = line.decode(errors="replace")
+    for read in (str, _without_halves):
+        with suppress(ValueError, RecursionError):
+            return SessionMessage(jsonrpc_message_adapter.validate_json(read(text), by_name=False))
+    return None
+
+
+def _without_halves(text: str) -> str:
+    r"""JSON whose strings were cut within a character ("\ud83d"), which no UTF-8 can hold."""
+    return json.dumps(json.loads(text), ensure_ascii=False).encode(errors="replace").decode()
+
+
+async def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    if await _exit_code(process) is None:
+        _signal(process, signal.SIGTERM)
+        await _exit_code(process)
+
+
+async def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """None when it still runs after GRACE."""
+    with anyio.move_on_after(GRACE):
+        while process.poll() is None:  # noqa: ASYNC110  (no event tells on every system, without a thread)
+            await anyio.sleep(_POLL)
+    return process.returncode
+
+
+def _ended(code: int) -> str:
+    return f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # macOS: a group that only holds zombies
+        os.killpg(process.pid, number)
