@@ -1,0 +1,91 @@
+"""SkillManager: which skills there are, and their text for the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+
+from kin_nb.core.config import KinConfig
+from kin_nb.core.name_patterns import chosen
+from kin_nb.core.paths import kin_home, shown
+from kin_nb.core.safety.workspace import error_text
+from kin_nb.core.skills.models import SkillError, SkillInfo
+from kin_nb.core.skills.parser import read_skill
+
+FILE_NAME = "SKILL.md"
+MOST_FILES = 50
+MOST_CHARACTERS = 36_000
+"""Of a skill's body: 40,000 reach the model, less the room for what is said about the folder."""
+
+
+class SkillManager:
+    """Found once, when made. `available`: by name, in order; of two with one name the nearer stays (`skill_paths`, then the
+    project's when it is trusted, then the person's). `warnings`: what could not be used and why, a line each.
+    """
+
+    def __init__(self, config: KinConfig, *, trusted: bool) -> None:
+        self.warnings: list[str] = []
+        found: dict[str, SkillInfo] = {}
+        for path in self._files(config, trusted=trusted):
+            skill = self._read(path)
+            if skill and chosen(skill.name, config.enabled_skills, config.disabled_skills):
+                found.setdefault(skill.name, skill)
+        self.available = dict(sorted(found.items()))
+
+    def load(self, name: str) -> str:
+        """The skill's text: where its files are, then the body, read anew. Raises SkillError, naming the nearest."""
+        if name not in self.available:
+            raise SkillError(f"There is no skill {name[:64]!r}.{self._nearest(name)}")
+        folder = self.available[name].skill_dir
+        _, body = read_skill(self.available[name].skill_path)
+        if len(body) > MOST_CHARACTERS:
+            body = f"{body[:MOST_CHARACTERS]}\n[… the rest is in {folder / FILE_NAME} …]"
+        about = [f"Paths in this skill are relative to {folder}", *_listing(folder)]
+        return f'<skill name="{name}">\n' + "\n".join([*about, "", body]) + "\n</skill>"
+
+    def _nearest(self, name: str) -> str:
+        if not self.available:
+            return f" There are none; one is a folder with a {FILE_NAME} in {shown(kin_home() / 'skills')}."
+        near = get_close_matches(name, self.available, 1)
+        return f" Did you mean {near[0]}?" if near else f" Skills: {', '.join(self.available)}."
+
+    def _files(self, config: KinConfig, *, trusted: bool) -> Iterator[Path]:
+        workdir = config.effective_workdir
+        asked_for = [workdir / os.path.expanduser(path) for path in config.skill_paths]  # noqa: PTH111  (never raises)
+        of_project = [workdir / place / "skills" for place in (".kin-code", ".agents")] if trusted else []
+        for folder in (*asked_for, *of_project, kin_home() / "skills"):
+            try:
+                found = sorted(path / FILE_NAME for path in folder.iterdir())
+            except OSError as error:
+                if folder in asked_for or not isinstance(error, FileNotFoundError):
+                    self.warnings.append(f"{folder}: {error_text(error)}.")
+                continue
+            yield from (path for path in found if os.access(path, os.F_OK))
+
+    def _read(self, path: Path) -> SkillInfo | None:
+        try:
+            skill, _ = read_skill(path)
+        except SkillError as error:
+            self.warnings.append(str(error))
+            return None
+        if skill.name != path.parent.name:
+            self.warnings.append(f'{path}: name: it says "{skill.name}", and its folder is "{path.parent.name}".')
+        return skill
+
+
+def _listing(folder: Path) -> list[str]:
+    files = list(islice(_other_files(folder), MOST_FILES + 1))
+    more = [f"  … and more than {MOST_FILES}"] if len(files) > MOST_FILES else []
+    return ["Its other files:", *(f"  {path}" for path in files[:MOST_FILES]), *more] if files else []
+
+
+def _other_files(folder: Path) -> Iterator[str]:
+    """Relative, in order, without hidden ones; links to folders are not followed."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+        for path in (Path(place, name).relative_to(folder) for name in sorted(names) if not name.startswith(".")):
+            if path != Path(FILE_NAME):
+                yield ascii(str(path))[1:-1] if not str(path).isprintable() else path.as_posix()

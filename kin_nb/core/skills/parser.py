@@ -1,0 +1,56 @@
+"""Reading one SKILL.md: YAML between two lines of `---`, then Markdown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from kin_nb.core.safety.workspace import read_bytes
+from kin_nb.core.skills.models import SkillError, SkillInfo
+from kin_nb.core.tools.base import ToolError
+
+LARGEST = 256 * 1024
+_LARGEST_FRONTMATTER = 16 * 1024
+_PARTS = re.compile(r"---[ \t]*\n(?P<yaml>.*?\n)?---[ \t]*(?:\n(?P<body>.*))?", re.DOTALL)
+
+
+def read_skill(path: Path) -> tuple[SkillInfo, str]:
+    """The skill and its body. Raises SkillError that names the file, and the line where that is known."""
+    try:
+        text = read_bytes(path.resolve(), LARGEST, str(path)).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SkillError(f"{path}: it is not UTF-8.") from error
+    except (ToolError, OSError, RuntimeError) as error:
+        raise SkillError(str(error)) from error
+    parts = _PARTS.fullmatch(text.replace("\r\n", "\n"))
+    if parts is None:
+        raise SkillError(f"{path}:1: it does not begin with frontmatter: a line ---, name and description, a line ---.")
+    values = _yaml(path, parts["yaml"] or "")
+    try:
+        skill = SkillInfo.model_validate({**values, "skill_path": path})
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise SkillError(f"{path}: {field}: {first['msg']}.") from error
+    return skill, (parts["body"] or "").strip()
+
+
+def _yaml(path: Path, text: str) -> dict[str, Any]:
+    """Every scalar stays text: `version: 1.10` is no number, `name: on` no truth. No tag makes an object."""
+    import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  (only where there are skills)
+
+    if len(text) > _LARGEST_FRONTMATTER:
+        raise SkillError(f"{path}: its frontmatter is longer than {_LARGEST_FRONTMATTER:,} characters.")
+    try:
+        values = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506  (the safest loader: text, lists and mappings only)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 2}" if error.problem_mark else ""
+        raise SkillError(f"{path}{line}: its frontmatter is not valid YAML: {error.problem}.") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise SkillError(f"{path}: its frontmatter is not valid YAML.") from error
+    if not isinstance(values, dict):
+        raise SkillError(f"{path}: its frontmatter is no list of `key: value` lines.")
+    return values
