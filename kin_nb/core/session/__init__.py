@@ -1,5 +1,6 @@
 """What survives: records (pure values), the append-only log, and the store of sessions.
 
 A record is written before its effect happens. Never renders, never decides.
-May import: the standard library, pydantic, core.types.
+May import: the standard library, pydantic, core.types, core.paths, core.safety.secrets; document.py also what it
+recounts with: core.accounting, core.context.
 """

@@ -6,46 +6,95 @@ costs depends on that line alone. A full disk is said once and the turn goes on 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from kin_nb.core.paths import kin_home, private_folder
+from kin_nb.core.session.errors import LogRecordError, SessionInUseError
 from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.session.totals import Totals
+
+if TYPE_CHECKING:
+    from kin_nb.core.config import SessionLoggingConfig
 
 LOG_FORMAT = 1
+LOG_NAME = "log.jsonl"
+
+Warn = Callable[[str], None]
 
 
 def new_session_id() -> str:
     return str(uuid4())
 
 
-class SessionLog:
-    """Appends records of one session. The folder is made with the first record, mode 0700; the file has 0600."""
+def sessions_root(save_dir: str = "") -> Path:
+    """Where sessions are kept. `save_dir`: `[session_logging] save_dir`, "" for ~/.kin-code/sessions."""
+    return Path(save_dir).expanduser().absolute() if save_dir else kin_home() / "sessions"
 
-    def __init__(
-        self, session_id: str, *, folder: Path | None = None, warn: Callable[[str], None] | None = None
-    ) -> None:
+
+def session_log(session_id: str, settings: SessionLoggingConfig, warn: Warn | None = None) -> SessionLog:
+    """The log of a new session, as `[session_logging]` wants it."""
+    kind = SessionLog if settings.enabled else UnwrittenLog
+    return kind(session_id, folder=sessions_root(settings.save_dir) / session_id, warn=warn)
+
+
+class SessionLog:
+    """Appends records of one session. The folder is made with the first record, mode 0700; the file has 0600.
+
+    The file is locked while it is open, so that two agents never write into one session; the lock ends with the process,
+    however that ends. The first append raises SessionInUseError when somebody else has the lock.
+    `begun`: the session's header is in the log. `start_time` is the header's, "" before.
+    """
+
+    def __init__(self, session_id: str, *, folder: Path | None = None, warn: Warn | None = None) -> None:
         self.session_id = session_id
-        self.folder = folder or kin_home() / "sessions" / session_id
-        self.path = self.folder / "log.jsonl"
+        self.folder = folder or sessions_root() / session_id
+        self.path = self.folder / LOG_NAME
+        self.begun = False
+        self.start_time = ""
         self._warn = warn
         self._file: int | None = None
         self._broken = False
+        self._resumes = False
+        self._totals = Totals()
+
+    @classmethod
+    def lock(cls, session_id: str, folder: Path, warn: Warn | None = None) -> SessionLog:
+        """The log of a stored session, open and locked. Raises SessionInUseError.
+
+        `go_on_after` must tell it what it holds, read after this, before anything is appended.
+        """
+        log = cls(session_id, folder=folder, warn=warn)
+        try:
+            log._open()
+        except OSError as error:
+            log._give_up(error)
+        return log
+
+    def go_on_after(self, header: Mapping[str, Any], totals: Totals) -> None:
+        """The session is resumed: a line says so before the next record, and only if there is one."""
+        self.begun = self._resumes = True
+        self.start_time, self._totals = str(header.get("start_time") or ""), totals
 
     def append(self, type_: str, **fields: Any) -> None:
         """One line. `fields` hold text, whole numbers and records' dumps; the time is added here."""
-        line = json.dumps({"type": type_, "time": int(time.time() * 1000), **fields}, separators=(",", ":"))
-        if self._broken:
-            return
-        try:
-            os.write(self._open(), line.encode() + b"\n")
-        except OSError as error:
-            self._give_up(error)
+        if type_ == "session":
+            self.begun, self.start_time = True, str(fields.get("start_time") or "")
+        if self._resumes:
+            self._resumes = False
+            self._write({"type": "resumed", "time": _now()})
+        self._write({"type": type_, "time": _now(), **fields})
+
+    @property
+    def is_written(self) -> bool:
+        """Whether records reach a file. Not with `[session_logging] enabled = false`, nor on a full disk."""
+        return not self._broken
 
     def sync(self) -> None:
         """The turn is over: make it survive a power cut."""
@@ -56,14 +105,36 @@ class SessionLog:
                 self._give_up(error)
 
     def close(self) -> None:
+        """Others may open the session now."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
+    def _write(self, record: dict[str, Any]) -> None:
+        if self._broken:
+            return
+        self._totals = self._totals.after(record)
+        if record["type"] == "end":
+            record["totals"] = self._totals.model_dump()
+        line = memoryview(json.dumps(record, separators=(",", ":")).encode() + b"\n")
+        try:
+            while line:  # a disk that fills up takes a part, and refuses the rest
+                line = line[os.write(self._open(), line) :]
+        except OSError as error:
+            self._give_up(error)
+
     def _open(self) -> int:
+        """The file, opened and locked when it is not. Raises SessionInUseError, OSError."""
         if self._file is None:
             private_folder(self.folder)
-            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                _lock(file, self.session_id)
+                _end_torn_line(file)
+            except BaseException:
+                os.close(file)
+                raise
+            self._file = file
         return self._file
 
     def _give_up(self, error: OSError) -> None:
@@ -72,46 +143,95 @@ class SessionLog:
             self._warn(f"The session log cannot be written ({error.strerror}); this session goes on in memory only.")
 
 
+class UnwrittenLog(SessionLog):
+    """`[session_logging] enabled = false`: nothing is written, no folder is made."""
+
+    @property
+    def is_written(self) -> bool:
+        return False
+
+    def _write(self, record: dict[str, Any]) -> None:
+        """The session lives in memory only."""
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def _lock(file: int, session_id: str) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SessionInUseError(session_id) from None
+    except OSError:
+        return  # a file system without locks: better a log than none
+
+
+def _end_torn_line(file: int) -> None:
+    """A crash may have left half a line: what comes next begins its own."""
+    size = os.fstat(file).st_size
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        os.write(file, b"\n")
+
+
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The log's records. A line cut by a crash is skipped: only the last one can be."""
+    """The log's records. A line that makes no sense is skipped: a crash cut it."""
     with path.open("rb") as file:
         for line in file:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict):
+            record = parse_line(line)
+            if record is not None:
                 yield record
 
 
+def parse_line(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
 def fold(lines: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], list[TurnRecord]]:
-    """(the session's header, its turns). A turn without an end was cut off: its outcome is interrupted."""
+    """(the session's header, its turns). A turn without an end was cut off: its outcome is interrupted.
+
+    Types of records that this version does not know are passed over. Raises LogRecordError for one that it should know.
+    """
     header: dict[str, Any] = {}
     turns: list[TurnRecord] = []
-    for line in lines:
-        match line.get("type"):
-            case "session":
-                header = line
-            case "continued":
-                turns += [TurnRecord.model_validate(turn) for turn in line["turns"]]
-            case "turn":
-                turns.append(TurnRecord.model_validate(line["record"]))
-            case "reply" if turns:
-                step = RecordedStep.model_validate(line["step"])
-                turns[-1] = turns[-1].model_copy(update={"steps": (*turns[-1].steps, step)})
-            case "run" | "result" if turns:
-                turns[-1] = _with_call(turns[-1], line["call"])
-            case "end" if turns:
-                turns[-1] = turns[-1].model_copy(update=line["turn"])
+    for number, line in enumerate(lines, 1):
+        if line.get("type") == "session":
+            header = header or line
+            continue
+        try:
+            _add(turns, line)
+        except (LookupError, TypeError, ValueError) as error:
+            raise LogRecordError(f"record {number}, of type {line.get('type')}, is not one of this version") from error
     return header, [_settled(turn) for turn in turns]
+
+
+def _add(turns: list[TurnRecord], line: dict[str, Any]) -> None:
+    """Extend `turns` by what `line` says. What belongs to a turn is lost with it: it must not end up in another one."""
+    match line.get("type"):
+        case "continued":
+            turns += [TurnRecord.model_validate(turn) for turn in line["turns"]]
+        case "turn":
+            turns.append(TurnRecord.model_validate(line["record"]))
+        case _ if not turns or turns[-1].outcome != "running":
+            return
+        case "reply":
+            step = RecordedStep.model_validate(line["step"])
+            turns[-1] = turns[-1].model_copy(update={"steps": (*turns[-1].steps, step)})
+        case "run" | "result" if turns[-1].steps:
+            turns[-1] = _with_call(turns[-1], line["call"])
+        case "warning":
+            turns[-1] = TurnRecord(**{**dict(turns[-1]), "warnings": (*turns[-1].warnings, line["message"])})
+        case "end":
+            turns[-1] = TurnRecord(**{**dict(turns[-1]), **line["turn"]})
 
 
 def _with_call(turn: TurnRecord, fields: dict[str, Any]) -> TurnRecord:
     step = turn.steps[-1]
-    calls = tuple(
-        RecordedCall.model_validate({**call.model_dump(), **fields}) if call.id == fields["id"] else call
-        for call in step.calls
-    )
+    calls = tuple(RecordedCall(**{**dict(call), **fields}) if call.id == fields["id"] else call for call in step.calls)
     return turn.model_copy(update={"steps": (*turn.steps[:-1], step.model_copy(update={"calls": calls}))})
 
 

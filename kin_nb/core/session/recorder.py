@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kin_nb.core.session.log import SessionLog, interrupted
-from kin_nb.core.session.records import FileChange, Outcome, RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.session.records import FileChange, Outcome, RecordedCall, RecordedCompaction, RecordedStep, TurnRecord
 
 
 class TurnRecorder:
@@ -17,19 +17,26 @@ class TurnRecorder:
 
     def __init__(self, log: SessionLog, redact: Callable[[str], str], turn: TurnRecord) -> None:
         self._log, self._redact = log, redact
-        self.record = turn.model_copy(update={"prompt": redact(turn.prompt)})
+        self.record = turn.model_copy(
+            update={"prompt": redact(turn.prompt), "compaction": self._redacted_compaction(turn.compaction)}
+        )
         log.append("turn", record=self.record.model_dump(mode="json", exclude={"steps"}))
 
     def reply(self, step: RecordedStep) -> RecordedStep:
         """The reply is complete; its calls are pending. Returns the step as recorded."""
         text = self._redact
         calls = tuple(call.model_copy(update={"arguments": text(call.arguments)}) for call in step.calls)
-        step = step.model_copy(
-            update={"content": text(step.content), "reasoning": text(step.reasoning), "calls": calls}
-        )
+        texts = {"content": text(step.content), "reasoning": text(step.reasoning), "injected": text(step.injected)}
+        compaction = self._redacted_compaction(step.compaction)
+        step = step.model_copy(update={**texts, "calls": calls, "compaction": compaction})
         self.record = self.record.model_copy(update={"steps": (*self.record.steps, step)})
         self._log.append("reply", step=step.model_dump(mode="json", exclude_defaults=True))
         return step
+
+    def warn(self, message: str) -> None:
+        """Something could not be used in this turn."""
+        self.record = self.record.model_copy(update={"warnings": (*self.record.warnings, self._redact(message))})
+        self._log.append("warning", message=self.record.warnings[-1])
 
     def run(self, call_id: str, **fields: Any) -> RecordedCall:
         """The call is decided and about to run (or be refused): decision, summary, edited_arguments."""
@@ -69,6 +76,9 @@ class TurnRecorder:
         call = next(call for call in calls if call.id == call_id)
         self._log.append(type_, call=call.model_dump(mode="json", include={"id", *fields}))
         return call
+
+    def _redacted_compaction(self, compaction: RecordedCompaction | None) -> RecordedCompaction | None:
+        return compaction and compaction.model_copy(update={"summary": self._redact(compaction.summary)})
 
     def _redacted_change(self, change: FileChange) -> FileChange:
         patch = self._redact(change.patch) if change.patch else change.patch

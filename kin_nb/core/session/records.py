@@ -50,11 +50,16 @@ class RecordedImage(Record):
 
 
 class RecordedCompaction(Record):
-    """The conversation so far gave way to `summary`, before the step that this belongs to. Tokens are the model's."""
+    """The conversation so far gave way to `summary`, before the step or turn that this belongs to.
+
+    `old_tokens`, `new_tokens`: size of the context before and after; the other two are what the summary itself took.
+    """
 
     summary: str
     old_tokens: int = 0
     new_tokens: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
 
 class RecordedCall(Record):
@@ -110,6 +115,8 @@ class TurnRecord(Record):
     """It began a new conversation in this session: nothing before it was sent along."""
     images: tuple[RecordedImage, ...] = ()
     """Pictures that went with the prompt."""
+    compaction: RecordedCompaction | None = None
+    """The conversation was compacted before this prompt, by the person."""
     warnings: tuple[str, ...] = ()
     """What could not be used, in the order it was noticed."""
     steps: tuple[RecordedStep, ...] = ()
@@ -120,12 +127,18 @@ class TurnRecord(Record):
     milliseconds: int = 0
 
     @property
+    def compactions(self) -> tuple[RecordedCompaction, ...]:
+        found = (self.compaction, *(step.compaction for step in self.steps))
+        return tuple(compaction for compaction in found if compaction is not None)
+
+    @property
     def prompt_tokens(self) -> int:
-        return sum(step.prompt_tokens for step in self.steps)
+        """Those of the replies, and of the summaries that compaction asked for."""
+        return sum(s.prompt_tokens for s in self.steps) + sum(c.prompt_tokens for c in self.compactions)
 
     @property
     def completion_tokens(self) -> int:
-        return sum(step.completion_tokens for step in self.steps)
+        return sum(s.completion_tokens for s in self.steps) + sum(c.completion_tokens for c in self.compactions)
 
     @property
     def calls(self) -> tuple[RecordedCall, ...]:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from kin_nb.core.agent import Agent
+from kin_nb.core.config import SessionLoggingConfig
 from kin_nb.core.context.history import History, messages_of
-from kin_nb.core.session.log import SessionLog, fold, read_lines
+from kin_nb.core.session.errors import LogRecordError
+from kin_nb.core.session.log import SessionLog, fold, read_lines, session_log, sessions_root
+from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.session.records import TurnRecord
 from tests.model_server import broken_rules, tool_call
 from tests.unit.core.conftest import run_turn
+from tests.unit.session.conftest import write_turns
 
 
 @pytest.fixture
@@ -98,6 +105,33 @@ def test_a_log_that_cannot_be_written_is_said_once_and_nothing_breaks(tmp_path):
     assert "goes on in memory" in said[0]
 
 
+def test_a_disk_that_takes_a_part_of_a_line_loses_only_that_line(tmp_path):
+    """A limit on the size of files is as good as a full disk: the kernel writes what fits, then refuses."""
+    script = f"""
+import resource, signal
+from pathlib import Path
+from kin_nb.core.session.log import SessionLog
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+log = SessionLog("s", folder=Path({str(tmp_path)!r}) / "s", warn=print)
+log.append("session", session="s")
+log.append("warning", message="x" * 400)
+print("said at once")
+log.append("end", turn={{}})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    said, *rest = done.stdout.splitlines()
+    assert "goes on in memory" in said
+    assert rest == ["said at once"]
+    path = tmp_path / "s" / "log.jsonl"
+    assert path.stat().st_size == 300
+    assert [line["type"] for line in read_lines(path)] == ["session"]
+    log = SessionLog.lock("s", tmp_path / "s")
+    log.append("end", turn={})
+    log.close()
+    assert [line["type"] for line in read_lines(path)] == ["session", "end"], "a torn line spoils no other"
+
+
 async def test_a_line_costs_what_is_in_it_and_not_what_came_before(model_server, trusted):
     for _ in range(6):
         model_server.enqueue("x" * 100)
@@ -120,3 +154,77 @@ async def test_turns_continued_from_a_recording_are_in_the_log_too(model_server,
     assert turns == agent.turns
     assert [m["content"] for m in model_server.requests[-1]["messages"][1:]] == ["one", "First.", "two"]
     await agent.aclose()
+
+
+def test_types_of_a_later_version_are_passed_over():
+    lines = [{"type": "session", "session": "s"}, {"type": "hologram", "depth": 3}, {"type": "resumed", "time": 1}, {}]
+    turn = {"type": "turn", "record": {"turn": 1, "prompt": "x"}}
+    header, turns = fold([*lines, turn, {"type": "hologram"}, {"type": "end", "turn": {"outcome": "done"}}])
+    assert header["session"] == "s"
+    assert [(t.prompt, t.outcome) for t in turns] == [("x", "done")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"type": "turn"},
+        {"type": "turn", "record": {"turn": 1}},
+        {"type": "reply", "step": []},
+        {"type": "result", "call": {"status": "ok"}},
+        {"type": "result", "call": {"id": "c1", "status": "splendid"}},
+        {"type": "end", "turn": {"outcome": "splendid"}},
+        {"type": "warning"},
+        {"type": "continued", "turns": 3},
+    ],
+    ids=str,
+)
+def test_a_record_of_ours_that_makes_no_sense_is_named(line):
+    turn = {"type": "turn", "record": {"turn": 1, "prompt": "x"}}
+    reply = {"type": "reply", "step": {"calls": [{"id": "c1", "name": "bash", "arguments": "{}"}]}}
+    with pytest.raises(LogRecordError, match=f"record 4, of type {line['type']}"):
+        fold([{"type": "session"}, turn, reply, line])
+
+
+def test_what_belongs_to_a_lost_prompt_ends_in_no_other_turn(write_session):
+    log = write_session("s", "first", "second")
+    lines = log.path.read_bytes().splitlines(keepends=True)
+    second = next(i for i, line in enumerate(lines) if b'"second"' in line)
+    log.path.write_bytes(b"".join([*lines[:second], lines[second][:40] + b"\n", *lines[second + 1 :]]))
+    _, turns = fold(read_lines(log.path))
+    assert [(turn.prompt, len(turn.steps)) for turn in turns] == [("first", 1)]
+
+
+def test_a_line_nested_without_end_is_skipped(write_session):
+    log = write_session("s", "first")
+    with log.path.open("ab") as file:
+        file.write(b"[" * 200_000 + b"\n")
+    assert len(fold(read_lines(log.path))[1]) == 1
+
+
+def test_a_warning_stands_in_its_turn(root):
+    log = SessionLog("s", folder=root / "s")
+    log.append("session", session="s")
+    recorder = TurnRecorder(log, str, TurnRecord(turn=1, prompt="x"))
+    recorder.warn("tools/x.py cannot be used")
+    recorder.end("done")
+    log.close()
+    assert fold(read_lines(log.path))[1] == [recorder.record]
+
+
+def test_sessions_that_are_not_logged_leave_nothing(root):
+    log = session_log("s", SessionLoggingConfig(enabled=False, save_dir=str(root)))
+    log.append("session", session="s", start_time="2024-01-26T10:30:00+01:00")
+    write_turns(log, "first")
+    log.sync()
+    log.close()
+    assert not root.exists()
+    assert (log.is_written, log.begun) == (False, True)
+
+
+def test_save_dir_moves_the_sessions(root, monkeypatch):
+    log = session_log("s", SessionLoggingConfig(save_dir=str(root)))
+    write_turns(log, "first")
+    log.close()
+    assert (root / "s" / "log.jsonl").is_file()
+    monkeypatch.setenv("HOME", str(root))
+    assert sessions_root("~/kept") == root / "kept"

@@ -1,0 +1,83 @@
+"""What a program gets of a turn, as OutputFormat says (seed 003)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.types import LLMMessage, OutputFormat
+
+Write = Callable[[str], None]
+"""Takes one text without its line's end, as `print` does."""
+
+
+class OutputFormatter(Protocol):
+    def on_message(self, message: LLMMessage) -> None:
+        """A message has entered the conversation, the system message first."""
+
+    def finish(self, turn: TurnRecord) -> None:
+        """The turn is over, however it ended."""
+
+
+class TextOutputFormatter:
+    """The last thing that the model said in words, and nothing when it said none."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+
+    def on_message(self, message: LLMMessage) -> None:
+        """Nothing is written before the end."""
+
+    def finish(self, turn: TurnRecord) -> None:
+        text = last_text(turn)
+        if text:
+            self._write(text)
+
+
+class JsonOutputFormatter:
+    """One JSON list of all messages, in order; also of those that a compaction has replaced since."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._messages: list[dict[str, Any]] = []
+
+    def on_message(self, message: LLMMessage) -> None:
+        self._messages.append(_dump(message))
+
+    def finish(self, turn: TurnRecord) -> None:  # noqa: ARG002
+        self._write(json.dumps(self._messages))
+
+
+class StreamingJsonOutputFormatter:
+    """Each message as one line of JSON, as soon as it is there."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+
+    def on_message(self, message: LLMMessage) -> None:
+        self._write(json.dumps(_dump(message)))
+
+    def finish(self, turn: TurnRecord) -> None:
+        """All has been written."""
+
+
+def create_formatter(output_format: OutputFormat, write: Write) -> OutputFormatter:
+    match output_format:
+        case OutputFormat.TEXT:
+            return TextOutputFormatter(write)
+        case OutputFormat.JSON:
+            return JsonOutputFormatter(write)
+        case OutputFormat.STREAMING:
+            return StreamingJsonOutputFormatter(write)
+
+
+def last_text(turn: TurnRecord) -> str:
+    """The last thing the model said in words, "" when it said nothing."""
+    return next((step.content for step in reversed(turn.steps) if step.content), "")
+
+
+def _dump(message: LLMMessage) -> dict[str, Any]:
+    """A provider's own signed reasoning is for that provider alone."""
+    return message.model_dump(mode="json", exclude_none=True, exclude={"reasoning_blocks"})

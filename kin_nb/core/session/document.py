@@ -1,0 +1,155 @@
+"""A session as the one JSON document of seed 000: "metadata", "messages", "stats", "config_snapshot". From its log alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from kin_nb.core.accounting import count_reply, count_summary
+from kin_nb.core.context.compaction import compacted
+from kin_nb.core.context.history import images_of, messages_of_step, user_message
+from kin_nb.core.session.errors import UnreadableSessionError
+from kin_nb.core.session.log import LOG_NAME
+from kin_nb.core.session.records import RecordedCompaction, TurnRecord
+from kin_nb.core.session.store import StoredSession
+from kin_nb.core.types import AgentStats, LLMMessage, LLMUsage, Role, SessionMetadata
+
+
+def session_document(folder: Path) -> dict[str, Any]:
+    """The document of the session in `folder`. Raises UnreadableSessionError.
+
+    "messages" is everything that was said, in order, not what the model would see if the session went on: what was
+    cleared stays, and each compaction is the message that took the conversation's place. Texts are as recorded:
+    `{workspace}` and `~` stand for this machine's folders. What old logs do not say is None, "" or 0.
+    """
+    stored = StoredSession.read(folder)
+    try:
+        return {
+            "metadata": _metadata(stored).model_dump(),
+            "messages": [_dump(message) for message in _messages(stored)],
+            "stats": _stats(stored),
+            "config_snapshot": stored.header.get("config") or {"active_model": stored.header.get("model", "")},
+        }
+    except ValidationError as error:
+        field = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise UnreadableSessionError(folder / LOG_NAME, f"its header holds no usable {field}") from error
+
+
+def write_document(folder: Path, path: Path) -> Path:
+    """Write the session's document to `path`, readable by its owner only; an older one is replaced at once."""
+    text = json.dumps(session_document(folder), indent=2)
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(f"{text}\n")
+        half.replace(path)
+    finally:
+        half.unlink(missing_ok=True)
+    return path
+
+
+def total_cost(turns: Iterable[TurnRecord]) -> float | None:
+    """USD, at the prices of each turn's time; None when no turn's cost is known."""
+    costs = [cost for turn in turns if (cost := _number(turn.cost)) is not None]
+    return sum(costs) if costs else None
+
+
+def _metadata(stored: StoredSession) -> SessionMetadata:
+    header = stored.header
+    return SessionMetadata(
+        session_id=stored.session_id,
+        start_time=header.get("start_time") or _iso(stored.started) or "",
+        end_time=_iso(stored.last_activity),
+        git_commit=header.get("git_commit") or header.get("commit"),
+        git_branch=header.get("git_branch"),
+        environment=header.get("environment") or {"working_directory": header.get("workspace")},
+        auto_approve=bool(header.get("auto_approve")) or any(turn.mode == "auto_approve" for turn in stored.turns),
+        username=header.get("username") or "",
+    )
+
+
+def _messages(stored: StoredSession) -> list[LLMMessage]:
+    messages = [LLMMessage(role=Role.system, content=stored.header.get("system_prompt_text") or "")]
+    request = ""
+    for turn in stored.turns:
+        messages += _compaction(turn.compaction, "" if turn.fresh else request)
+        request = turn.prompt
+        messages.append(user_message(request, images_of(turn.images)))
+        for step in turn.steps:
+            messages += _compaction(step.compaction, request)
+            messages += messages_of_step(step)
+    return messages
+
+
+def _compaction(compaction: RecordedCompaction | None, last_request: str) -> list[LLMMessage]:
+    return [compacted(compaction.summary, last_request)] if compaction else []
+
+
+def _dump(message: LLMMessage) -> dict[str, Any]:
+    """Without what it does not have, but for an assistant's `tool_calls`, as the seed shows them."""
+    dump = message.model_dump(mode="json", exclude_none=True)
+    return {**dump, "tool_calls": dump.get("tool_calls")} if message.role is Role.assistant else dump
+
+
+def _stats(stored: StoredSession) -> dict[str, Any]:
+    """AgentStats over the whole log, its three sums with them. `session_cost` is None when no price was known."""
+    stats = AgentStats()
+    prices = _prices(stored.header)
+    for turn in stored.turns:
+        stats.set_prices(*prices.get(turn.model, (0.0, 0.0)))
+        _count(stats, turn)
+    return {
+        **stats.model_dump(),
+        "session_total_llm_tokens": stats.session_total_llm_tokens,
+        "last_turn_total_tokens": stats.last_turn_total_tokens,
+        "session_cost": total_cost(stored.turns),
+    }
+
+
+def _count(stats: AgentStats, turn: TurnRecord) -> None:
+    if turn.fresh:
+        stats.context_tokens = 0
+    _count_compaction(stats, turn.compaction)
+    for step in turn.steps:
+        stats.steps += 1
+        _count_compaction(stats, step.compaction)
+        count_reply(stats, step)
+    verdicts = [call.decision.verdict for call in turn.calls if call.decision is not None]
+    stats.tool_calls_agreed += verdicts.count("allow")
+    stats.tool_calls_rejected += verdicts.count("deny")
+    statuses = [call.status for call in turn.calls]
+    stats.tool_calls_failed += statuses.count("error")
+    stats.tool_calls_succeeded += statuses.count("ok")
+    stats.last_turn_duration = turn.milliseconds / 1000
+
+
+def _count_compaction(stats: AgentStats, compaction: RecordedCompaction | None) -> None:
+    if compaction is not None:
+        usage = LLMUsage(prompt_tokens=compaction.prompt_tokens, completion_tokens=compaction.completion_tokens)
+        count_summary(stats, usage, compaction.new_tokens)
+
+
+def _prices(header: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """USD per million tokens, by the model's alias; empty for old logs and for what is no such snapshot."""
+    try:
+        models = header["config"]["models"]
+        return {m["alias"]: (float(m["input_price"]), float(m["output_price"])) for m in models}
+    except (LookupError, TypeError, ValueError):
+        return {}
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _iso(time: datetime | None) -> str | None:
+    return time.isoformat(timespec="seconds") if time is not None else None

@@ -1,0 +1,40 @@
+"""What can be wrong with a stored session, in words that say which and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class SessionError(Exception):
+    """A stored session cannot be used. The text says which, and what to do."""
+
+
+class SessionNotFoundError(SessionError):
+    """No stored session has that name."""
+
+
+class AmbiguousSessionError(SessionError):
+    """The name begins the ids of several sessions."""
+
+
+class SessionInUseError(SessionError):
+    """Another agent has the session's log open."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(
+            f"Session {session_id} is open elsewhere: in another kernel or terminal.\n"
+            "  Close it there first, or continue a copy of it, which becomes a session of its own."
+        )
+
+
+class UnreadableSessionError(SessionError):
+    """The log is damaged, or a later version wrote it."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.path = path
+        super().__init__(f"{path}: {what}. The other sessions are not affected.")
+
+
+class LogRecordError(ValueError):
+    """A record that is none of ours. The text names its place in the log and its type."""

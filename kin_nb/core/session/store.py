@@ -1,0 +1,160 @@
+"""The store: every session under one folder, listed without reading long logs, and found by the beginning of its id."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from kin_nb.core.session.errors import (
+    AmbiguousSessionError,
+    LogRecordError,
+    SessionNotFoundError,
+    UnreadableSessionError,
+)
+from kin_nb.core.session.log import LOG_NAME, SessionLog, Warn, fold, read_lines, sessions_root
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.session.summary import SessionSummary, local_time, summarise
+from kin_nb.core.session.totals import Totals
+
+LATEST = "latest"
+SHORTEST_PREFIX = 4
+"""Characters of an id that name a session, at the least."""
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class StoredSession:
+    """A session as its log tells it. `id` names the folder; `session_id` is the newest, after clear and compact.
+
+    `started`, `last_activity`: when the first and the last line were written, None where the log does not say.
+    """
+
+    id: str
+    folder: Path
+    header: dict[str, Any]
+    turns: tuple[TurnRecord, ...]
+    session_id: str
+    started: datetime | None
+    last_activity: datetime | None
+
+    @classmethod
+    def read(cls, folder: Path) -> StoredSession:
+        """Raises UnreadableSessionError, naming the log and the record in it."""
+        path = folder / LOG_NAME
+        try:
+            lines = list(read_lines(path))
+            header, turns = fold(lines)
+        except OSError as error:
+            raise UnreadableSessionError(path, f"cannot be read ({error.strerror})") from error
+        except LogRecordError as error:
+            raise UnreadableSessionError(path, str(error)) from error
+        if not header:
+            raise UnreadableSessionError(path, "does not begin with a session's header")
+        names = [str(line.get("session_id")) for line in lines if line.get("type") == "renamed"]
+        return cls(
+            id=folder.name,
+            folder=folder,
+            header=header,
+            turns=tuple(turns),
+            session_id=names[-1] if names else str(header.get("session") or folder.name),
+            started=_time_of(header),
+            last_activity=_time_of(lines[-1]),
+        )
+
+
+class SessionStore:
+    """`root`: ~/.kin-code/sessions when absent; `sessions_root(save_dir)` for a configured one."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or sessions_root()
+
+    def list(self, workdir: Path | None = None) -> Sequence[SessionSummary]:
+        """Every session that has a turn, or those of one workspace; newest activity first. Unreadable ones are left out.
+
+        A few kilobytes of each log are read, its beginning and its end: 1000 sessions take a fraction of a second.
+        """
+        wanted = None if workdir is None else workdir.resolve()
+        found = (summarise(folder, wanted) for folder in self._folders())
+        return sorted(filter(None, found), key=lambda summary: (summary.last_activity, summary.id), reverse=True)
+
+    def find(self, name: str = LATEST, workdir: Path | None = None) -> StoredSession:
+        """`latest` or "": the newest session (of `workdir`, when given). Else an id, or a prefix that only one id has.
+
+        Raises SessionNotFoundError, AmbiguousSessionError (both list what there is), UnreadableSessionError.
+        """
+        return StoredSession.read(self._folder_of(name, workdir))
+
+    def resume(
+        self, name: str = LATEST, workdir: Path | None = None, warn: Warn | None = None
+    ) -> tuple[StoredSession, SessionLog]:
+        """The session that `find` finds, and its log to go on in: locked, until it is closed, before it is read.
+
+        Raises what `find` raises, and SessionInUseError while somebody else has it open.
+        """
+        folder = self._folder_of(name, workdir)
+        log = SessionLog.lock(folder.name, folder, warn)
+        try:
+            stored = StoredSession.read(folder)
+        except BaseException:
+            log.close()
+            raise
+        log.go_on_after(stored.header, Totals.of(stored.turns))
+        return stored, log
+
+    def _folder_of(self, name: str, workdir: Path | None) -> Path:
+        if name in {"", LATEST}:
+            newest = self.list(workdir)
+            if not newest:
+                place = f"of {workdir} " if workdir is not None else ""
+                raise SessionNotFoundError(f"There is no session {place}in {self.root} yet.")
+            return newest[0].folder
+        folders = list(self._folders())
+        exact = [folder for folder in folders if folder.name == name]
+        found = exact or _named(folders, name)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            ids = ", ".join(sorted(folder.name for folder in found)[:_SHOWN])
+            raise AmbiguousSessionError(f"{name} begins the ids of {len(found)} sessions: {ids}. Give more of it.")
+        raise SessionNotFoundError(f"No session {name} in {self.root}.{self._newest()}")
+
+    def _newest(self) -> str:
+        newest = [f"{summary.id[:8]} ({summary.title})" for summary in self.list()[:_SHOWN]]
+        return f" The newest: {', '.join(newest)}." if newest else ""
+
+    def _folders(self) -> Iterator[Path]:
+        try:
+            with os.scandir(self.root) as entries:
+                names = [entry.name for entry in entries if entry.is_dir()]
+        except OSError:
+            return
+        yield from (folder for name in names if (folder := self.root / name).joinpath(LOG_NAME).is_file())
+
+
+def _named(folders: Sequence[Path], prefix: str) -> list[Path]:
+    """The folders of sessions with such an id; of those that once had one, after clear or compact, when there is none."""
+    if len(prefix) < SHORTEST_PREFIX:
+        return []
+    own = [folder for folder in folders if folder.name.startswith(prefix)]
+    return own or [folder for folder in folders if _was_renamed(folder / LOG_NAME, prefix)]
+
+
+def _was_renamed(path: Path, prefix: str) -> bool:
+    """Text inside a record has its quotes escaped, so this finds keys only."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
+            return log.find(f'"session_id":"{prefix}'.encode()) >= 0
+    except (OSError, ValueError):  # an empty file cannot be mapped
+        return False
+
+
+def _time_of(line: dict[str, Any]) -> datetime | None:
+    try:
+        return local_time(line["time"])
+    except (LookupError, TypeError, ValueError, OverflowError, OSError):
+        return None

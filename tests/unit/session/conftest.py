@@ -1,0 +1,57 @@
+"""Sessions on disk, written as an agent writes them, and the fixtures of a real agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.session.log import SessionLog
+from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
+from tests.unit.core.conftest import _own_home, agent, config, trusted, workspace  # noqa: F401  (fixtures)
+
+HEADER = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}
+STEP = RecordedStep(content="Answer.", prompt_tokens=100, completion_tokens=10, milliseconds=500)
+
+WriteSession = Callable[..., SessionLog]
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def write_session(root, tmp_path):
+    """`write_session(id, *prompts)`: a closed log; `steps` answer each prompt, `more` goes into the header."""
+
+    def write_session(
+        session: str,
+        *prompts: str,
+        workdir: Path = tmp_path,
+        steps: tuple[RecordedStep, ...] = (STEP,),
+        ends: bool = True,
+        **more,
+    ) -> SessionLog:
+        log = SessionLog(session, folder=root / session)
+        log.append("session", **HEADER, session=session, workspace=str(workdir), **more)
+        write_turns(log, *prompts, steps=steps, ends=ends)
+        log.close()
+        return log
+
+    return write_session
+
+
+def write_turns(log: SessionLog, *prompts: str, first: int = 1, steps=(STEP,), ends: bool = True, **fields) -> None:
+    for number, prompt in enumerate(prompts, first):
+        recorder = TurnRecorder(log, str, TurnRecord(turn=number, prompt=prompt, model="m", **fields))
+        for step in steps:
+            recorder.reply(step)
+        if ends or number < first + len(prompts) - 1:
+            recorder.end("done", cost="0.000120", milliseconds=1500)
+
+
+def call(**fields) -> RecordedCall:
+    return RecordedCall(**{"id": "c1", "name": "bash", "arguments": '{"command": "make"}', **fields})

@@ -1,0 +1,57 @@
+"""What a program gets of a turn. The formats end to end: tests/unit/core/test_programmatic.py."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kin_nb.core.output_formatters import create_formatter
+from kin_nb.core.session.records import RecordedStep, TurnRecord
+from kin_nb.core.types import LLMMessage, OutputFormat, Role
+
+MESSAGES = [
+    LLMMessage(role=Role.system, content="s"),
+    LLMMessage(role=Role.user, content="line\nline"),
+    LLMMessage(role=Role.assistant, content="a \ud83d", reasoning_blocks=[{"signature": "only for its provider"}]),
+]
+DUMPS = [
+    {"role": "system", "content": "s"},
+    {"role": "user", "content": "line\nline"},
+    {"role": "assistant", "content": "a \ud83d"},
+]
+TURN = TurnRecord(turn=1, prompt="x", steps=(RecordedStep(content="said"), RecordedStep(content="")))
+
+
+def outputs(output_format: OutputFormat, turn: TurnRecord = TURN) -> tuple[list[str], list[str]]:
+    """(what is written before the end, what then)."""
+    written: list[str] = []
+    formatter = create_formatter(output_format, written.append)
+    for message in MESSAGES:
+        formatter.on_message(message)
+    early = list(written)
+    formatter.finish(turn)
+    return early, written[len(early) :]
+
+
+def test_text_is_the_last_thing_said():
+    assert outputs(OutputFormat.TEXT) == ([], ["said"])
+    assert outputs(OutputFormat.TEXT, TurnRecord(turn=1, prompt="x")) == ([], [])
+
+
+def test_json_is_one_list_at_the_end():
+    early, (text,) = outputs(OutputFormat.JSON)
+    assert early == []
+    assert json.loads(text) == DUMPS
+
+
+def test_streaming_is_a_line_per_message_as_it_comes():
+    early, late = outputs(OutputFormat.STREAMING)
+    assert [json.loads(line) for line in early] == DUMPS
+    assert not any("\n" in line for line in early)
+    assert late == []
+
+
+@pytest.mark.parametrize("output_format", OutputFormat)
+def test_every_format_has_a_formatter(output_format):
+    assert create_formatter(output_format, print)
