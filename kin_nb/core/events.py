@@ -11,7 +11,7 @@ from abc import ABC
 from pydantic import BaseModel, ConfigDict
 
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.session.records import RecordedCall, RecordedCompaction, RecordedStep, TurnRecord
 from kin_nb.core.tools.base import BaseTool
 
 
@@ -92,6 +92,8 @@ class CompactEndEvent(BaseEvent):
     old_context_tokens: int
     new_context_tokens: int
     summary_length: int
+    compaction: RecordedCompaction | None = None
+    """The same as it is recorded and drawn."""
 
 
 class WarningEvent(BaseEvent):

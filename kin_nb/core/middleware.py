@@ -70,7 +70,7 @@ class ConversationMiddleware(Protocol):
 
 
 class MiddlewarePipeline:
-    """Middleware in the order it was added."""
+    """Middleware in the order it was added. A hook that one does not have is passed over (seed 000's own examples)."""
 
     def __init__(self) -> None:
         self.middlewares: list[ConversationMiddleware] = []
@@ -83,16 +83,19 @@ class MiddlewarePipeline:
         self.middlewares.clear()
 
     def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None:
-        for middleware in self.middlewares:
-            middleware.reset(reset_reason)
+        for reset in self._hooks("reset"):
+            reset(reset_reason)
 
     async def run_before_turn(self, context: ConversationContext) -> MiddlewareResult:
         """The first STOP or COMPACT at once; else everything injected, joined by a blank line; else CONTINUE."""
-        return await _run([middleware.before_turn for middleware in self.middlewares], context)
+        return await _run(self._hooks("before_turn"), context)
 
     async def run_after_turn(self, context: ConversationContext) -> MiddlewareResult:
         """As before a turn; what is injected here goes into the next request."""
-        return await _run([middleware.after_turn for middleware in self.middlewares], context)
+        return await _run(self._hooks("after_turn"), context)
+
+    def _hooks(self, name: str) -> list[Callable[..., Any]]:
+        return [getattr(middleware, name) for middleware in self.middlewares if hasattr(middleware, name)]
 
 
 _Hook = Callable[[ConversationContext], Awaitable[MiddlewareResult]]
@@ -111,8 +114,8 @@ async def _run(hooks: list[_Hook], context: ConversationContext) -> MiddlewareRe
     return MiddlewareResult(MiddlewareAction.INJECT_MESSAGE, message="\n\n".join(injected))
 
 
-class _Passive:
-    """Answers CONTINUE to everything and remembers nothing."""
+class BuiltinMiddleware:
+    """What the five share: CONTINUE to everything, nothing to remember."""
 
     async def before_turn(self, context: ConversationContext) -> MiddlewareResult:  # noqa: ARG002
         return MiddlewareResult()
@@ -124,7 +127,7 @@ class _Passive:
         """Nothing to forget."""
 
 
-class TurnLimitMiddleware(_Passive):
+class TurnLimitMiddleware(BuiltinMiddleware):
     """Stops before step `max_turns` + 1 of the session; 0 lets nothing through."""
 
     def __init__(self, max_turns: int) -> None:
@@ -137,7 +140,7 @@ class TurnLimitMiddleware(_Passive):
         return MiddlewareResult(MiddlewareAction.STOP, reason=f"Turn limit of {self.max_turns} reached")
 
 
-class PriceLimitMiddleware(_Passive):
+class PriceLimitMiddleware(BuiltinMiddleware):
     """Stops once the session has cost more than `max_price` USD; a model without prices costs nothing."""
 
     def __init__(self, max_price: float) -> None:
@@ -151,7 +154,7 @@ class PriceLimitMiddleware(_Passive):
         return MiddlewareResult(MiddlewareAction.STOP, reason=reason)
 
 
-class AutoCompactMiddleware(_Passive):
+class AutoCompactMiddleware(BuiltinMiddleware):
     """Compacts when the context has reached the active model's threshold (KinConfig.compact_at)."""
 
     async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
@@ -163,7 +166,7 @@ class AutoCompactMiddleware(_Passive):
         return MiddlewareResult(MiddlewareAction.COMPACT, metadata=metadata)
 
 
-class ContextWarningMiddleware(_Passive):
+class ContextWarningMiddleware(BuiltinMiddleware):
     """Tells the model how full its window is, at 50, 75 and 90 per cent."""
 
     def __init__(self) -> None:
@@ -186,7 +189,7 @@ class ContextWarningMiddleware(_Passive):
         self._said = 0
 
 
-class PlanModeMiddleware(_Passive):
+class PlanModeMiddleware(BuiltinMiddleware):
     """Reminds the model of plan mode in each request; the safety chain enforces it. `mode`: the mode in force."""
 
     def __init__(self, mode: Callable[[], AgentMode]) -> None:
@@ -196,3 +199,18 @@ class PlanModeMiddleware(_Passive):
         if self._mode() is not AgentMode.PLAN:
             return MiddlewareResult()
         return MiddlewareResult(MiddlewareAction.INJECT_MESSAGE, message=PLAN_REMINDER)
+
+
+def builtin_middleware(
+    config: KinConfig, mode: Callable[[], AgentMode], max_turns: int | None, max_price: float | None
+) -> list[ConversationMiddleware]:
+    """Those that an agent has from the start. Limits come first: a session that must stop pays for no summary."""
+    found: list[ConversationMiddleware] = []
+    if max_turns is not None:
+        found.append(TurnLimitMiddleware(max_turns))
+    if max_price is not None:
+        found.append(PriceLimitMiddleware(max_price))
+    found.append(AutoCompactMiddleware())
+    if config.context_warnings:
+        found.append(ContextWarningMiddleware())
+    return [*found, PlanModeMiddleware(mode)]

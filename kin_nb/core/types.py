@@ -69,6 +69,16 @@ class LLMMessage(BaseModel):
 
     _encoded: dict[str, bytes] = PrivateAttr(default_factory=dict)
 
+    def __eq__(self, other: object) -> bool:
+        """Equal fields; what was encoded already makes no difference."""
+        return isinstance(other, LLMMessage) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]  # its lists have none
+
+    def changed(self, **fields: Any) -> LLMMessage:
+        """A copy with other fields. It is encoded anew, which `model_copy` would not do."""
+        return LLMMessage.model_construct(**{**self.__dict__, **fields})
+
     def encoded(self, style: str, encode: Callable[[LLMMessage], bytes]) -> bytes:
         """The message as bytes for API style `style`; `encode` runs on the first request only."""
         found = self._encoded.get(style)
@@ -121,6 +131,14 @@ class AgentStats(BaseModel):
     input_price_per_million: float = 0.0
     output_price_per_million: float = 0.0
 
+    _settled: tuple[int, int, float] = PrivateAttr(default=(0, 0, 0.0))
+
+    def set_prices(self, input_price: float, output_price: float) -> None:
+        """From now on: what was used at other prices keeps its cost."""
+        if (input_price, output_price) != (self.input_price_per_million, self.output_price_per_million):
+            self._settled = (self.session_prompt_tokens, self.session_completion_tokens, self.session_cost)
+            self.input_price_per_million, self.output_price_per_million = input_price, output_price
+
     @property
     def session_total_llm_tokens(self) -> int:
         return self.session_prompt_tokens + self.session_completion_tokens
@@ -131,8 +149,10 @@ class AgentStats(BaseModel):
 
     @property
     def session_cost(self) -> float:
-        paid = self.session_prompt_tokens * self.input_price_per_million
-        return (paid + self.session_completion_tokens * self.output_price_per_million) / 1_000_000
+        prompt, completion, settled = self._settled
+        paid = (self.session_prompt_tokens - prompt) * self.input_price_per_million
+        paid += (self.session_completion_tokens - completion) * self.output_price_per_million
+        return settled + paid / 1_000_000
 
 
 class SessionInfo(BaseModel):

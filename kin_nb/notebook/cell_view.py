@@ -14,6 +14,7 @@ from kin_nb.core.events import (
     ApprovalDecisionEvent,
     AssistantEvent,
     BaseEvent,
+    CompactEndEvent,
     ReasoningEvent,
     StepReplyEvent,
     StepStartEvent,
@@ -21,9 +22,9 @@ from kin_nb.core.events import (
     ToolResultEvent,
     TurnStartEvent,
 )
-from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.session.records import RecordedCall, RecordedCompaction, RecordedStep, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
-from kin_nb.render import Output, render_call, render_receipt, render_reply
+from kin_nb.render import Output, render_call, render_compaction, render_receipt, render_reply
 
 INTERVAL = 0.1
 """Seconds between two updates of one display, at the least; longer texts wait longer, so the wire stays linear."""
@@ -89,6 +90,9 @@ class CellView:
                 self._stream(reasoning=self._text.reasoning + event.content)
             case StepReplyEvent():
                 self._settle_reply(event.step)
+            case CompactEndEvent(compaction=RecordedCompaction() as compaction):
+                card = render_compaction(compaction, turn=self._turn, step=self._step)
+                Display(self._io).draw(card, settled=True)
             case ApprovalDecisionEvent():
                 self.draw_call(event.tool_call_id)
             case ToolOutputEvent():

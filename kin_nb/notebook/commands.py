@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kin_nb.core.modes import AgentMode
+from kin_nb.core.config import ConfigError
+from kin_nb.core.trusted_folders import TrustedFolders, project_files
 from kin_nb.notebook.errors import KinError
 from kin_nb.render import render_notice
 
@@ -56,11 +57,30 @@ def _model(session: KinSession, words: list[str]) -> None:
 
 def _mode(session: KinSession, words: list[str]) -> None:
     if words:
-        try:
-            session.choose_mode(AgentMode.parse(words[0]))
-        except ValueError as error:
-            raise KinError(str(error)) from error
-    session.show(render_notice(f"Mode: {session.mode.replace('_', '-')}"))
+        session.choose_mode(words[0])
+    session.show(render_notice(f"Mode: {session.mode.shown}"))
+
+
+def _compact(session: KinSession, words: list[str]) -> None:
+    del words
+    session.show(session.compact())
+
+
+def _clear(session: KinSession, words: list[str]) -> None:
+    del words
+    session.clear()
+    session.show(render_notice("A new conversation begins with the next %%kin cell. What was said stays recorded."))
+
+
+def _trust(session: KinSession, words: list[str]) -> None:
+    """This folder's own settings, tools and instructions count from the next %%kin cell on."""
+    del words
+    try:
+        folder = TrustedFolders().trust(session.config().effective_workdir)
+    except ConfigError as error:
+        raise KinError(str(error)) from None
+    found = ", ".join(project_files(folder)) or "nothing yet"
+    session.show(render_notice(f"{folder} is trusted", [f"What is used of it now: {found}."]))
 
 
 def _last(session: KinSession, words: list[str]) -> None:
@@ -82,6 +102,9 @@ COMMANDS: dict[str, Callable[[KinSession, list[str]], None]] = {
     "live": _live,
     "model": _model,
     "mode": _mode,
+    "compact": _compact,
+    "clear": _clear,
+    "trust": _trust,
     "last": _last,
     "help": _help,
 }

@@ -50,7 +50,10 @@ class KinMagics(Magics):
         %kin replay SESSION@DIGEST        play this notebook's recording: no model, no key
         %kin live                         leave playback: later %%kin cells ask the model
         %kin model [ALIAS]                which model answers; change it
-        %kin mode [MODE]                  default, plan, accept-edits, auto-approve
+        %kin mode [MODE]                  default, plan, accept-edits, auto-approve, or one of agents/*.toml
+        %kin compact                      replace the conversation by a summary of it
+        %kin clear                        begin a new conversation
+        %kin trust                        let this folder bring its own settings, tools and instructions
         %kin last                         show the last turn again
         %kin help                         this
         """

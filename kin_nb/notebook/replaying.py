@@ -75,7 +75,7 @@ class Replaying:
             self._agent = Agent(KinConfig(workdir=Path(self._workspace)))
         agent = self._agent
         rerun = Rerun(turn, agent.workspace.root, approve_recorded=self._approve, known_ids=agent.history.call_ids)
-        agent.backend = rerun.backend
+        rerun.prepare(agent)
         view = RerunView(io, rerun)
         try:
             session.run_turn(agent, rerun.prompt, turn.key, io, view=view, through=rerun.asking)

@@ -23,7 +23,7 @@ from kin_nb.replay.saving import Cell, session_notebook, write_notebook
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_COMMANDS = re.compile(r"(?:\s*%kin[ \t]+(?:save|live|model|mode|last|help)\b[^\n]*)+\s*")
+_COMMANDS = re.compile(r"(?:\s*%kin[ \t]+(?:save|live|model|mode|compact|clear|trust|last|help)\b[^\n]*)+\s*")
 
 
 def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Output:
@@ -53,7 +53,7 @@ def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Out
 def recording_of(agent: Agent, folder: Path) -> Recording:
     """The agent's turns as a recording for a notebook in `folder`."""
     meta = SessionMeta.of_session(agent.header, folder.resolve())
-    return Recording(agent.session_id, tuple(agent.turns), meta)
+    return Recording(agent.journal.root_id, tuple(agent.turns), meta)
 
 
 def _target(path: str | None, own: Path | None) -> Path:

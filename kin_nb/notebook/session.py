@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import ConfigError, KinConfig
+from kin_nb.core.context.compaction import CompactionError
+from kin_nb.core.custom_modes import CustomMode, load_mode
 from kin_nb.core.first_steps import explain
+from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalRequest
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.session.records import RecordedCompaction, TurnRecord
 from kin_nb.notebook.agent_thread import AgentThread
 from kin_nb.notebook.approval import CardPlace, choose_channel
 from kin_nb.notebook.cell_io import CellOutput, cell_io
@@ -22,7 +25,7 @@ from kin_nb.notebook.errors import KinError, TurnFailedError
 from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
 from kin_nb.notebook.tap import ShellTap, hearing
-from kin_nb.render import Output, render_turn
+from kin_nb.render import Output, render_compaction, render_turn
 from kin_nb.replay.matching import cell_key, normal_body
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ class KinSession:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self.shell = shell
-        self.mode = AgentMode.DEFAULT
+        self.mode: AgentMode | CustomMode = AgentMode.DEFAULT
         self._model: str | None = None
         self._agent: Agent | None = None
         self._thread = AgentThread()
@@ -130,6 +133,23 @@ class KinSession:
             raise KinError("Nothing to save yet: no %%kin cell has run in this kernel.")
         self.show(save_session(self.shell, self._agent, path))
 
+    def compact(self) -> Output:
+        """The conversation gives way to a summary of it. Raises KinError when the model gives none."""
+        agent = self._agent
+        if agent is None or len(agent.messages) <= 1:
+            raise KinError("Nothing to compact yet: no %%kin cell has run in this kernel.")
+        try:
+            run_on_agent_thread(lambda _: agent.compact(), self._thread)
+        except (BackendError, CompactionError) as error:
+            raise KinError(str(error)) from None
+        return render_compaction(agent.compaction or RecordedCompaction(summary=""), turn=len(agent.turns), step=0)
+
+    def clear(self) -> None:
+        """A new conversation in the same session."""
+        if self._agent is not None:
+            agent = self._agent
+            run_on_agent_thread(lambda _: agent.clear_history(), self._thread)
+
     def show_last(self) -> None:
         if self._agent is None or not self._agent.turns:
             raise KinError("No %%kin cell has run in this kernel yet.")
@@ -141,10 +161,15 @@ class KinSession:
         self.config(active_model=alias)
         self._model = alias
 
-    def choose_mode(self, mode: AgentMode) -> None:
-        self.mode = mode
+    def choose_mode(self, name: str) -> None:
+        """A built-in mode or one of agents/*.toml. Raises KinError, listing the modes, when there is none of that name."""
+        config = self.config()
+        try:
+            self.mode = load_mode(name, config.effective_workdir, trusted=config.project_trusted)
+        except (ValueError, ConfigError) as error:
+            raise KinError(str(error)) from None
         if self._agent is not None:
-            self._agent.switch_mode(mode)
+            self._agent.switch_mode(self.mode)
 
     def config(self, **overrides: Any) -> KinConfig:
         """The configuration as it is now: a key set or a file mended is seen without a restart."""
@@ -162,7 +187,7 @@ class KinSession:
             raise KinError(explain(error)) from None
         if self._agent is None:
             self._agent = Agent(config, self.mode)
-        elif self._agent.config != config:
+        elif self._agent.configured != config:
             self._agent.switch_config(config)
         return self._agent
 
@@ -183,7 +208,4 @@ class KinSession:
         if options.model is not None:
             self.choose_model(options.model)
         if options.mode is not None:
-            try:
-                self.choose_mode(AgentMode.parse(options.mode))
-            except ValueError as error:
-                raise KinError(str(error)) from None
+            self.choose_mode(options.mode)

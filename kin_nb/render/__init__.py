@@ -8,6 +8,7 @@ May import: kin_nb.core; markdown_it and nh3 on first use.
 
 from kin_nb.render.approval import approval_html, approval_text
 from kin_nb.render.call import render_call
+from kin_nb.render.compaction import render_compaction
 from kin_nb.render.diff import diff_text, render_diff
 from kin_nb.render.notice import render_notice
 from kin_nb.render.output import Output
@@ -26,6 +27,7 @@ __all__ = [
     "literal",
     "one_line",
     "render_call",
+    "render_compaction",
     "render_diff",
     "render_notice",
     "render_receipt",

@@ -10,8 +10,9 @@ _COLORS = {"running": BLUE, "done": GREEN, "stopped": AMBER, "interrupted": AMBE
 
 
 def render_receipt(record: TurnRecord) -> Output:
-    """Steps, tool calls, tokens, cost (USD, when known), duration and outcome in one line; a message may add lines."""
-    text = " · ".join([*_figures(record), _outcome(record)])
+    """Steps, tool calls, tokens, cost (USD, when known), duration and outcome in one line; a message and warnings may add lines."""
+    warnings = [f"warning: {clip(clean(warning).strip())}" for warning in record.warnings]
+    text = "\n".join([" · ".join([*_figures(record), _outcome(record)]), *warnings])
     lines = escape(text).replace("\n", "<br>\n")
     return Output.of(
         frame(f"<small>{lines}</small>", label="receipt", color=_COLORS[record.outcome]),

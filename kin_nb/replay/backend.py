@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Any, Self
 
-from kin_nb.core.session.records import RecordedStep, TurnRecord
+from kin_nb.core.session.records import RecordedCompaction, RecordedStep, TurnRecord
 from kin_nb.core.types import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 from kin_nb.replay.errors import ReplayEndedError
 
@@ -22,6 +22,7 @@ class ReplayBackend:
         self.record = record
         self.matched: dict[int, bool] = {}
         self._sent = 0
+        self._compacted = -1
 
     async def __aenter__(self) -> Self:
         return self
@@ -32,8 +33,29 @@ class ReplayBackend:
         """Nothing was opened."""
 
     async def complete(self, **_request: Any) -> LLMChunk:
-        """The next recorded reply. Raises ReplayEndedError after the last."""
-        return self._next()
+        """The summary, when the conversation was compacted before the next step; else the next recorded reply.
+
+        Raises ReplayEndedError after the last.
+        """
+        due = self.compaction_due
+        if due is None:
+            return self._next()
+        self._compacted = self._sent
+        usage = LLMUsage(prompt_tokens=due.prompt_tokens, completion_tokens=due.completion_tokens)
+        message = LLMMessage(role=Role.assistant, content=due.summary)
+        return LLMChunk(message=message, usage=usage, finish_reason="stop")
+
+    @property
+    def compaction_due(self) -> RecordedCompaction | None:
+        """What was compacted before the next step and is not yet in this run."""
+        steps = self.record.steps
+        if self._sent >= len(steps) or self._compacted == self._sent:
+            return None
+        return steps[self._sent].compaction
+
+    @property
+    def is_over(self) -> bool:
+        return self._sent >= len(self.record.steps)
 
     async def complete_streaming(self, **_request: Any) -> AsyncGenerator[LLMChunk]:
         """The next recorded reply as one chunk, finish reason and all. Raises ReplayEndedError after the last."""

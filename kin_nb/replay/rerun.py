@@ -6,10 +6,12 @@ import json
 from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from kin_nb.core.llm.merge import is_portable
+from kin_nb.core.middleware import ConversationContext, MiddlewareAction, MiddlewareResult, ResetReason
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.safety.secrets import WORKSPACE
@@ -17,7 +19,31 @@ from kin_nb.core.session.records import RecordedCall, RecordedDecision, TurnReco
 from kin_nb.replay.backend import ReplayBackend
 from kin_nb.replay.drift import HARMLESS, Drift, compare_call
 
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+
 INTERRUPTED = "not run: it was interrupted when it was recorded"
+
+
+class FollowRecording:
+    """Middleware of a rerun (core.middleware): compacts and stops where the recording did, whatever is configured here."""
+
+    def __init__(self, backend: ReplayBackend) -> None:
+        self._backend = backend
+
+    async def before_turn(self, context: ConversationContext) -> MiddlewareResult:  # noqa: ARG002
+        record = self._backend.record
+        if self._backend.compaction_due is not None:
+            return MiddlewareResult(MiddlewareAction.COMPACT)
+        if self._backend.is_over and record.outcome == "stopped":
+            return MiddlewareResult(MiddlewareAction.STOP, reason=record.message)
+        return MiddlewareResult()
+
+    async def after_turn(self, context: ConversationContext) -> MiddlewareResult:  # noqa: ARG002
+        return MiddlewareResult()
+
+    def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None:
+        """Nothing to forget."""
 
 
 class Rerun:
@@ -45,6 +71,16 @@ class Rerun:
         self._approve = approve_recorded
         self.drifts: list[str] = []
         """A line for each call that drifted, in order."""
+
+    def prepare(self, agent: Agent) -> None:
+        """The agent answers from the recording, and begins the turn where it began: cleared, or compacted."""
+        agent.backend = self.backend
+        agent.middleware_pipeline.clear()
+        agent.middleware_pipeline.add(FollowRecording(self.backend))
+        if self.turn.fresh:
+            agent.history.restart()
+        if self.turn.compaction is not None:
+            agent.history.compact(here(self.turn.compaction.summary, self._workspace))
 
     def asking(self, ask: Ask) -> Ask:
         """What the recording answers, else `ask`."""
@@ -80,7 +116,11 @@ class Rerun:
                 self._recorded[identity] = call
                 here_ = _arguments_here(call.arguments, workspace)
                 calls.append(call.model_copy(update={"id": identity, "arguments": here_}))
-            steps.append(step.model_copy(update={"content": here(step.content, workspace), "calls": tuple(calls)}))
+            compaction = step.compaction and step.compaction.model_copy(
+                update={"summary": here(step.compaction.summary, workspace)}
+            )
+            texts = {"content": here(step.content, workspace), "compaction": compaction}
+            steps.append(step.model_copy(update={**texts, "calls": tuple(calls)}))
         return turn.model_copy(update={"steps": tuple(steps)})
 
     def _recorded_answer(self, request: ApprovalRequest) -> ApprovalDecision | None:

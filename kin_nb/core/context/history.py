@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 
-from kin_nb.core.session.records import RecordedCall, TurnRecord, canonical_json
-from kin_nb.core.types import FunctionCall, LLMMessage, Role, ToolCall
+from kin_nb.core.context.compaction import compacted
+from kin_nb.core.context.repair import repaired
+from kin_nb.core.session.records import RecordedCall, RecordedImage, RecordedStep, TurnRecord, canonical_json, sha256
+from kin_nb.core.types import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
+
+Expand = Callable[[str], str]
 
 
 class History:
     """`messages[0]` is the system message. `fingerprint()` is the sha256 of the messages after it.
 
     The fingerprint is taken over canonical JSON with `redact` applied, so that the same conversation in another folder
-    has the same fingerprint; it is kept incrementally, so its cost does not grow with the history.
+    has the same fingerprint; it is kept incrementally, so its cost does not grow with the history. A conversation that
+    is cleared or compacted begins again; nothing else takes messages away.
     """
 
     def __init__(
@@ -25,45 +30,97 @@ class History:
         self.messages: list[LLMMessage] = []
         self._redact, self._observer = redact, observer
         self._hash = hashlib.sha256()
+        self._known = 0
+        self.last_request = ""
+        """What the person asked last, in their words; a compaction keeps it."""
         self.call_ids: set[str] = set()
-        """The ids of every tool call so far."""
+        """The ids of every tool call so far, compacted ones too."""
         self.append(LLMMessage(role=Role.system, content=system_prompt))
 
     def append(self, message: LLMMessage) -> None:
-        self.messages.append(message)
-        self.call_ids.update(call.id for call in message.tool_calls or () if call.id)
-        if message.role is not Role.system:
-            self._hash.update(self._redact(canonical_json(fingerprinted(message))).encode() + b"\n")
+        """A message that keeps the history valid: the agent's own."""
+        self._take(message)
         if self._observer is not None:
             self._observer(message)
 
     def fingerprint(self) -> str:
         return self._hash.hexdigest()
 
-    def extend_from(self, turns: Iterable[TurnRecord], expand: Callable[[str], str]) -> None:
+    def set_system_prompt(self, text: str) -> None:
+        """Nothing when it is the same: the prefix that providers cache stays the same object."""
+        if self.messages[0].content != text:
+            self.messages[0] = LLMMessage(role=Role.system, content=text)
+
+    def restart(self, *messages: LLMMessage) -> None:
+        """Only the system message stays, then `messages`: the conversation was cleared, or compacted to these."""
+        self._rebuild([self.messages[0]])
+        for message in messages:
+            self.append(message)
+
+    def repair(self) -> None:
+        """Make the history valid again when somebody else wrote into `messages`; otherwise it costs nothing."""
+        if len(self.messages) != self._known:
+            self._rebuild(repaired(self.messages))
+
+    def compact(self, summary: str) -> None:
+        """Begin again with `summary` and the last request, in one message."""
+        request = self.last_request
+        self.restart(compacted(summary, request))
+        self.last_request = request
+
+    def extend_from(self, turns: Iterable[TurnRecord], expand: Expand) -> None:
         """Go on from recorded turns (resume, continue a session notebook); `expand` puts this machine's paths in."""
         for turn in turns:
-            for message in messages_of(turn, expand):
-                self.append(message)
+            if turn.fresh:
+                self.restart()
+            if turn.compaction:
+                self.compact(expand(turn.compaction.summary))
+            self.append(user_message(expand(turn.prompt), images_of(turn.images)))
+            for step in turn.steps:
+                if step.compaction:
+                    self.compact(expand(step.compaction.summary))
+                for message in messages_of_step(step, expand):
+                    self.append(message)
+
+    def _take(self, message: LLMMessage) -> None:
+        self.messages.append(message)
+        self._known += 1
+        self.call_ids.update(call.id for call in message.tool_calls or () if call.id)
+        if message.role is Role.user:
+            self.last_request = message.content or ""
+        if message.role is not Role.system:
+            self._hash.update(self._redact(canonical_json(fingerprinted(message))).encode() + b"\n")
+
+    def _rebuild(self, messages: list[LLMMessage]) -> None:
+        self._known = 0
+        self.messages[:] = []  # the same list: whoever holds it sees the change
+        self._hash = hashlib.sha256()
+        for message in messages:
+            self._take(message)
 
 
 def fingerprinted(message: LLMMessage) -> dict[str, object]:
     calls = [[c.id, c.function.name, c.function.arguments] for c in message.tool_calls or ()]
-    return {"role": message.role, "content": message.content or "", "calls": calls, "of": message.tool_call_id}
+    seen: dict[str, object] = {"images": [sha256(image.data) for image in message.images]} if message.images else {}
+    return {"role": message.role, "content": message.content or "", "calls": calls, "of": message.tool_call_id, **seen}
 
 
-def messages_of(turn: TurnRecord, expand: Callable[[str], str] = str) -> list[LLMMessage]:
-    """A turn as the model saw it: valid for a strict server, every call answered exactly once."""
-    messages = [LLMMessage(role=Role.user, content=expand(turn.prompt))]
-    for step in turn.steps:
-        messages.append(assistant_message(step.content, step.reasoning, step.calls, expand))
-        messages += [tool_message(call.id, call.name, expand(call.output)) for call in step.calls]
-    return messages
+def messages_of(turn: TurnRecord, expand: Expand = str) -> list[LLMMessage]:
+    """Everything said in a turn, in order, whether or not it was compacted since: every call answered exactly once."""
+    prompt = user_message(expand(turn.prompt), images_of(turn.images))
+    return [prompt, *(message for step in turn.steps for message in messages_of_step(step, expand))]
 
 
-def assistant_message(
-    content: str, reasoning: str, calls: Iterable[RecordedCall], expand: Callable[[str], str] = str
-) -> LLMMessage:
+def messages_of_step(step: RecordedStep, expand: Expand = str) -> list[LLMMessage]:
+    answers = [tool_message(c.id, c.name, expand(c.output), images_of(c.images)) for c in step.calls]
+    return [assistant_message(step.content, step.reasoning, step.calls, expand), *answers]
+
+
+def user_message(text: str, images: Iterable[ImageContent] = ()) -> LLMMessage:
+    return LLMMessage(role=Role.user, content=text, images=list(images) or None)
+
+
+def assistant_message(content: str, reasoning: str, calls: Iterable[RecordedCall], expand: Expand = str) -> LLMMessage:
     tool_calls = [
         ToolCall(id=c.id, index=i, function=FunctionCall(name=c.name, arguments=expand(c.arguments)))
         for i, c in enumerate(calls)
@@ -76,5 +133,9 @@ def assistant_message(
     )
 
 
-def tool_message(call_id: str, name: str, output: str) -> LLMMessage:
-    return LLMMessage(role=Role.tool, content=output, name=name, tool_call_id=call_id)
+def tool_message(call_id: str, name: str, output: str, images: Iterable[ImageContent] = ()) -> LLMMessage:
+    return LLMMessage(role=Role.tool, content=output, name=name, tool_call_id=call_id, images=list(images) or None)
+
+
+def images_of(recorded: Iterable[RecordedImage]) -> list[ImageContent]:
+    return [ImageContent(media_type=image.media_type, data=image.data) for image in recorded]

@@ -51,5 +51,7 @@ def decide(call: ToolRequest, context: SafetyContext, chain: tuple[SafetyPolicy,
         decision = policy.decide(call, context)
         if decision is not None:
             return replace(decision, policy=type(policy).__name__)
-    what = "runs a command" if call.accesses.everything else "changes files" if call.accesses.writes else "acts"
+    what = "changes files" if call.accesses.writes else "acts"
+    if call.accesses.everything:
+        what = "runs a command" if hasattr(call.args, "command") else "acts, and does not say on what"
     return replace(Decision.ask(f"{call.tool_name} {what}; policy {context.policy} asks first"), policy=ASK)

@@ -12,10 +12,11 @@ from kin_nb.core.tools.base import ToolPermission
 
 @dataclass(frozen=True)
 class SafetyContext:
-    """`rule`: the tool's own word (permission, allowlist, denylist), None when it has none."""
+    """`rule`: the tool's own word (permission, allowlist, denylist), None when it has none; `rule_reason` says why."""
 
     mode: AgentMode
     policy: Policy
     workspace: Workspace
     grants: Grants = field(default_factory=Grants)
     rule: ToolPermission | None = None
+    rule_reason: str = ""

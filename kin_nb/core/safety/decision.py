@@ -55,7 +55,10 @@ class Grant:
 
 @dataclass(frozen=True)
 class ToolRequest:
-    """A tool call as the chain sees it: paths already resolved, symlinks and all."""
+    """A tool call as the chain sees it: paths already resolved, symlinks and all.
+
+    `fingerprint`: of the tool's definition, where a server gives that: what was granted to one is not granted to another.
+    """
 
     tool_name: str
     args: BaseModel
@@ -63,6 +66,7 @@ class ToolRequest:
     accesses: Accesses
     read_paths: tuple[Path, ...] = ()
     write_paths: tuple[Path, ...] = ()
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True)

@@ -40,4 +40,4 @@ def scopes(call: ToolRequest) -> tuple[Grant, ...]:
         return (Grant(call.tool_name, f"exact:{command}", "exactly this command"),)
     if call.accesses.writes and not call.accesses.everything:
         return (Grant(EDITS, "workspace", "edits of files in the workspace"),)
-    return (Grant(call.tool_name, "*", f"every call of {call.tool_name}"),)
+    return (Grant(call.tool_name, f"*{call.fingerprint}", f"every call of {call.tool_name}"),)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+from kin_nb.core.config.keys import known_keys
 
 if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
@@ -48,14 +50,26 @@ def child_environment(base: Mapping[str, str], keep: Iterable[str] = ()) -> dict
 
 
 def secret_values(config: KinConfig, environment: Mapping[str, str] | None = None) -> list[str]:
-    """The values that must never be shown: the providers' keys, secret headers, and the environment's secrets."""
+    """The values that must never be shown: keys wherever they lie, secret headers, and the environment's secrets."""
     environment = os.environ if environment is None else environment
     values = [value for name, value in environment.items() if is_secret_name(name)]
     values += [match[2] for value in environment.values() for match in _URL_PASSWORD.finditer(value)]
     for provider in config.providers:
-        values.append(environment.get(provider.api_key_env_var, ""))
+        values.append(environment.get(provider.api_key_env_var, "") or provider.api_key or "")
         values += [value for name, value in provider.extra_headers.items() if is_secret_name(name)]
+    values += [*known_keys(), *_server_secrets(config)]
     return [value for value in dict.fromkeys(values) if len(value) >= SHORTEST]
+
+
+def _server_secrets(config: KinConfig) -> Iterator[str]:
+    """What MCP servers are sent, or given as variables, under names that hold secrets."""
+    for server in config.mcp_servers:
+        sent = server.env if server.transport == "stdio" else server.http_headers()
+        for name, value in sent.items():
+            if is_secret_name(name) or "${" in value:
+                expanded = os.path.expandvars(value)
+                yield expanded
+                yield expanded.rpartition(" ")[2]  # the key alone, without "Bearer"
 
 
 # Each pattern runs only on texts that hold its literal; all are bounded, so that no text makes them slow.

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from kin_nb.core.context.history import History, tool_message
+from kin_nb.core.context.history import History, images_of, tool_message
 from kin_nb.core.events import (
     ApprovalDecisionEvent,
     ApprovalRequestEvent,
@@ -32,9 +32,10 @@ from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Grant, Verdict
 from kin_nb.core.safety.grants import scopes
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import RecordedCall, RecordedDecision
+from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedImage
 from kin_nb.core.tools.base import Preview, ToolError, ToolPermission, tool_output
 from kin_nb.core.tools.file_changes import changes_since, read_files
+from kin_nb.core.tools.images import usable
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve, resolve_args
 from kin_nb.core.types import AgentStats, ToolCall
@@ -83,8 +84,11 @@ class ToolExecutor:
         if self.refused_without_note:
             yield self._answer(call, answered, status="refused", output="not run: the person stopped the turn")
             return
-        decision = decide(call.request, self._context_for(call))
-        preview = call.tool.preview(call.args)
+        try:
+            decision, preview = self._judged(call)
+        except Exception as error:  # noqa: BLE001  (a custom tool's own code)
+            yield self._answer(call, answered, status="error", output=_failure(call.tool_name, error))
+            return
         answer: ApprovalDecision | None = None
         if decision.verdict is Verdict.ASK:
             request = self._request(call, decision, preview)
@@ -108,12 +112,16 @@ class ToolExecutor:
             async for event in events:
                 yield event
 
+    def _judged(self, call: ResolvedToolCall) -> tuple[Decision, Preview]:
+        return decide(call.request, self._context_for(call)), call.tool.preview(call.args)
+
     def _context_for(self, call: ResolvedToolCall) -> SafetyContext:
         """The tool's own word is config: permission always/never, or its allowlist and denylist."""
         rule = call.tool.check_allowlist_denylist(call.args)
         if rule is None and call.tool.config.permission is not ToolPermission.ASK:
             rule = call.tool.config.permission
-        return replace(self._context(), rule=rule)
+        reason = call.tool.why_denied(call.args) if rule is ToolPermission.NEVER else ""
+        return replace(self._context(), rule=rule, rule_reason=reason)
 
     def _request(self, call: ResolvedToolCall, decision: Decision, preview: Preview) -> ApprovalRequest:
         return ApprovalRequest(
@@ -168,7 +176,7 @@ class ToolExecutor:
         context = contextvars.copy_context()
         context.run(tool_output.set, queue.put_nowait)
         started = time.monotonic()
-        task = asyncio.get_running_loop().create_task(call.tool.run(call.args), context=context)
+        task = asyncio.get_running_loop().create_task(_run(call), context=context)
         task.add_done_callback(lambda _: queue.put_nowait(None))
         try:
             while (text := await queue.get()) is not None:
@@ -190,30 +198,28 @@ class ToolExecutor:
     ) -> ToolResultEvent:
         files = changes_since(before, self._context().workspace.root)
         milliseconds = round(seconds * 1000)
-        error = asyncio.CancelledError("cancelled") if task.cancelled() else task.exception()
-        if error is not None:
+        told = self._told(call, task)
+        if isinstance(told, str):
             self._stats.tool_calls_failed += 1
-            text = (
-                str(error)
-                if isinstance(error, ToolError)
-                else f"{call.tool_name} failed: {type(error).__name__}: {error}"
-            )
-            return self._answer(
-                call, answered, status="error", output=text, milliseconds=milliseconds, files=files, seconds=seconds
-            )
-        result = task.result()
-        self._stats.tool_calls_succeeded += 1
-        return self._answer(
-            call,
-            answered,
-            status="ok",
-            output=call.tool.to_model(result),
-            exit=call.tool.exit_code(result),
-            milliseconds=milliseconds,
-            files=files,
-            result=result,
-            seconds=seconds,
-        )
+            fields: dict[str, Any] = {"status": "error", "output": told}
+        else:
+            self._stats.tool_calls_succeeded += 1
+            fields = {"status": "ok", **told}
+        return self._answer(call, answered, milliseconds=milliseconds, files=files, seconds=seconds, **fields)
+
+    def _told(self, call: ResolvedToolCall, task: asyncio.Task[BaseModel]) -> dict[str, Any] | str:
+        """What a finished call has to tell: the answer's fields, or the text of its error."""
+        try:
+            result = task.result()
+            images, left_out = usable(call.tool.images(result))
+            return {
+                "result": result,
+                "output": "\n".join([call.tool.to_model(result), *left_out]),
+                "exit": call.tool.exit_code(result),
+                "images": tuple(RecordedImage(**image.model_dump()) for image in images),
+            }
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (a tool's own code)
+            return _failure(call.tool_name, error)
 
     def _answer(
         self,
@@ -229,7 +235,7 @@ class ToolExecutor:
         """The one place where a call gets its answer: record, history, event."""
         output = _capped(output)
         recorded = self._recorder.result(call.call_id, status=status, output=output, **fields)
-        self._history.append(tool_message(call.call_id, call.tool_name, output))
+        self._history.append(tool_message(call.call_id, call.tool_name, output, images_of(recorded.images)))
         answered.add(call.call_id)
         if isinstance(call, FailedToolCall):
             self._stats.tool_calls_failed += 1
@@ -260,6 +266,19 @@ class ToolExecutor:
 def _on_offer(call: ResolvedToolCall, decision: Decision) -> tuple[Grant, ...]:
     """No grant covers a sensitive path or one outside the workspace, so none is offered where one of those asks."""
     return scopes(call.request) if decision.policy == ASK else ()
+
+
+async def _run(call: ResolvedToolCall) -> BaseModel:
+    """The call. A tool that leaves the program (sys.exit) only leaves itself."""
+    try:
+        result: BaseModel = await call.tool.run(call.args)
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise ToolError(f"{call.tool_name} ended with {type(error).__name__}.") from error
+    return result
+
+
+def _failure(name: str, error: BaseException) -> str:
+    return str(error) if isinstance(error, ToolError) else f"{name} failed: {type(error).__name__}: {error}"
 
 
 def _capped(text: str) -> str:

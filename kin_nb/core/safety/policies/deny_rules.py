@@ -11,4 +11,5 @@ class DenyRules:
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.rule is not ToolPermission.NEVER:
             return None
-        return Decision.deny(f"your configuration forbids this call of {call.tool_name} ([tools.{call.tool_name}])")
+        told = f"your configuration forbids this call of {call.tool_name} ([tools.{call.tool_name}])"
+        return Decision.deny(context.rule_reason or told)

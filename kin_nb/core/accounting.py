@@ -1,0 +1,32 @@
+"""What requests took: tokens, time and money, counted into AgentStats and a turn's record."""
+
+from __future__ import annotations
+
+from kin_nb.core.session.records import RecordedStep, TurnRecord
+from kin_nb.core.types import AgentStats, LLMUsage
+
+
+def count_reply(stats: AgentStats, step: RecordedStep) -> None:
+    """A reply came: it is the newest measure of how large the context is."""
+    stats.session_prompt_tokens += step.prompt_tokens
+    stats.session_completion_tokens += step.completion_tokens
+    stats.last_turn_prompt_tokens, stats.last_turn_completion_tokens = step.prompt_tokens, step.completion_tokens
+    if step.prompt_tokens:  # a server that counts nothing leaves the last measure
+        stats.context_tokens = step.prompt_tokens + step.completion_tokens
+    if step.milliseconds:
+        stats.tokens_per_second = step.completion_tokens * 1000 / step.milliseconds
+
+
+def count_summary(stats: AgentStats, usage: LLMUsage, context_tokens: int) -> None:
+    """A compaction took `usage` and left `context_tokens`."""
+    stats.session_prompt_tokens += usage.prompt_tokens
+    stats.session_completion_tokens += usage.completion_tokens
+    stats.context_tokens = context_tokens
+
+
+def turn_cost(stats: AgentStats, record: TurnRecord) -> str:
+    """USD, "" when the model has no prices: an unknown cost is not a cost of nothing."""
+    prices = stats.input_price_per_million, stats.output_price_per_million
+    if not any(prices):
+        return ""
+    return f"{(record.prompt_tokens * prices[0] + record.completion_tokens * prices[1]) / 1_000_000:.6f}"

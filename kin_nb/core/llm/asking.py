@@ -1,0 +1,74 @@
+"""Asking the model: requests as the agent makes them, through whichever backend answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from kin_nb.core.config import KinConfig
+from kin_nb.core.llm.backend.pool import BackendPool
+from kin_nb.core.llm.errors import BackendError
+from kin_nb.core.llm.types import BackendLike
+from kin_nb.core.types import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
+
+
+class ModelLink:
+    """`given` answers when there is one, else the active model's provider. `streaming`: replies come in pieces."""
+
+    def __init__(self, given: BackendLike | None, *, streaming: bool) -> None:
+        self.given, self.streaming = given, streaming
+        self._pool = BackendPool()
+
+    def backend(self, config: KinConfig) -> BackendLike:
+        """Raises ConfigError when the active model or its provider cannot be used."""
+        return self.given or self._pool.for_active_model(config)
+
+    async def chunks(
+        self, config: KinConfig, messages: list[LLMMessage], tools: list[AvailableTool], session_id: str
+    ) -> AsyncGenerator[LLMChunk, None]:
+        """The reply, in pieces or in one: whoever reads it need not know which."""
+        backend, request = self.backend(config), _request(config, messages, tools, session_id)
+        if not self.streaming:
+            yield await backend.complete(**request)
+            return
+        async with aclosing(backend.complete_streaming(**request)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def text(
+        self, config: KinConfig, messages: list[LLMMessage], tools: list[AvailableTool], session_id: str
+    ) -> LLMChunk:
+        """A reply in words. The tools go along, so that the request begins as the others do (prompt caches)."""
+        request = _request(config, messages, tools, session_id)
+        return await self.backend(config).complete(**{**request, "tool_choice": "none" if tools else None})
+
+    async def count_tokens(
+        self, config: KinConfig, messages: list[LLMMessage], tools: list[AvailableTool], session_id: str
+    ) -> int:
+        """The size of `messages`; an estimate will do, so a server that refuses to count is no error."""
+        request = _request(config, messages, tools, session_id)
+        del request["max_tokens"]
+        try:
+            return await self.backend(config).count_tokens(**request)
+        except BackendError:
+            return sum(len(message.content or "") for message in messages) // 4
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+def _request(
+    config: KinConfig, messages: list[LLMMessage], tools: list[AvailableTool], session_id: str
+) -> dict[str, Any]:
+    model = config.get_active_model()
+    choice: StrToolChoice | None = "auto" if tools else None
+    return {
+        "model": model,
+        "messages": messages,
+        "temperature": model.temperature,
+        "tools": tools,
+        "max_tokens": model.max_tokens,
+        "tool_choice": choice,
+        "extra_headers": {"x-affinity": session_id},
+    }

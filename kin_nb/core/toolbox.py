@@ -1,0 +1,90 @@
+"""Toolbox: the tools of one session, wherever they come from: built in, tool files, skills, MCP servers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kin_nb.core.config import KinConfig
+from kin_nb.core.skills.manager import SkillManager
+from kin_nb.core.skills.prompt import expand_skill
+from kin_nb.core.system_prompt import build_system_prompt
+from kin_nb.core.tools.base import AnyTool
+from kin_nb.core.tools.manager import ToolManager
+
+if TYPE_CHECKING:
+    from kin_nb.core.tools.mcp import MCPServers
+
+_SKILL = "skill"
+
+
+class Toolbox:
+    """Made from files alone. `ready` starts and connects what has to be, before the first request that needs it."""
+
+    def __init__(self, config: KinConfig) -> None:
+        self._config = config
+        self.skills = SkillManager(config, trusted=config.project_trusted)
+        self.manager = ToolManager(config, without=() if self.skills.available else {_SKILL})
+        self._give_skills()
+        self._mcp: MCPServers | None = None
+        self._left: list[MCPServers] = []
+        self._remote: dict[str, type[AnyTool]] = {}
+
+    def system_prompt(self) -> str:
+        """Raises ConfigError for a prompt that cannot be read."""
+        config = self._config
+        offered = _SKILL in self.manager.available_tools()
+        return build_system_prompt(
+            config,
+            trusted=config.project_trusted,
+            skills=list(self.skills.available.values()) if offered else (),
+            model=config.get_active_model().name,
+        )
+
+    def expand(self, prompt: str) -> str:
+        """`/skill:NAME rest` with the skill's text in its place. Raises SkillError for an unknown one."""
+        return expand_skill(prompt, self.skills) or prompt
+
+    def reconfigure(self, config: KinConfig) -> None:
+        """Other settings from now on; tools whose settings are the same keep their state."""
+        if config.mcp_servers != self._config.mcp_servers and self._mcp is not None:
+            self._left.append(self._mcp)
+            self._mcp = None
+        self._config = config
+        self.manager.reconfigure(config)
+
+    def reset(self) -> None:
+        """Every tool forgets what it remembers."""
+        self.manager.reset_all()
+        self._give_skills()
+
+    async def ready(self) -> list[str]:
+        """Before each turn. Returns warnings: what could not be used."""
+        warnings = [*self._config.warnings, *self.skills.warnings, *self.manager.warnings]
+        return [*warnings, *await self._connect()]
+
+    async def aclose(self) -> None:
+        """No server and no child process is left behind; the next turn starts them again."""
+        left, self._left = self._left, []
+        for servers in (*left, *filter(None, [self._mcp])):
+            await servers.aclose()
+
+    async def _connect(self) -> list[str]:
+        while self._left:
+            await self._left.pop().aclose()
+        if self._mcp is None:
+            if not (self._config.mcp_servers or self._remote):
+                return []
+            from kin_nb.core.tools.mcp import MCPServers  # noqa: PLC0415  (only sessions with servers need it)
+
+            self._mcp = MCPServers(self._config.mcp_servers, workdir=self._config.effective_workdir)
+        warnings = await self._mcp.connect()
+        found = self._mcp.tool_classes()
+        if found != self._remote:
+            self.manager.unregister(self._remote)
+            self._remote = found
+            warnings += self.manager.register(found)
+        return warnings
+
+    def _give_skills(self) -> None:
+        if _SKILL in self.manager.available_tools():
+            self.manager.get(_SKILL).state.skills = self.skills

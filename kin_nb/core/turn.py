@@ -1,0 +1,236 @@
+"""One turn: the loop of steps (a request, its reply, its tools) until the model asks for no more. Read this first.
+
+Contract: every tool call that enters the history is answered, however `run` ends. Middleware has its word before and
+after each step; what it injects belongs to one request and never to the history.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from kin_nb.core.accounting import count_reply, turn_cost
+from kin_nb.core.config import ConfigError
+from kin_nb.core.context.compaction import CompactionError
+from kin_nb.core.context.history import user_message
+from kin_nb.core.events import (
+    AssistantEvent,
+    BaseEvent,
+    CompactEndEvent,
+    CompactStartEvent,
+    ErrorEvent,
+    StepReplyEvent,
+    StepStartEvent,
+    TurnEndEvent,
+    TurnStartEvent,
+    WarningEvent,
+)
+from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
+from kin_nb.core.middleware import MiddlewareAction
+from kin_nb.core.reply import Reply
+from kin_nb.core.session.records import Outcome, RecordedImage, RecordedStep, TurnRecord
+from kin_nb.core.skills.models import SkillError
+from kin_nb.core.tools.executor import ToolExecutor
+from kin_nb.core.types import ImageContent, LLMMessage, Role
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+
+CUT_OFF = "the reply was cut off at the model's limit of output tokens; ask it to go on, or raise max_tokens"
+Events = AsyncGenerator[BaseEvent, None]
+
+
+class Turn:
+    """The agent's next turn. Made: it has a number and a record. Run: everything else."""
+
+    def __init__(
+        self, agent: Agent, prompt: str, *, images: tuple[ImageContent, ...], key: str, cell_id: str | None
+    ) -> None:
+        self._agent, self._images = agent, images
+        self._wrong: SkillError | None = None
+        try:
+            prompt = agent.toolbox.expand(prompt)
+        except SkillError as error:
+            self._wrong = error
+        self._prompt = prompt
+        recorded = tuple(RecordedImage(**image.model_dump()) for image in images)
+        turn = TurnRecord(turn=0, prompt=prompt, key=key, cell_id=cell_id, images=recorded)
+        self._recorder = agent.begin_turn(turn)
+        self._stopped: str | None = None
+
+    async def run(self) -> Events:
+        """The whole turn. Its record is closed when this ends, however it ends."""
+        agent, recorder = self._agent, self._recorder
+        started = time.monotonic()
+        outcome: Outcome = "interrupted"
+        message = ""
+        try:
+            yield TurnStartEvent(turn=recorder.record.turn, prompt=self._prompt)
+            for warning in await agent.warnings():
+                recorder.warn(warning)
+                yield WarningEvent(message=warning)
+            self._check_prompt()
+            agent.history.append(user_message(self._prompt, self._images))
+            async with aclosing(self._steps()) as events:
+                async for event in events:
+                    agent.turns[-1] = recorder.record
+                    yield event
+            outcome, message = ("done", "") if self._stopped is None else ("stopped", self._stopped)
+        except (BackendError, ConfigError, CompactionError, SkillError) as error:
+            outcome, message = "error", str(error)
+            yield ErrorEvent(message=message)
+        except Exception as error:
+            outcome, message = "error", f"kin_nb failed: {type(error).__name__}: {error}"
+            raise
+        finally:
+            elapsed = time.monotonic() - started
+            agent.stats.last_turn_duration = elapsed
+            cost = turn_cost(agent.stats, recorder.record)
+            agent.turns[-1] = recorder.end(outcome, message=message, cost=cost, milliseconds=round(elapsed * 1000))
+        yield TurnEndEvent(record=agent.turns[-1])
+
+    def _check_prompt(self) -> None:
+        if self._wrong is not None:
+            raise self._wrong
+
+    async def _steps(self) -> Events:
+        """Ends after a reply without tools, or after an AssistantEvent that is `stopped_by_middleware`."""
+        agent = self._agent
+        for number in itertools.count(1):
+            agent.stats.steps += 1
+            async with aclosing(self._before_step()) as events:
+                async for event in events:
+                    yield event
+            if self._stopped is not None:
+                agent.stats.steps -= 1
+                return
+            yield StepStartEvent(step=number)
+            async with aclosing(self._step()) as events:
+                async for event in events:
+                    yield event
+            over = self._stopped is not None or agent.messages[-1].role is not Role.tool
+            async with aclosing(self._after_step(over=over)) as events:
+                async for event in events:
+                    yield event
+            if over or self._stopped is not None:
+                return
+
+    async def _before_step(self) -> Events:
+        """Middleware may stop the turn, compact the conversation (once), or add to the request."""
+        compacted = False
+        while True:
+            result = await self._agent.middleware_pipeline.run_before_turn(self._agent.context())
+            match result.action:
+                case MiddlewareAction.COMPACT if compacted:
+                    raise CompactionError(_STILL_TOO_LONG.format(tokens=self._agent.stats.context_tokens))
+                case MiddlewareAction.COMPACT:
+                    async with aclosing(self._compact(result.metadata.get("threshold", 0))) as events:
+                        async for event in events:
+                            yield event
+                    compacted = True
+                    continue
+                case MiddlewareAction.STOP:
+                    yield self._stop(result.reason or "stopped by middleware")
+                case MiddlewareAction.INJECT_MESSAGE:
+                    self._agent.injected.append(result.message or "")
+            return
+
+    async def _after_step(self, *, over: bool) -> Events:
+        """What is injected here goes into the next request, of the next turn if this one is over."""
+        result = await self._agent.middleware_pipeline.run_after_turn(self._agent.context())
+        if result.action is MiddlewareAction.INJECT_MESSAGE:
+            self._agent.injected.append(result.message or "")
+        elif result.action is MiddlewareAction.STOP and not over:
+            yield self._stop(result.reason or "stopped by middleware")
+        elif result.action is MiddlewareAction.COMPACT:
+            async with aclosing(self._compact(result.metadata.get("threshold", 0))) as events:
+                async for event in events:
+                    yield event
+
+    async def _step(self) -> Events:
+        """A request and the tools that its reply asks for. A conversation that no longer fits is compacted, once."""
+        try:
+            async with aclosing(self._request()) as events:
+                async for event in events:
+                    yield event
+        except ContextTooLongError:
+            if len(self._agent.messages) <= _SHORTEST:
+                raise
+            model = self._agent.config.get_active_model()
+            for part in (self._compact(model.context_window), self._request()):
+                async with aclosing(part) as events:
+                    async for event in events:
+                        yield event
+
+    async def _request(self) -> Events:
+        agent = self._agent
+        agent.history.repair()
+        reply = Reply(agent.history.fingerprint(), agent.history.call_ids)
+        injected = "\n\n".join(agent.injected)
+        try:
+            async with aclosing(reply.stream(agent.chunks(_with(injected, agent.messages)))) as events:
+                async for event in events:
+                    yield event
+        except BaseException:
+            if reply.cut():
+                self._keep(reply, injected)
+            raise
+        if reply.says_nothing:
+            raise IncompleteReplyError("The model's reply was empty.", "Run the prompt again, or say it otherwise.")
+        yield StepReplyEvent(step=self._keep(reply, injected))
+        if reply.is_cut_off:
+            yield self._stop(CUT_OFF)
+        if not reply.calls:
+            return
+        executor = ToolExecutor(agent.tool_manager, agent.safety, agent.stats, agent.history, self._recorder, agent.ask)
+        async with aclosing(executor.run(reply.calls)) as events:
+            async for event in events:
+                yield event
+        if executor.refused_without_note:
+            yield self._stop(f"you refused {executor.refused_without_note}; write what to do instead in the next cell")
+
+    async def _compact(self, threshold: int) -> Events:
+        stats = self._agent.stats
+        old = stats.context_tokens
+        yield CompactStartEvent(current_context_tokens=old, threshold=threshold)
+        summary = await self._agent.compact()
+        yield CompactEndEvent(
+            old_context_tokens=old,
+            new_context_tokens=stats.context_tokens,
+            summary_length=len(summary),
+            compaction=self._agent.compaction,
+        )
+
+    def _stop(self, why: str) -> AssistantEvent:
+        self._stopped = why
+        return AssistantEvent(content=why, stopped_by_middleware=True)
+
+    def _keep(self, reply: Reply, injected: str) -> RecordedStep:
+        """The reply enters the history and the record."""
+        agent = self._agent
+        agent.injected.clear()
+        agent.history.append(reply.message)
+        more = {"compaction": agent.take_compaction(), "injected": injected}
+        step = self._recorder.reply(reply.step.model_copy(update=more))
+        count_reply(agent.stats, step)
+        return step
+
+
+_SHORTEST = 2
+"""Messages of a conversation that nothing can be taken from: the system message and the prompt."""
+
+_STILL_TOO_LONG = (
+    "The conversation was compacted and still takes {tokens:,} tokens, more than this model is given.\n"
+    "Choose a model with a larger window (%kin model NAME), or raise context_window or auto_compact_threshold."
+)
+
+
+def _with(injected: str, messages: list[LLMMessage]) -> list[LLMMessage]:
+    """One request's view of the history: what is injected follows the last message's content."""
+    if not injected:
+        return messages
+    last = messages[-1]
+    return [*messages[:-1], last.changed(content=f"{last.content or ''}\n\n{injected}".strip())]
