@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from kin_nb.core.config import ConfigError, MissingAPIKeyError
 from kin_nb.core.config.files import config_path
+from kin_nb.core.config.keys import env_file_warnings, env_path
+from kin_nb.core.paths import shown
 
 
 def explain(error: ConfigError) -> str:
@@ -15,13 +15,9 @@ def explain(error: ConfigError) -> str:
     return "\n".join(
         [
             str(error),
-            f"  With a key: set {error.env_key}, or choose another provider and model in {_shown(config_path())}",
+            *(f"  {warning}" for warning in env_file_warnings()),
+            f"  With a key: set {error.env_key} or write it into {shown(env_path())}; other providers: {shown(config_path())}",
             "  Without one: start a local server (llama.cpp: port 8080, Ollama: 11434), then `%kin model local` or `ollama`",
             "  To see kin_nb without either: kin-nb demo",
         ]
     )
-
-
-def _shown(path: Path) -> str:
-    """With `~` for the home folder: shorter, and what a person would type."""
-    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)

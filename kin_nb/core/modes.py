@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum, auto
+from typing import Any
 
 
 class Policy(StrEnum):
@@ -33,11 +34,48 @@ class AgentMode(StrEnum):
         try:
             return cls(text.strip().lower().replace("-", "_"))
         except ValueError:
-            raise ValueError(f'no mode "{text}". Modes: {", ".join(m.replace("_", "-") for m in cls)}.') from None
+            raise ValueError(f'no mode "{text}". Modes: {", ".join(mode.shown for mode in cls)}.') from None
+
+    @property
+    def shown(self) -> str:
+        """As it is written on command lines."""
+        return self.value.replace("_", "-")
+
+    @property
+    def base(self) -> AgentMode:
+        """The built-in mode: itself. A custom mode has another one beneath."""
+        return self
+
+    @property
+    def config_overrides(self) -> dict[str, Any]:
+        """Run-time settings for `KinConfig.load`. None for PLAN: the plan guard refuses, and the tools' schemas stay as
+        they are, so that the prompt's prefix does not move."""
+        return {
+            AgentMode.ACCEPT_EDITS: {"policy": Policy.AUTO_EDIT.value},
+            AgentMode.AUTO_APPROVE: {"policy": Policy.YOLO.value},
+        }.get(self, {})
+
+    @property
+    def auto_approve(self) -> bool:
+        """Whether nothing is asked at all."""
+        return self.policy(Policy.ON_REQUEST) is Policy.YOLO
 
     def policy(self, configured: Policy) -> Policy:
         """The policy in force: the configured one unless the mode is about exactly that."""
-        return {AgentMode.ACCEPT_EDITS: Policy.AUTO_EDIT, AgentMode.AUTO_APPROVE: Policy.YOLO}.get(self, configured)
+        return Policy(self.config_overrides.get("policy", configured))
+
+    @property
+    def display_name(self) -> str:
+        return self.value.replace("_", " ").capitalize()
+
+    @property
+    def description(self) -> str:
+        return {
+            AgentMode.DEFAULT: "Reads on its own; asks before it changes a file or runs a command",
+            AgentMode.PLAN: "Reads and plans; changes nothing",
+            AgentMode.ACCEPT_EDITS: "Edits files of the workspace unasked; asks before it runs a command",
+            AgentMode.AUTO_APPROVE: "Runs every tool unasked",
+        }[self]
 
     @property
     def safety(self) -> ModeSafety:

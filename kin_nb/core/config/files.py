@@ -1,108 +1,94 @@
-"""Reading the configuration's layers: defaults < config.toml < KIN_* < run-time overrides."""
+"""The layers of a configuration, in order, read and put together.
+
+defaults < config.toml < a trusted project's config.toml < agents/NAME.toml < KIN_SECRETS_DIR < KIN_* < run-time arguments.
+"""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from kin_nb.core.config.agent_files import agent_layer
+from kin_nb.core.config.checks import check, raising_trust, unknown_keys, validation_error
+from kin_nb.core.config.environment import environment_layer, secrets_layer
 from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.config.keys import env_file_warnings
 from kin_nb.core.config.kin_config import KinConfig
-from kin_nb.core.config.providers import ModelConfig, ProviderConfig
-from kin_nb.core.modes import Policy
+from kin_nb.core.config.layers import FileLayer, Layer, Layers, as_lists, merge_layers, plain
+from kin_nb.core.config.providers import default_models, default_providers
 from kin_nb.core.paths import kin_home
-
-ENVIRONMENT_FIELDS = ("active_model", "policy", "workdir", "api_timeout")
-"""Settable as KIN_ACTIVE_MODEL and so on; KIN_HOME, KIN_RECORDING and KIN_REPLAY* are not settings."""
+from kin_nb.core.trusted_folders import TrustedFolders, is_project, left_out
 
 
 def config_path() -> Path:
     return kin_home() / "config.toml"
 
 
-def load_config(overrides: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> KinConfig:
-    """Raises ConfigError: what is wrong, in which file and line."""
-    path = config_path()
-    text = _read(path)
-    layers = _parse(path, text) if text else {}
-    layers |= {f: environ[f"KIN_{f.upper()}"] for f in ENVIRONMENT_FIELDS if environ.get(f"KIN_{f.upper()}")}
-    layers |= {key: value for key, value in overrides.items() if value is not None}
+def load_config(agent: str | None, overrides: Mapping[str, Any], trust: TrustedFolders | None = None) -> KinConfig:
+    """Raises ConfigError: what is wrong, in which file and line or in which variable."""
+    given = Layer(plain(overrides))
+    environment, warnings = environment_layer(os.environ)
+    secrets, secrets_warnings = secrets_layer()
+    user = FileLayer.read(config_path())
+    folder = _workdir(Layers((user, secrets, environment, given)))
+    trust = trust or TrustedFolders()
+    answer = trust.is_trusted(folder) if is_project(folder) else None
+    files = [user, *_named_by_the_project(agent, folder, trusted=answer is True)]
+    for layer in files[1:]:
+        warnings += _without_workdir(layer)
+    warnings = [*trust.warnings, *env_file_warnings(), *secrets_warnings, *warnings]
+    if notice := left_out(folder, answer):
+        warnings.append(notice)
+    return build((*files, secrets, environment, given), warnings, trusted=folder if answer else None)
+
+
+def build(layers: Iterable[Layer], warnings: Iterable[str] = (), trusted: Path | None = None) -> KinConfig:
+    """The configuration that `layers`, lowest first, make on top of the defaults. Raises ConfigError."""
+    layers = tuple(layers)
+    values = merge_layers(layers, {"providers": default_providers, "models": default_models})
     try:
-        config = KinConfig.model_validate(_with_builtin_entries(layers))
-        _check(config)
+        config = KinConfig.model_validate(as_lists(values))
     except ValidationError as error:
-        raise ConfigError(_describe(path, text, error)) from error
-    except ConfigError as error:
-        raise ConfigError(f"{_place(path, text, str(error))}{error}") from error
+        # without the cause: pydantic's own text shows values, which may be secret
+        raise validation_error(error, values, Layers(layers)) from None
+    unknown = (warning for layer in layers for warning in unknown_keys(layer))
+    noted = dict.fromkeys([*warnings, *unknown, *raising_trust(config, layers)])  # layers may be built upon again
+    config.made_of(Layers(layers, tuple(noted), trusted))
+    check(config)
     return config
 
 
-def _read(path: Path) -> str:
+def _named_by_the_project(agent: str | None, folder: Path, *, trusted: bool) -> list[FileLayer]:
+    """The layers that lie in a project or are chosen by name."""
+    layers = [FileLayer.read(folder / ".kin-code" / "config.toml", project=folder)] if trusted else []
+    return layers if agent is None else [*layers, agent_layer(agent, folder, trusted=trusted)]
+
+
+def _workdir(layers: Layers) -> Path:
+    """The folder whose project layer is read, from what can name it. Raises ConfigError when no folder can have that name."""
+    layer = layers.layer_of(("workdir",))
+    named = layer.values["workdir"] if layer is not None else None
+    if not isinstance(named, str | Path):
+        return Path.cwd().resolve()  # something else is an error soon, with its place
     try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error}).") from error
+        folder = Path(named).expanduser().resolve()
+        with suppress(FileNotFoundError):
+            folder.lstat()
+    except (OSError, RuntimeError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{layers.place(('workdir',))}workdir: no usable path: {what}.") from error
+    return folder
 
 
-def _parse(path: Path, text: str) -> dict[str, Any]:
-    import tomllib  # noqa: PLC0415  (only when there is a file)
-
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
-        line = found.group(1) if found else str(len(text.splitlines()) or 1)
-        what = re.sub(r"\s*\(at .*\)$", "", str(error))
-        raise ConfigError(f"{path}:{line}: not valid TOML: {what}.") from error
-
-
-def _with_builtin_entries(layers: dict[str, Any]) -> dict[str, Any]:
-    """A user's [[providers]] and [[models]] come before the built-in ones and replace those of the same name."""
-    merged = dict(layers)
-    defaults = KinConfig()
-    for key, built_in, name in (("providers", defaults.providers, "name"), ("models", defaults.models, "alias")):
-        own = layers.get(key)
-        if isinstance(own, list) and all(isinstance(entry, dict) for entry in own):
-            taken = {entry.get(name) or entry.get("name") for entry in own}
-            entries: list[ProviderConfig | ModelConfig] = [e for e in built_in if getattr(e, name) not in taken]
-            merged[key] = [*own, *entries]
-    return merged
-
-
-def _check(config: KinConfig) -> None:
-    seen: set[str] = set()
-    for model in config.models:
-        if model.alias in seen:
-            raise ConfigError(f'alias = "{model.alias}" names two models; aliases must be unique.')
-        seen.add(model.alias)
-    if config.policy not in set(Policy):
-        raise ConfigError(f'policy = "{config.policy}" is not a policy. Policies: {", ".join(Policy)}.')
-    config.get_provider_for_model(config.get_active_model())
-
-
-def _describe(path: Path, text: str, error: ValidationError) -> str:
-    first = error.errors()[0]
-    names = [str(part) for part in first["loc"]]
-    place = _place(path, text, f"{names[-1]} =") if names else f"{path}: "
-    return f"{place}{'.'.join(names)}: {first['msg']}."
-
-
-def _place(path: Path, text: str, message: str) -> str:
-    """`FILE:LINE: ` of the setting that a message begins with; FILE alone without a line for it; "" when it is not from there."""
-    if not text:
-        return ""
-    key = re.match(r"(\w+)\s*=\s*(\"[^\"]*\")?", message)
-    if key:
-        value = re.escape(key.group(2)) if key.group(2) else ""
-        for number, line in enumerate(text.splitlines(), start=1):
-            if re.match(rf"\s*{key.group(1)}\s*=\s*{value}", line):
-                return f"{path}:{number}: "
-        if value:
-            return ""  # it came from the environment or the command line
-    return f"{path}: "
+def _without_workdir(layer: FileLayer) -> list[str]:
+    """A project's or an agent's file cannot choose the project: whether it is trusted was asked for this one."""
+    if "workdir" not in layer.values:
+        return []
+    place = layer.place(("workdir",))
+    del layer.values["workdir"]
+    return [f"{place}workdir cannot be set here, and is ignored; use config.toml, KIN_WORKDIR or `--workdir`."]

@@ -1,10 +1,180 @@
-"""API keys: where a provider's key is found. Never stored in a value, never logged."""
+"""API keys: where a provider's key is found and kept. Never put into os.environ, never stored in a value, never logged.
+
+In this order: the environment, `~/.kin-code/.env`, a file of that name in KIN_SECRETS_DIR, the operating system's keyring.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import time
+from functools import cache, lru_cache
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.paths import kin_home, read_settings, shown, sole_writer, write_private
+
+if TYPE_CHECKING:
+    from dotenv.parser import Binding
+
+KEYRING_SERVICE = "kin-code"
+ASK_AGAIN_SECONDS = 30
+"""How long "the keyring has no such key" is believed."""
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def env_path() -> Path:
+    return kin_home() / ".env"
 
 
 def find_key(variable: str) -> str | None:
-    """The key of that name, None when there is none or `variable` is empty."""
-    return os.environ.get(variable) or None if variable else None
+    """The key of that name, None when there is none or `variable` is empty. Cheap: asked for each request."""
+    if not variable:
+        return None
+    if value := os.environ.get(variable):
+        return value
+    if not _VARIABLE.fullmatch(variable):
+        return None
+    return _env_file().get(variable) or _secret_file(variable) or _from_keyring(variable)
+
+
+def save_key(variable: str, value: str) -> Path:
+    """Write `VARIABLE=value` into `~/.kin-code/.env`, mode 0600, the rest as it was; returns the file.
+
+    Raises ConfigError when either is not usable or the file cannot be written.
+    """
+    from dotenv.parser import parse_stream  # noqa: PLC0415  (only when a key is saved)
+
+    value = value.strip()
+    if not _VARIABLE.fullmatch(variable):
+        raise ConfigError("The name of a key's variable has letters, digits and _ only, such as MISTRAL_API_KEY.")
+    if not value or not value.isprintable():
+        raise ConfigError(f"The key for {variable} was not saved: it is empty or holds more than one line.")
+    quoted = value.replace("\\", "\\\\").replace("'", "\\'")
+    path = env_path()
+    try:
+        with sole_writer(path):
+            bindings = list(parse_stream(StringIO(read_settings(path) or "")))
+            kept = "".join(binding.original.string for binding in bindings if binding.key != variable)
+            end = "" if not kept or kept.endswith("\n") else "\n"
+            write_private(path, f"{kept}{end}{variable}='{quoted}'\n")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path}: the key was not saved: {reason}.") from error
+    _keyring_answers().pop(variable, None)
+    return path
+
+
+def known_keys() -> list[str]:
+    """Secrets that are in no variable of this process: what records must not show besides those of the environment."""
+    secret_files = [path for path in secret_files_in(secrets_folder()) if not path.name.upper().startswith("KIN_")]
+    values = [*_env_file().values(), *map(read_secret, secret_files), *_keyring_answers().values()]
+    return list(dict.fromkeys(value for value in values if value))
+
+
+def env_file_warnings() -> tuple[str, ...]:
+    """Why `.env`, or a line of it, is not used."""
+    return _parsed(*_stamp())[1]
+
+
+def secrets_folder() -> Path | None:
+    """KIN_SECRETS_DIR: one file per variable, as containers mount them."""
+    folder = os.environ.get("KIN_SECRETS_DIR")
+    return Path(folder).expanduser() if folder else None
+
+
+def secret_files_in(folder: Path | None) -> list[Path]:
+    """In the order of their names; none when there is no such folder."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_file()) if folder else []
+    except OSError:
+        return []
+
+
+def read_secret(path: Path) -> str | None:
+    """A secrets file's text without the white space around it; None when there is none that can be read."""
+    try:
+        return (read_settings(path) or "").strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def _env_file() -> dict[str, str]:
+    return _parsed(*_stamp())[0]
+
+
+def _stamp() -> tuple[Path, int, int, int, int]:
+    """What tells one state of `.env` from another: a change is seen without a restart."""
+    path = env_path()
+    try:
+        status = path.stat()
+    except OSError:
+        return path, 0, 0, 0, 0
+    return path, status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode
+
+
+@lru_cache(maxsize=1)
+def _parsed(path: Path, inode: int, modified: int, size: int, mode: int) -> tuple[dict[str, str], tuple[str, ...]]:
+    """(values, warnings)."""
+    del modified, size, mode
+    if not inode:
+        return {}, ()
+    try:
+        text = read_settings(path, private=True)
+    except PermissionError as error:
+        why = str(error.strerror).lower()
+        return {}, (f"{path}: not read: {why}. To use the keys in it: chmod 600 {shown(path)}",)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return {}, (f"{path}: cannot be read: {reason}.",)
+    return _read_bindings(path, text or "")
+
+
+def _read_bindings(path: Path, text: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    from dotenv.parser import parse_stream  # noqa: PLC0415  (only when there is a file)
+
+    # The parser rather than dotenv_values: that expands ${...} inside keys, and reports bad lines to the log only.
+    bindings: list[Binding] = list(parse_stream(StringIO(text)))
+    values = {binding.key: binding.value for binding in bindings if binding.key and binding.value}
+    bad = [binding for binding in bindings if binding.error]
+    return values, tuple(f"{path}:{_line(each)}: not understood; write NAME=value." for each in bad)
+
+
+def _line(binding: Binding) -> int:
+    """The parser counts from the empty lines before."""
+    string = binding.original.string
+    return binding.original.line + string[: len(string) - len(string.lstrip())].count("\n")
+
+
+def _secret_file(name: str) -> str | None:
+    folder = secrets_folder()
+    if folder is None:
+        return None
+    return read_secret(folder / name) or read_secret(folder / name.lower())
+
+
+def _from_keyring(variable: str) -> str | None:
+    found = _keyring_answers()
+    if variable not in found and (value := _ask_keyring(variable, int(time.monotonic() // ASK_AGAIN_SECONDS))):
+        found[variable] = value
+    return found.get(variable)
+
+
+@cache
+def _keyring_answers() -> dict[str, str]:
+    """What the keyring gave this process: asked once for each key, since asking may ask the person."""
+    return {}
+
+
+@lru_cache(maxsize=64)
+def _ask_keyring(variable: str, period: int) -> str | None:
+    del period
+    try:
+        value = import_module("keyring").get_password(KEYRING_SERVICE, variable)  # an extra, and slow to import
+    except Exception:  # noqa: BLE001  (not installed, locked, no desktop session: each backend has its own errors)
+        return None
+    return value if isinstance(value, str) and value else None

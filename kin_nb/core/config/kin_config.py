@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
 from kin_nb.core.config.errors import ConfigError, MissingAPIKeyError
+from kin_nb.core.config.layers import Layers
 from kin_nb.core.config.mcp_servers import MCPServer, parse_server
 from kin_nb.core.config.providers import ModelConfig, ProviderConfig, default_models, default_providers
 from kin_nb.core.tools.base import BaseToolConfig
+
+if TYPE_CHECKING:
+    from kin_nb.core.trusted_folders import TrustedFolders
 
 
 class ProjectContextConfig(BaseModel):
@@ -18,13 +23,13 @@ class ProjectContextConfig(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    max_chars: int = 4_000
-    max_doc_bytes: int = 32 * 1024
-    max_depth: int = 2
-    max_files: int = 120
-    max_dirs_per_level: int = 20
-    default_commit_count: int = 5
-    timeout_seconds: float = 2.0
+    max_chars: int = Field(default=4_000, ge=0)
+    max_doc_bytes: int = Field(default=32 * 1024, ge=0)
+    max_depth: int = Field(default=2, ge=0)
+    max_files: int = Field(default=120, ge=0)
+    max_dirs_per_level: int = Field(default=20, ge=0)
+    default_commit_count: int = Field(default=5, ge=0)
+    timeout_seconds: float = Field(default=2.0, ge=0, allow_inf_nan=False)
 
 
 class SessionLoggingConfig(BaseModel):
@@ -38,14 +43,17 @@ class SessionLoggingConfig(BaseModel):
 
 
 class KinConfig(BaseModel):
-    """The settings of one agent. Unknown keys are no error: a file may serve several programs and versions."""
+    """The settings of one agent. Unknown keys are no error: a file may serve several programs and versions.
+
+    `layers`: what `load` made it of; none for one made by hand.
+    """
 
     model_config = ConfigDict(extra="ignore", validate_default=True)
 
     active_model: str = "devstral-2"
     policy: str = "on-request"
     workdir: Path | None = None
-    api_timeout: float = Field(default=720.0, gt=0)
+    api_timeout: float = Field(default=720.0, gt=0, allow_inf_nan=False)
     providers: list[ProviderConfig] = Field(default_factory=default_providers)
     models: list[ModelConfig] = Field(default_factory=default_models)
 
@@ -57,7 +65,7 @@ class KinConfig(BaseModel):
     include_commit_signature: bool = True
     project_context: ProjectContextConfig = Field(default_factory=ProjectContextConfig)
 
-    auto_compact_threshold: int = 200_000
+    auto_compact_threshold: int = Field(default=200_000, ge=0)
     context_warnings: bool = False
 
     tools: dict[str, BaseToolConfig] = Field(default_factory=dict)
@@ -72,6 +80,8 @@ class KinConfig(BaseModel):
 
     session_logging: SessionLoggingConfig = Field(default_factory=SessionLoggingConfig)
 
+    _layers: Layers = PrivateAttr(default_factory=Layers)
+
     @field_validator("mcp_servers", mode="before")
     @classmethod
     def _transport_from_keys(cls, servers: Any) -> Any:
@@ -80,6 +90,30 @@ class KinConfig(BaseModel):
     @property
     def effective_workdir(self) -> Path:
         return (self.workdir or Path.cwd()).expanduser().resolve()
+
+    @property
+    def layers(self) -> Layers:
+        return self._layers
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was wrong without being an error: one line each, with its place."""
+        return self._layers.warnings
+
+    @property
+    def project_trusted(self) -> bool:
+        """Whether the person trusts the workspace: what lies in it may be read as settings, tools and instructions."""
+        return self._layers.trusted is not None and self._layers.trusted == self.effective_workdir
+
+    @property
+    def system_prompt(self) -> str:
+        """The text of the base prompt that `system_prompt_id` names (seed 003). Raises ConfigError when there is none."""
+        from kin_nb.core.prompts import load_prompt  # noqa: PLC0415  (it reads files)
+
+        return load_prompt(self.system_prompt_id, self.effective_workdir, trusted=self.project_trusted)
+
+    def made_of(self, layers: Layers) -> None:
+        self._layers = layers
 
     def get_active_model(self) -> ModelConfig:
         """Raises ConfigError, listing the aliases, when `active_model` names none."""
@@ -113,9 +147,30 @@ class KinConfig(BaseModel):
             raise MissingAPIKeyError(provider.api_key_env_var, provider.name)
 
     @classmethod
-    def load(cls, agent: str | None = None, **overrides: Any) -> KinConfig:
-        """The layers of files.py, merged; `agent` names agents/NAME.toml. Raises ConfigError with file and line."""
-        from kin_nb.core.config.files import load_config  # noqa: PLC0415  (tomllib only when a file is read)
+    def load(
+        cls,
+        agent: str | None = None,
+        workdir: str | Path | None = None,
+        *,
+        trust: TrustedFolders | None = None,
+        require_key: bool = False,
+        **overrides: Any,
+    ) -> KinConfig:
+        """The layers of files.py, merged; `agent` names agents/NAME.toml, `trust` knows what is trusted for this session.
 
-        del agent
-        return load_config(overrides)
+        Raises ConfigError with file and line. MissingAPIKeyError only with `require_key` (seed 000 always raises it):
+        settings can be shown and mended, sessions replayed, and local models chosen without a key.
+        """
+        from kin_nb.core.config.files import load_config  # noqa: PLC0415  (files.py makes values of this class)
+
+        config = load_config(agent, {"workdir": workdir, **overrides}, trust)
+        if require_key:
+            config.check_api_key()
+        return config
+
+    @classmethod
+    def save_updates(cls, updates: Mapping[str, Any], path: Path | None = None) -> None:
+        """Merge `updates` into config.toml, or into the file at `path`: saving.py. Raises ConfigError, the file untouched."""
+        from kin_nb.core.config.saving import save_updates  # noqa: PLC0415  (as above)
+
+        save_updates(updates, path)

@@ -12,6 +12,11 @@ from pydantic import BaseModel, Field, field_validator
 from kin_nb.core.config.keys import find_key
 
 
+def usable_name(name: str) -> str:
+    """What providers take in the name of a tool: letters, digits, `_` and `-`; "" when nothing is left."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name).strip("_-")[:64]
+
+
 class _MCPBase(BaseModel):
     """Times are seconds. `prompt` is a hint for the model, put into each tool's description."""
 
@@ -25,11 +30,9 @@ class _MCPBase(BaseModel):
     @field_validator("name")
     @classmethod
     def _usable_in_a_tool_name(cls, name: str) -> str:
-        """Providers take letters, digits, `_` and `-` in the name of a tool."""
-        usable = re.sub(r"[^A-Za-z0-9_-]", "_", name).strip("_-")[:64]
-        if not usable:
+        if not usable_name(name):
             raise ValueError(f"{name!r} has no letter or digit")
-        return usable
+        return usable_name(name)
 
 
 class MCPHttp(_MCPBase):

@@ -18,7 +18,10 @@ class Backend(StrEnum):
 
 
 class ProviderConfig(BaseModel):
-    """A model server. `api_base` ends before `/chat/completions`; an empty `api_key_env_var` means no key."""
+    """A model server. `api_base` ends before `/chat/completions`; an empty `api_key_env_var` means no key.
+
+    `api_style`: openai, mistral, anthropic, or an adapter of one's own (core.llm.adapters.base).
+    """
 
     name: str
     api_base: str
@@ -37,8 +40,8 @@ class ProviderConfig(BaseModel):
 class PricingInfo(BaseModel):
     """USD per million tokens (seed 003)."""
 
-    input_price: float = 0.0
-    output_price: float = 0.0
+    input_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    output_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
 class ModelConfig(BaseModel):
@@ -50,12 +53,12 @@ class ModelConfig(BaseModel):
     name: str
     provider: str
     alias: str = ""
-    temperature: float = 0.2
-    max_tokens: int | None = None
-    context_window: int = 128_000
-    input_price: float = 0.0
-    output_price: float = 0.0
-    auto_compact_threshold: int | None = None
+    temperature: float = Field(default=0.2, ge=0, allow_inf_nan=False)
+    max_tokens: int | None = Field(default=None, gt=0)
+    context_window: int = Field(default=128_000, gt=0)
+    input_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    output_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    auto_compact_threshold: int | None = Field(default=None, ge=0)
     supports_images: bool = False
     thinking: Thinking = "off"
 
@@ -78,17 +81,57 @@ def default_providers() -> list[ProviderConfig]:
             backend=Backend.MISTRAL,
         ),
         ProviderConfig(name="openai", api_base="https://api.openai.com/v1", api_key_env_var="OPENAI_API_KEY"),
+        ProviderConfig(
+            name="anthropic",
+            api_base="https://api.anthropic.com/v1",
+            api_key_env_var="ANTHROPIC_API_KEY",
+            api_style="anthropic",
+        ),
+        ProviderConfig(
+            name="openrouter",
+            api_base="https://openrouter.ai/api/v1",
+            api_key_env_var="OPENROUTER_API_KEY",
+            reasoning_field_name="reasoning",
+        ),
+        ProviderConfig(name="moonshot", api_base="https://api.moonshot.ai/v1", api_key_env_var="MOONSHOT_API_KEY"),
         ProviderConfig(name="llamacpp", api_base="http://127.0.0.1:8080/v1"),
         ProviderConfig(name="ollama", api_base="http://127.0.0.1:11434/v1"),
     ]
 
 
 def default_models() -> list[ModelConfig]:
+    """As published in November 2026; no price where it depends on the prompt's length or is not known."""
     return [
-        ModelConfig(name="devstral-latest", provider="mistral", alias="devstral-2", input_price=0.4, output_price=2.0),
-        ModelConfig(
-            name="devstral-small-latest", provider="mistral", alias="devstral-small", input_price=0.1, output_price=0.3
-        ),
+        _model("devstral-latest", "mistral", "devstral-2", 256_000, prices=(0.4, 2.0)),
+        _model("devstral-small-latest", "mistral", "devstral-small", 256_000, prices=(0.1, 0.3)),
         ModelConfig(name="devstral", provider="llamacpp", alias="local"),
         ModelConfig(name="devstral", provider="ollama", alias="ollama"),
+        _model("mistral-medium-3-5", "mistral", "mistral-medium", 256_000, prices=(1.5, 7.5), images=True),
+        _model("gpt-5.6-terra", "openai", "gpt-terra", 1_000_000, prices=(2.0, 12.0), images=True),
+        _model("gpt-5.6-luna", "openai", "gpt-luna", 1_000_000, prices=(0.2, 1.2), images=True),
+        _model("claude-opus-5-5", "anthropic", "opus", 1_000_000, prices=(4.0, 20.0), images=True),
+        _model("claude-sonnet-5-5", "anthropic", "sonnet", 1_000_000, prices=(2.0, 10.0), images=True),
+        _model("claude-haiku-5-5", "anthropic", "haiku", 1_000_000, images=True),
+        _model("openai/gpt-6.1-sol", "openrouter", "gpt-sol", 1_050_000, prices=(2.0, 10.0), images=True),
+        _model("kimi-k3.1-pro", "moonshot", "kimi", 1_048_576, prices=(2.0, 10.0), images=True),
     ]
+
+
+def _model(
+    name: str,
+    provider: str,
+    alias: str,
+    window: int,
+    *,
+    prices: tuple[float, float] = (0.0, 0.0),
+    images: bool = False,
+) -> ModelConfig:
+    return ModelConfig(
+        name=name,
+        provider=provider,
+        alias=alias,
+        context_window=window,
+        input_price=prices[0],
+        output_price=prices[1],
+        supports_images=images,
+    )

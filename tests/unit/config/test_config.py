@@ -28,6 +28,11 @@ default_timeout = 5
 """
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("KIN_HOME", str(tmp_path_factory.mktemp("kin-home")))
+
+
 def write(text: str) -> Path:
     path = config_path()
     path.parent.mkdir(exist_ok=True)

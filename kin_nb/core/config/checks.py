@@ -1,0 +1,138 @@
+"""What can be wrong with a configuration, said with the place where somebody wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.config.kin_config import KinConfig, ProjectContextConfig, SessionLoggingConfig
+from kin_nb.core.config.layers import NAMED, FileLayer, Layer, Layers
+from kin_nb.core.config.mcp_servers import MCPHttp, MCPStdio
+from kin_nb.core.config.providers import ModelConfig, ProviderConfig
+from kin_nb.core.config.toml_file import KeyPath
+from kin_nb.core.modes import Policy
+
+OF_THE_TERMINAL = frozenset(
+    {
+        *("active_transcribe_model", "active_tts_model", "ask_confirmation_on_exit", "autocopy_to_clipboard"),
+        *("disable_welcome_banner_animation", "displayed_workdir", "enable_notifications", "enable_telemetry"),
+        *("enable_update_checks", "file_watcher_for_autocomplete", "narrator_enabled", "textual_theme", "theme"),
+        *("vim_keybindings", "voice_mode_enabled"),
+    }
+)
+"""Settings of Kin Code's terminal program, which reads the same file: no concern of ours, and no mistake."""
+
+_ENTRIES: dict[str, tuple[type[BaseModel], ...]] = {
+    "providers": (ProviderConfig,),
+    "models": (ModelConfig,),
+    "mcp_servers": (MCPHttp, MCPStdio),
+    "project_context": (ProjectContextConfig,),
+    "session_logging": (SessionLoggingConfig,),
+}
+
+
+def validation_error(error: ValidationError, values: Mapping[str, Any], layers: Layers) -> ConfigError:
+    """The first of pydantic's errors, with its place; `values` as merged, lists of NAMED by name."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    path = tuple(map(str, first["loc"]))
+    if len(path) > 1 and path[0] in NAMED:
+        rest = path[3:4] if path[0] == "mcp_servers" else path[2:]  # pydantic puts the kind of server in between
+        path = (path[0], list(values[path[0]])[int(path[1])], *rest)
+    what = first["msg"].removeprefix("Value error, ")
+    return ConfigError(f"{layers.place(path)}{'.'.join(path)}: {what}.")
+
+
+def check(config: KinConfig) -> None:
+    """What only the whole tells. Raises ConfigError."""
+    for path, problem in _problems(config):
+        raise ConfigError(f"{config.layers.place(path)}{problem}")
+
+
+def _problems(config: KinConfig) -> Iterator[tuple[KeyPath, str]]:
+    if config.policy not in set(Policy):
+        yield ("policy",), f'policy = "{config.policy}" is not a policy. Policies: {", ".join(Policy)}.'
+    try:
+        config.get_active_model()
+    except ConfigError as error:
+        yield ("active_model",), str(error)
+    for model in config.models:
+        try:
+            config.get_provider_for_model(model)
+        except ConfigError as error:
+            yield ("models", model.alias, "provider"), str(error)
+    for server in config.mcp_servers:
+        if isinstance(server, MCPStdio):
+            try:
+                server.argv()
+            except ValueError as error:
+                problem = f'the command of MCP server "{server.name}" cannot be run: {str(error).lower()}.'
+                yield ("mcp_servers", server.name, "command"), problem
+    if "system_prompt_id" in config.model_fields_set:
+        from kin_nb.core.prompts import load_prompt  # noqa: PLC0415  (it imports this package's errors)
+
+        try:
+            load_prompt(config.system_prompt_id, config.effective_workdir, trusted=config.project_trusted)
+        except ConfigError as error:
+            yield ("system_prompt_id",), str(error)
+
+
+def unknown_keys(layer: Layer) -> Iterator[str]:
+    """A warning for each key that names no setting. What is in `[tools.NAME]` is that tool's own business."""
+    yield from _unknown(layer, (), layer.values, {*KinConfig.model_fields, *OF_THE_TERMINAL})
+    for key, models in _ENTRIES.items():
+        value = layer.values.get(key)
+        known = {name for model in models for name in model.model_fields}
+        for path, table in _tables(key, value):
+            yield from _unknown(layer, path, table, known)
+
+
+def raising_trust(config: KinConfig, layers: Iterable[Layer]) -> Iterator[str]:
+    """A trusted project may set everything, but what gives your keys away or runs things unasked is said each time."""
+    for layer in layers:
+        if not isinstance(layer, FileLayer) or layer.project is None:
+            continue
+        if layer.values.get("policy") == Policy.YOLO == config.policy:
+            yield f'{layer.place(("policy",))}this project sets policy = "yolo": everything runs unasked.'
+        tools = layer.values.get("tools")
+        for name, rule in tools.items() if isinstance(tools, Mapping) else ():
+            if isinstance(rule, Mapping) and (rule.get("permission") == "always" or rule.get("allowlist")):
+                yield f"{layer.place(('tools', name))}this project lets the tool {name} run unasked."
+        for places, variable in _keys_used(config):
+            chosen = [place for place in places if layer.has(place)]
+            if variable and chosen:
+                yield f"{layer.place(chosen[0])}this project chooses the server that gets your key {variable}."
+
+
+def _keys_used(config: KinConfig) -> Iterator[tuple[tuple[KeyPath, KeyPath], str]]:
+    """((where the server is named, where the key is), the key's variable)."""
+    for p in config.providers:
+        at = ("providers", p.name)
+        yield ((*at, "api_base"), (*at, "api_key_env_var")), p.api_key_env_var
+    for s in config.mcp_servers:
+        if isinstance(s, MCPHttp):
+            at = ("mcp_servers", s.name)
+            yield ((*at, "url"), (*at, "api_key_env")), s.api_key_env
+
+
+def _tables(key: str, value: Any) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    if not isinstance(value, Mapping):
+        return
+    if key not in NAMED:
+        yield (key,), value
+        return
+    for name, entry in value.items():
+        yield (key, name), entry
+
+
+def _unknown(layer: Layer, path: KeyPath, table: Mapping[str, Any], known: set[str]) -> Iterator[str]:
+    for key in table:
+        if key in known:
+            continue
+        from difflib import get_close_matches  # noqa: PLC0415  (only for a mistake)
+
+        near = get_close_matches(key, known, 1)
+        advice = f"did you mean {near[0]}?" if near else "it is ignored."
+        yield f"{layer.place((*path, key))}{'.'.join((*path, key))} is no setting; {advice}"

@@ -1,0 +1,243 @@
+"""Layers of settings: one place each that values come from, how they are merged, and whose fault a value is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.config.mcp_servers import usable_name
+from kin_nb.core.config.toml_file import KeyPath, key_lines, read_toml
+from kin_nb.core.paths import shown
+
+NAMED: dict[str, tuple[str, str]] = {
+    "providers": ("name", "provider"),
+    "models": ("alias", "model"),
+    "mcp_servers": ("name", "MCP server"),
+}
+"""Lists of tables that are merged by the name of an entry: field -> (key that names an entry, what an entry is)."""
+
+PATHS = ("tool_paths", "skill_paths")
+"""Lists of paths, relative to the layer's folder; made absolute, so that they mean the same wherever the process goes."""
+
+
+class Layer:
+    """Values from one place. `values`: tables as dicts; each list of NAMED as a dict, name of the entry -> entry.
+
+    Raises ConfigError for two entries of one name, for an entry without one, and for a path that is none.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = {
+            key: self._by_name(key, value) if key in NAMED else self._anchored(key, value) if key in PATHS else value
+            for key, value in values.items()
+        }
+
+    def settings(self) -> dict[str, Any]:
+        """As KinConfig takes them."""
+        return as_lists(self.values)
+
+    @property
+    def folder(self) -> Path:
+        """What relative paths in it are relative to."""
+        return Path.cwd()
+
+    def where(self, path: KeyPath) -> str:
+        """What errors name; "" when it is nobody's file. `path` as in `values`."""
+        del path
+        return ""
+
+    def source(self, path: KeyPath) -> str:
+        """Where the value stands, for `kin-nb config --origin`."""
+        del path
+        return "given at run time"
+
+    def place(self, path: KeyPath) -> str:
+        """`FILE:LINE: `, or "" when there is nothing to name: what an error begins with."""
+        return f"{where}: " if (where := self.where(path)) else ""
+
+    def has(self, path: KeyPath) -> bool:
+        value: Any = self.values
+        for part in path:
+            if not isinstance(value, Mapping) or part not in value:
+                return False
+            value = value[part]
+        return True
+
+    def _anchored(self, key: str, entries: Any) -> Any:
+        if not isinstance(entries, list) or not all(isinstance(entry, str | Path) for entry in entries):
+            return entries  # an error soon, with its place
+        try:
+            return [str(self.folder / Path(entry).expanduser()) for entry in entries]
+        except RuntimeError as error:
+            raise ConfigError(f"{self.place((key,))}{key}: no usable path: {error}.") from error
+
+    def _by_name(self, key: str, entries: Any) -> dict[str, Any]:
+        if not isinstance(entries, list):
+            raise ConfigError(f"{self.place((key,))}{key}: must be a list of tables, each written as [[{key}]].")
+        named: dict[str, Any] = {}
+        for number, entry in enumerate(entries):
+            name = entry_name(key, entry)
+            kind = NAMED[key][1]
+            if name is None:
+                where = self.place((key, str(number)))
+                raise ConfigError(f"{where}{key}: entry {number + 1} is no table with the {kind}'s name.")
+            if name in named:
+                self._refuse_twins(key, named, name, number)
+            named[name] = entry
+        return named
+
+    def _refuse_twins(self, key: str, named: Mapping[str, Any], name: str, number: int) -> None:
+        identity, kind = NAMED[key]
+        first, second = ((key, str(n), identity) for n in (list(named).index(name), number))
+        again = self.where(second).rpartition(":")[2]
+        twins = f" (again on line {again})" if again.isdecimal() else ""
+        rule = "aliases" if key == "models" else f"names of {kind}s"
+        if key == "mcp_servers":
+            rule += " (in letters, digits, _ and -)"
+        raise ConfigError(f'{self.place(first)}{identity} = "{name}" names two {kind}s{twins}; {rule} must be unique.')
+
+
+class FileLayer(Layer):
+    """A TOML file; `project`: the folder of the project that it belongs to. A file that is not there is empty."""
+
+    def __init__(self, path: Path, text: str, values: Mapping[str, Any], project: Path | None = None) -> None:
+        self.path, self.text, self.project = path, text, project
+        super().__init__(values)
+
+    @classmethod
+    def read(cls, path: Path, project: Path | None = None) -> FileLayer:
+        return cls(path, *read_toml(path), project)
+
+    @property
+    def folder(self) -> Path:
+        return self.project or self.path.parent
+
+    @cached_property
+    def _lines(self) -> dict[KeyPath, int]:
+        return key_lines(self.text)
+
+    def line(self, path: KeyPath) -> int | None:
+        """The line of the value, or of what it stands in."""
+        path = self._with_index(path)
+        found = (self._lines.get(path[:length]) for length in range(len(path), 0, -1))
+        return next((line for line in found if line is not None), None)
+
+    def where(self, path: KeyPath) -> str:
+        return f"{self.path}:{line}" if (line := self.line(path)) else str(self.path)
+
+    def source(self, path: KeyPath) -> str:
+        return f"{shown(self.path)}:{line}" if (line := self.line(path)) else shown(self.path)
+
+    def _with_index(self, path: KeyPath) -> KeyPath:
+        entries = getattr(self, "values", {}).get(path[0]) if len(path) > 1 and path[0] in NAMED else None
+        if not isinstance(entries, dict) or path[1] not in entries:
+            return path
+        return (path[0], str(list(entries).index(path[1])), *path[2:])
+
+
+class VariableLayer(Layer):
+    """Variables: `names` maps a setting to the variable (or the secrets file) that holds it."""
+
+    def __init__(self, values: Mapping[str, Any], names: Mapping[str, str]) -> None:
+        self.names = names
+        super().__init__(values)
+
+    def where(self, path: KeyPath) -> str:
+        return self.names.get(path[0], "")
+
+    def source(self, path: KeyPath) -> str:
+        return self.where(path)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What a configuration was made of, lowest first, and the folder whose project was read because it is trusted.
+
+    Where a value came from is no part of a configuration: only that folder is compared.
+    """
+
+    layers: tuple[Layer, ...] = field(default=(), compare=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    trusted: Path | None = None
+
+    def layer_of(self, path: KeyPath) -> Layer | None:
+        """The layer whose value is in force; None for a default."""
+        return next((layer for layer in reversed(self.layers) if layer.has(path)), None)
+
+    def place(self, path: KeyPath) -> str:
+        """`FILE:LINE: ` of a value, or of the nearest table around it that somebody wrote; "" when nobody did."""
+        for length in range(len(path), 0, -1):
+            layer = self.layer_of(path[:length])
+            if layer is not None:
+                return layer.place(path[:length])
+        return ""
+
+
+def merge_layers(layers: Iterable[Layer], defaults: Mapping[str, Callable[[], Iterable[BaseModel]]]) -> dict[str, Any]:
+    """Values for KinConfig. Tables are merged, lists of NAMED by name (nearest first), everything else is replaced.
+
+    `defaults`: the entries that a list of NAMED begins with.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.values.items():
+            if key in NAMED:
+                below = merged.get(key)
+                if below is None:
+                    below = {entry_name(key, entry.model_dump()): entry for entry in defaults.get(key, tuple)()}
+                merged[key] = _merge_named(below, value, key)
+            else:
+                merged[key] = deep_merge(merged.get(key), value)
+    return merged
+
+
+def as_lists(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` with the lists of NAMED as lists again."""
+    return {key: list(value.values()) if key in NAMED else value for key, value in values.items()}
+
+
+def plain(value: Any) -> Any:
+    """`value` with pydantic values as the tables that would say the same, and without what is None in a table."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(exclude_unset=True)
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items() if item is not None}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def deep_merge(below: Any, above: Any) -> Any:
+    if not isinstance(below, Mapping) or not isinstance(above, Mapping):
+        return above
+    return {**below, **{key: deep_merge(below.get(key), value) for key, value in above.items()}}
+
+
+def _merge_named(below: Mapping[Any, Any], above: Mapping[str, Any], key: str) -> dict[Any, Any]:
+    merged = {}
+    for name, entry in above.items():
+        base = below.get(name)
+        base = base.model_dump() if isinstance(base, BaseModel) else base
+        if key == "mcp_servers" and base is not None and _changes_kind(base, entry):
+            base = None
+        merged[name] = deep_merge(base, entry)
+    return {**merged, **{name: entry for name, entry in below.items() if name not in merged}}
+
+
+def _changes_kind(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
+    """A program instead of an address, or the other way round, is another server: nothing of the old one fits it."""
+    return ("url" in above and "command" in below) or ("command" in above and "url" in below)
+
+
+def entry_name(key: str, entry: Any) -> str | None:
+    """The name that entries of a list of NAMED are merged by; None when there is none."""
+    if not isinstance(entry, Mapping):
+        return None
+    name = (entry.get("alias") or entry.get("name")) if key == "models" else entry.get("name")
+    if not isinstance(name, str) or not name:
+        return None
+    return usable_name(name) or name if key == "mcp_servers" else name

@@ -1,0 +1,119 @@
+"""Where each setting came from, and what is set at all: `kin-nb config`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from kin_nb.core.config.kin_config import KinConfig
+from kin_nb.core.config.layers import NAMED, as_lists, entry_name
+from kin_nb.core.config.masking import masker
+from kin_nb.core.config.toml_file import KeyPath
+
+DEFAULT = "default"
+WIDEST = 60
+"""Characters of a value in the report."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """`key`: "models.devstral-2.temperature". `value`: secrets masked. `source`: FILE:LINE, a variable, "default"."""
+
+    key: str
+    value: Any
+    source: str
+
+
+def config_origins(config: KinConfig) -> list[Origin]:
+    """One for each value, in the order of the fields; a list is one value."""
+    mask = masker(config)
+    origins = []
+    for path, value in _leaves((), _values(config)):
+        layer = config.layers.layer_of(path)
+        source = DEFAULT if layer is None else layer.source(path)
+        origins.append(Origin(".".join(map(_toml_key, path)), mask(path, value), source))
+    return origins
+
+
+def origin_report(config: KinConfig, *, all: bool = False) -> str:  # noqa: A002  (what the option is called)
+    """Three columns: key, value, source; the defaults only with `all`."""
+    origins = [origin for origin in config_origins(config) if all or origin.source != DEFAULT]
+    if not origins:
+        return "Nothing is set: all settings have their defaults."
+    rows = [(origin.key, _short(origin.value), origin.source) for origin in origins]
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    return "\n".join(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {source}" for key, value, source in rows)
+
+
+def config_report(config: KinConfig) -> str:
+    """The settings that differ from the defaults, as TOML, secrets masked."""
+    import tomlkit  # noqa: PLC0415  (only for a report)
+
+    mask = masker(config)
+    own = _differences(config)
+    shown = {key: mask((key,), value) for key, value in own.items()}
+    if not shown:
+        return "# Nothing is set: all settings have their defaults.\n"
+    in_order = sorted(shown.items(), key=lambda item: (isinstance(item[1], Mapping), item[0] in NAMED))
+    return tomlkit.dumps(as_lists(dict(in_order)))
+
+
+def _values(config: KinConfig) -> dict[str, Any]:
+    """All settings in TOML's types; lists of NAMED by name, of `[tools.NAME]` what is set."""
+    values = config.model_dump(mode="json", exclude={"tools"})
+    tools = {name: tool.model_dump(mode="json", exclude_unset=True) for name, tool in config.tools.items()}
+    by_name = {key: {str(entry_name(key, entry)): entry for entry in values[key]} for key in NAMED}
+    return {**values, **by_name, "tools": tools}
+
+
+def _differences(config: KinConfig) -> dict[str, Any]:
+    """What differs from the built-in entry of that name, or from the defaults of such an entry."""
+    values, defaults = _values(config), _values(KinConfig())
+    for key in NAMED:
+        for name, model in zip(values[key], getattr(config, key), strict=True):
+            defaults[key].setdefault(name, _field_defaults(type(model)))
+    found = _difference(values, defaults)
+    for key, (identity, _) in NAMED.items():
+        if key in found:
+            found[key] = {name: {identity: name, **entry} for name, entry in found[key].items()}
+    return found
+
+
+def _difference(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    different: dict[str, Any] = {}
+    for key, value in values.items():
+        default = defaults.get(key)
+        if isinstance(value, Mapping):
+            value = _difference(value, default if isinstance(default, Mapping) else {})  # noqa: PLW2901
+            if value:
+                different[key] = value
+        elif value != default and value is not None:
+            different[key] = value
+    return different
+
+
+def _field_defaults(model: type[BaseModel]) -> dict[str, Any]:
+    fields = model.model_fields.items()
+    return {name: field.get_default(call_default_factory=True) for name, field in fields if not field.is_required()}
+
+
+def _leaves(path: KeyPath, value: Any) -> Iterator[tuple[KeyPath, Any]]:
+    if not isinstance(value, Mapping):
+        yield path, value
+        return
+    for key, item in value.items():
+        yield from _leaves((*path, key), item)
+
+
+def _toml_key(part: str) -> str:
+    return part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part, ensure_ascii=False)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"

@@ -1,0 +1,21 @@
+"""A mode's settings over a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kin_nb.core.config.kin_config import KinConfig
+
+
+def overlaid(config: KinConfig, overrides: Mapping[str, Any]) -> KinConfig:
+    """`config` with `overrides` as its highest layer; itself when there are none. Raises ConfigError."""
+    if not overrides:
+        return config
+    from kin_nb.core.config.files import build  # noqa: PLC0415  (files.py makes values of this class)
+    from kin_nb.core.config.layers import Layer, deep_merge, plain  # noqa: PLC0415
+
+    known = config.layers
+    if not known.layers:  # made in Python, not read: nothing lies beneath it
+        return KinConfig.model_validate(deep_merge(config.model_dump(), plain(overrides)))
+    return build((*known.layers, Layer(plain(overrides))), known.warnings, known.trusted)

@@ -1,0 +1,130 @@
+"""agents/NAME.toml as a mode: a built-in mode with settings of its own (seed 000, "Custom Agent Modes").
+
+display_name = "Reviewer"
+description = "Reads the change and says what is wrong with it"
+mode = "plan"                            # the built-in mode beneath: default, plan, accept-edits, auto-approve
+safety = "safe"                          # what it claims to be; never shown safer than it is
+enabled_tools = ["grep", "read_file"]    # and any other setting
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kin_nb.core.config.agent_files import MODE_KEYS, agent_files, read_agent
+from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.config.layers import FileLayer
+from kin_nb.core.modes import AgentMode, ModeSafety, Policy
+from kin_nb.core.paths import kin_home, shown
+
+_Known = TypeVar("_Known", AgentMode, ModeSafety, Policy)
+
+_RISING = (ModeSafety.SAFE, ModeSafety.NEUTRAL, ModeSafety.DESTRUCTIVE, ModeSafety.YOLO)
+_AT_LEAST = {Policy.AUTO_EDIT: ModeSafety.DESTRUCTIVE, Policy.YOLO: ModeSafety.YOLO}
+
+
+@dataclass(frozen=True)
+class CustomMode:
+    """Where an AgentMode is used for its policy, safety or words, this may stand. `base` decides about the plan guard.
+
+    `safety` is computed: what the file claims, raised to what `overrides` really let through.
+    """
+
+    name: str
+    base: AgentMode = AgentMode.DEFAULT
+    display_name: str = ""
+    description: str = ""
+    safety: ModeSafety = ModeSafety.NEUTRAL
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def value(self) -> str:
+        """As it is recorded."""
+        return self.name
+
+    @property
+    def shown(self) -> str:
+        return self.name
+
+    @property
+    def config_overrides(self) -> dict[str, Any]:
+        return {**self.base.config_overrides, **self.overrides}
+
+    @property
+    def auto_approve(self) -> bool:
+        return self.policy(Policy.ON_REQUEST) is Policy.YOLO
+
+    def policy(self, configured: Policy) -> Policy:
+        return Policy(self.config_overrides.get("policy", configured))
+
+
+def load_mode(name: str, workdir: Path, *, trusted: bool) -> AgentMode | CustomMode:
+    """A built-in mode, else the agent file of that name: the project's when it is `trusted`, else the person's.
+
+    Raises ValueError that lists the modes when there is none, ConfigError for a file that is no mode.
+    """
+    try:
+        return AgentMode.parse(name)
+    except ValueError:
+        layer = read_agent(name, workdir, trusted=trusted)
+    if layer is None:
+        known = [*(mode.shown for mode in AgentMode), *agent_files(workdir, trusted=trusted)]
+        raise ValueError(
+            f'no mode "{name}". Modes: {", ".join(known)}. One of your own is a file {shown(kin_home())}/agents/NAME.toml.'
+        )
+    return _mode(layer)
+
+
+def list_modes(
+    workdir: Path, *, trusted: bool, warn: Callable[[str], None] = lambda _: None
+) -> list[AgentMode | CustomMode]:
+    """The built-in modes, then the others by name. `warn` hears of each file that is no mode."""
+    modes: list[AgentMode | CustomMode] = list(AgentMode)
+    for name in agent_files(workdir, trusted=trusted):
+        try:
+            modes.append(load_mode(name, workdir, trusted=trusted))
+        except (ConfigError, ValueError) as error:
+            warn(str(error))
+    return modes
+
+
+def _mode(layer: FileLayer) -> CustomMode:
+    settings = layer.settings()
+    base = _choice(layer, "mode", AgentMode, AgentMode.DEFAULT)
+    policy = _choice(layer, "policy", Policy, base.policy(Policy.ON_REQUEST))
+    claimed = _choice(layer, "safety", ModeSafety, ModeSafety.SAFE if base is AgentMode.PLAN else ModeSafety.NEUTRAL)
+    least = _AT_LEAST.get(policy, ModeSafety.NEUTRAL if _allows_tools(settings) else ModeSafety.SAFE)
+    words = {key: settings.get(key, "") for key in ("display_name", "description")}
+    for key, text in words.items():
+        if not isinstance(text, str):
+            raise ConfigError(f"{layer.place((key,))}{key} must be text.")
+    return CustomMode(
+        name=layer.path.stem,
+        base=base,
+        display_name=words["display_name"] or layer.path.stem.replace("_", " ").replace("-", " ").capitalize(),
+        description=words["description"],
+        safety=max(claimed, least, key=_RISING.index),
+        overrides={key: value for key, value in settings.items() if key not in {*MODE_KEYS, "workdir"}},
+    )
+
+
+def _choice(layer: FileLayer, key: str, kind: type[_Known], default: _Known) -> _Known:
+    """Raises ConfigError, with the place and what there is to choose from."""
+    value: Any = layer.values.get(key, default.value)
+    spelled = value.replace("-", "_") if isinstance(value, str) and kind is not Policy else value
+    try:
+        return kind(spelled)
+    except ValueError:
+        known = ", ".join(kind)
+        raise ConfigError(f"{layer.place((key,))}{key} = {json.dumps(str(value))} is none of: {known}.") from None
+
+
+def _allows_tools(settings: Mapping[str, Any]) -> bool:
+    """Whether some tool runs unasked because of a rule of its own."""
+    tools = settings.get("tools")
+    rules = [rule for rule in tools.values() if isinstance(rule, Mapping)] if isinstance(tools, Mapping) else []
+    return any(rule.get("permission") == "always" or rule.get("allowlist") for rule in rules)
