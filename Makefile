@@ -18,7 +18,7 @@ QUICK = -m "not long"
 timed = @echo "== $(1)" && SECONDS=0 && $(2) && echo "== $(1): $$SECONDS s"
 comma := ,
 
-.PHONY: help demo test test-fast test-all lint bench screenshots unit kernel nbval browser chromium
+.PHONY: help demo test test-fast test-all lint bench screenshots unit kernel nbval peers peers-servers browser chromium
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,7 +27,7 @@ help:  ## this list
 demo: $(VENV)/with-nothing  ## see it work: re-execute the quickstart session, without a key or a network
 	@$(BIN)/kin-nb demo
 
-test: unit kernel nbval browser  ## all that CI runs: unit, kernels, examples, browsers
+test: unit kernel nbval peers browser  ## all that CI runs: unit, kernels, examples, MCP servers, browsers
 
 test-fast: unit  ## the unit tests
 
@@ -48,13 +48,16 @@ screenshots: $(VENV)/with-test chromium  ## take the picture of the README anew,
 # The parts of `make test`
 
 unit: $(VENV)/with-test
-	$(call timed,$@,$(PYTEST) -n 2 $(QUICK) tests/unit)
+	$(call timed,$@,$(PYTEST) -n 2 $(QUICK) tests/unit tests/seeds)
 
 kernel: $(VENV)/with-test
 	$(call timed,$@,$(PYTEST) -n 2 --dist loadfile $(QUICK) $(wildcard tests/kernel tests/notebook))
 
 nbval: $(VENV)/with-test  # as a teammate has it: no key, no settings
 	$(call timed,$@,env -i HOME="$$(mktemp -d)" PATH="$$PATH" $(PYTEST) --nbval examples/*.ipynb)
+
+peers: $(VENV)/with-test peers-servers  # MCP against servers that others wrote; needs npm
+	$(call timed,$@,$(PYTEST) tests/peers)
 
 browser: $(VENV)/with-test chromium  # one worker for each front end
 	$(call timed,$@,$(PYTEST) -n 2 --dist loadgroup $(QUICK) tests/browser)
@@ -63,6 +66,9 @@ browser: $(VENV)/with-test chromium  # one worker for each front end
 
 chromium: $(VENV)/with-test
 	@scripts/chromium $(BIN)/playwright
+
+peers-servers: $(VENV)/with-test
+	@scripts/peers $(VENV)/peers $(BIN)/python
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
+from kin_nb.core.custom_modes import CustomMode
+from kin_nb.core.events import WarningEvent
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.output_formatters import create_formatter
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.core.types import LLMMessage, OutputFormat
 
@@ -16,37 +19,33 @@ async def run_programmatic(
     config: KinConfig,
     prompt: str,
     *,
-    mode: AgentMode = AgentMode.DEFAULT,
+    mode: AgentMode | CustomMode = AgentMode.DEFAULT,
     output_format: OutputFormat = OutputFormat.TEXT,
+    max_turns: int | None = None,
+    max_price: float | None = None,
+    previous_messages: Iterable[LLMMessage] = (),
+    resume: str | None = None,
     write: Callable[[str], None] = print,
+    warn: Callable[[str], None] = lambda _: None,
 ) -> TurnRecord:
     """Run one turn and write what `output_format` says: the last text, all messages as JSON, or each as a JSON line.
 
     Nobody can be asked: a call that the mode does not allow is refused and the agent told so. The caller reads the
-    outcome from the returned record.
+    outcome from the returned record. `resume`: id of a stored session to go on with, or "latest" of this workspace;
+    `previous_messages` come before the prompt. Raises ConfigError, SessionError.
     """
     config.check_api_key()
-    streaming = output_format is OutputFormat.STREAMING
-
-    def observe(message: LLMMessage) -> None:
-        if streaming:
-            write(json.dumps(message.model_dump(mode="json", exclude_none=True)))
-
-    agent = Agent(config, mode, observe)
+    formatter = create_formatter(output_format, write)
+    limits: dict[str, Any] = {"max_turns": max_turns, "max_price": max_price}
+    options = {"mode": mode, "message_observer": formatter.on_message, **limits}
+    agent = Agent(config, **options) if resume is None else Agent.resume(config, resume, **options)
+    for message in previous_messages:
+        agent.add_message(message)
     try:
         async for event in agent.act(prompt):
-            del event
+            if isinstance(event, WarningEvent):
+                warn(event.message)
     finally:
         await agent.aclose()
-    if output_format is OutputFormat.JSON:
-        write(json.dumps([m.model_dump(mode="json", exclude_none=True) for m in agent.messages]))
-    elif output_format is OutputFormat.TEXT:
-        text = last_text(agent.turns[-1])
-        if text:
-            write(text)
+    formatter.finish(agent.turns[-1])
     return agent.turns[-1]
-
-
-def last_text(turn: TurnRecord) -> str:
-    """The last thing the model said in words, "" when it said nothing."""
-    return next((step.content for step in reversed(turn.steps) if step.content), "")
