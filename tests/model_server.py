@@ -8,6 +8,7 @@
         assert not server.violations
 
 One reply is taken per request to `/chat/completions`, in order; a request that finds none gets a 500 that says so.
+With `ModelServer.start(rules="mistral")` it is Mistral's: a request that breaks a rule is refused and takes no reply.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+from tests.mistral_rules import broken_mistral_rules
+
+Rules = Literal["openai", "mistral"]
 
 _POLL = 0.005  # seconds between looks at `hold`
 
@@ -46,6 +51,7 @@ class _Reply:
     raw: bytes | Iterable[bytes] | None = None
     usage: bool | dict[str, int] = True
     finish_reason: str | None = None
+    rules: Rules = "openai"
 
     @property
     def finish(self) -> str:
@@ -59,7 +65,7 @@ class _Reply:
     def deltas(self) -> Iterator[dict[str, Any]]:
         yield {"role": "assistant", "content": ""}
         for piece in _pieces(self.reasoning, self.chunk):
-            yield {"reasoning_content": piece}
+            yield self._reasoning(piece)
         for piece in _pieces(self.text, self.chunk):
             yield {"content": piece}
         for index, call in enumerate(self.calls):
@@ -71,10 +77,17 @@ class _Reply:
     def message(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": self.text}
         if self.reasoning:
-            message["reasoning_content"] = self.reasoning
+            message |= self._reasoning(self.reasoning)
+            if self.rules == "mistral" and self.text:
+                message["content"].append({"type": "text", "text": self.text})
         if self.calls:
             message["tool_calls"] = self.calls
         return message
+
+    def _reasoning(self, text: str) -> dict[str, Any]:
+        if self.rules == "mistral":
+            return {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}
+        return {"reasoning_content": text}
 
     def usage_for(self, request_bytes: int) -> dict[str, int] | None:
         if not self.usage:
@@ -88,7 +101,8 @@ class _Reply:
 class ModelServer:
     """`requests`: parsed bodies; `headers`: their headers, names in lower case; `violations`: broken OpenAI rules."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: Rules = "openai") -> None:
+        self.rules = rules
         self.url = ""
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -102,9 +116,9 @@ class ModelServer:
 
     @classmethod
     @contextmanager
-    def start(cls) -> Iterator[ModelServer]:
+    def start(cls, rules: Rules = "openai") -> Iterator[Self]:
         """A running server; at the end its connections are cut and its thread is gone."""
-        server, ready = cls(), threading.Event()
+        server, ready = cls(rules), threading.Event()
         loop = asyncio.new_event_loop()
         stop = asyncio.Event()
         thread = threading.Thread(
@@ -160,6 +174,7 @@ class ModelServer:
                 raw,
                 usage,
                 finish_reason,
+                self.rules,
             )
         )
 
@@ -211,12 +226,16 @@ class ModelServer:
 
     async def _complete(self, answer: _Answer, request: dict[str, Any], headers: dict[str, str], size: int) -> bool:
         number = len(self.requests) + 1
-        reply = self._queue.popleft() if self._queue else None
+        refusal = next(broken_mistral_rules(request), None) if self.rules == "mistral" else None
+        reply = self._queue.popleft() if self._queue and not refusal else None
+        broken = [refusal[1]] if refusal else [] if self.rules == "mistral" else broken_rules(request)
         with self._arrived:
-            self.violations += [f"request {number}: {rule}" for rule in broken_rules(request)]
+            self.violations += [f"request {number}: {rule}" for rule in broken]
             self.headers.append(headers)
             self.requests.append(request)
             self._arrived.notify_all()
+        if refusal:
+            return await answer.plain(refusal[0], {"object": "error", "message": refusal[1], "type": "invalid_request"})
         if reply is None:
             return await answer.plain(
                 500, {"error": {"message": f"ModelServer: nothing enqueued for request {number}"}}
@@ -272,7 +291,7 @@ class ModelServer:
             return False
         await send(_event(choices=[{"index": 0, "delta": {}, "finish_reason": reply.finish}]))
         usage = reply.usage_for(size)
-        if usage and (request.get("stream_options") or {}).get("include_usage"):
+        if usage and (self.rules == "mistral" or (request.get("stream_options") or {}).get("include_usage")):
             await send(_event(choices=[], usage=usage))
         if reply.cut_before == "done":
             return False
@@ -343,6 +362,11 @@ def broken_rules(request: dict[str, Any]) -> list[str]:
         broken.append("stream_options without stream")
     names = [tool["function"]["name"] for tool in request.get("tools") or ()]
     broken += [f"tool name {name!r}" for name in names if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name)]
+    broken += [
+        f"message {position}: a tool message whose content is not text"
+        for position, message in enumerate(request.get("messages") or ())
+        if message.get("role") == "tool" and not isinstance(message.get("content"), str)
+    ]
     return broken + _broken_history(request.get("messages") or [])
 
 

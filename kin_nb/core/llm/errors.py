@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from kin_nb.core.config import ProviderConfig
 from kin_nb.core.llm.address import is_local, shown
+from kin_nb.core.llm.error_words import clean, reason_of, root_cause, status_in, words
 
 if TYPE_CHECKING:
     import httpx
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 OTHER_MODEL = "choose another model with %kin model NAME."
 BODY_EXCERPT = 400  # characters
 _MESSAGE = 200  # characters of the server's own words on the first line
-_SHORTEST_SECRET = 8  # characters: shorter header values are words like "true"
 
 _RETRYABLE = frozenset({408, 409, 425, 429})  # besides every 5xx
 _CONTEXT = re.compile(
-    r"context.?(length|window|size)|exceed_context|(prompt|input|context)( is)? too long|maximum context"
+    r"context.?(length|window|size|limit)|exceed_context|(prompt|input|context)( is)? too long|maximum context"
     r"|too many tokens|reduce the length"
 )
 _QUOTA = re.compile(r"insufficient_quota|insufficient balance|credit balance|out of credits|billing_hard_limit")
@@ -85,6 +84,10 @@ class IncompleteReplyError(BackendError):
     """The reply ended without a finish reason. What came of it is not a reply: none of its tool calls may run."""
 
 
+class RefusedError(BackendError):
+    """The model declined to answer, and said nothing."""
+
+
 class Where(TypedDict):
     """Which request an error belongs to. `endpoint` is the whole URL, `model` the name sent."""
 
@@ -104,7 +107,7 @@ class BackendErrorBuilder:
         return _refusal(
             Where(provider=provider, endpoint=endpoint, model=model),
             status=response.status_code,
-            said=_words(body) or response.reason_phrase,
+            said=words(body) or response.reason_phrase,
             body=body,
             headers=response.headers,
         )
@@ -114,7 +117,7 @@ class BackendErrorBuilder:
         """For an error object inside a 200 answer; its `code` counts as the status when it looks like one."""
         where = Where(provider=provider, endpoint=endpoint, model=model)
         body = error if isinstance(error, str) else json.dumps(error)
-        return _refusal(where, status=_status_in(error), said=_words(body) or "an error without a message", body=body)
+        return _refusal(where, status=status_in(error), said=words(body) or "an error without a message", body=body)
 
     @staticmethod
     def build_request_error(*, provider: ProviderConfig, endpoint: str, model: str, error: Exception) -> BackendError:
@@ -124,7 +127,7 @@ class BackendErrorBuilder:
         where = Where(provider=provider, endpoint=endpoint, model=model)
         if isinstance(error, httpx.ReadTimeout):
             return idle_error(where, error.request.extensions["timeout"]["read"])
-        reason = _clean(_reason(error), provider)
+        reason = clean(reason_of(error), provider)
         todo = f"Check the network (and any HTTPS_PROXY), or {OTHER_MODEL}"
         if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
             todo = f"Correct api_base of provider {provider.name} in config.toml, or {OTHER_MODEL}"
@@ -138,7 +141,7 @@ class BackendErrorBuilder:
             f"Cannot reach {_name(provider)} at {shown(provider.api_base)}: {reason}.",
             todo,
             where,
-            retryable=transient and not isinstance(_root(error), ssl.SSLCertVerificationError),
+            retryable=transient and not isinstance(root_cause(error), ssl.SSLCertVerificationError),
         )
 
 
@@ -147,9 +150,14 @@ E = TypeVar("E", bound=BackendError)
 
 def incomplete_error(where: Where, how: str) -> IncompleteReplyError:
     """`how` says what was seen, in a few words: "the connection closed"."""
-    what = f"{_name(where['provider'])}: the reply ended early ({_clean(how, where['provider'])})."
+    what = f"{_name(where['provider'])}: the reply ended early ({clean(how, where['provider'])})."
     todo = f"Run the cell again, or {OTHER_MODEL}"
     return _make(IncompleteReplyError, what, todo, where, retryable=True)
+
+
+def refused_error(where: Where) -> RefusedError:
+    what = f"{where['model']} declined to answer ({_name(where['provider'])} calls it a matter of its content)."
+    return _make(RefusedError, what, f"Say it otherwise, or {OTHER_MODEL}", where)
 
 
 def idle_error(where: Where, seconds: float) -> IncompleteReplyError:
@@ -184,7 +192,7 @@ def _refusal(
 ) -> BackendError:
     provider, headers = where["provider"], headers or {}
     kind, saw, todo, retryable = _judge(where, status, body.lower())
-    said = _clean(said, provider)[:_MESSAGE].rstrip(".")
+    said = clean(said, provider)[:_MESSAGE].rstrip(".")
     code = f" ({status})" if status else ""
     return _make(
         kind,
@@ -193,7 +201,7 @@ def _refusal(
         where,
         status=status,
         request_id=headers.get("x-request-id") or headers.get("request-id") or headers.get("mistral-correlation-id"),
-        body=_clean(body, provider)[:BODY_EXCERPT],
+        body=clean(body, provider)[:BODY_EXCERPT],
         retryable=retryable,
         retry_after=headers.get("retry-after"),
     )
@@ -214,7 +222,7 @@ def _judge(where: Where, status: int | None, text: str) -> tuple[type[BackendErr
         todo = f"Wait a moment and run the cell again, or {OTHER_MODEL}"
         return RateLimitError, f"{name} gets too many requests", todo, True
     if status == 413 or (status in {None, 400, 422, 500} and _CONTEXT.search(text)):  # noqa: PLR2004  (Content Too Large)
-        todo = f"Restart the kernel for a new conversation, or {OTHER_MODEL}"
+        todo = f"%kin clear begins a new conversation; or {OTHER_MODEL}"
         return ContextTooLongError, f"The conversation no longer fits {where['model']}: {name} refused it", todo, False
     if status == 404 or (status in {None, 400, 422} and _MODEL.search(text)):  # noqa: PLR2004  (Not Found)
         todo = f"Correct [[models]] or api_base in config.toml, or {OTHER_MODEL}"
@@ -237,60 +245,3 @@ def _make(kind: type[E], what: str, todo: str, where: Where, **more: Any) -> E:
 
 def _name(provider: ProviderConfig) -> str:
     return "local server" if is_local(provider.api_base) else provider.name
-
-
-def _clean(text: str, provider: ProviderConfig) -> str:
-    """Without keys (whole, so before any cut), control characters and line breaks."""
-    for secret in " ".join([provider.api_key or "", *provider.extra_headers.values()]).split():
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, "[key]")
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-def _words(body: str) -> str:
-    """The server's own message: the known fields of a JSON answer, else its first line unless it is HTML or a trace."""
-    try:
-        found: Any = json.loads(body)
-    except ValueError:
-        found = body
-    while isinstance(found, dict):
-        found = next((found[k] for k in ("error", "message", "detail", "msg") if found.get(k)), "")
-    if isinstance(found, list):
-        found = json.dumps(found)
-    line = str(found).strip().partition("\n")[0]
-    return "" if line.startswith(("<", "Traceback")) else line
-
-
-def _status_in(error: Any) -> int | None:
-    for key in ("status", "code", "http_code"):
-        value = error.get(key) if isinstance(error, dict) else None
-        if str(value).isdigit() and 400 <= int(str(value)) < 600:  # noqa: PLR2004  (HTTP error statuses)
-            return int(str(value))
-    return None
-
-
-def _root(error: BaseException) -> BaseException:
-    """The innermost cause: httpx and anyio wrap the operating system's error four times."""
-    while True:
-        if isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        elif inner := error.__cause__ or error.__context__:
-            error = inner
-        else:
-            return error
-
-
-def _reason(error: BaseException) -> str:
-    root = _root(error)
-    if isinstance(root, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted ({root.verify_message})"
-    if isinstance(root, socket.gaierror):
-        return "its name does not resolve"
-    if isinstance(root, ConnectionRefusedError):
-        return "connection refused"
-    if isinstance(root, ConnectionResetError):
-        return "the connection was reset"
-    if isinstance(root, TimeoutError) or type(error).__name__.endswith("Timeout"):
-        return "no connection in time"
-    text = str(root) or str(error) or type(error).__name__
-    return text.rstrip(".")

@@ -7,6 +7,7 @@ import re
 import uuid
 from collections.abc import Container
 from dataclasses import dataclass, field
+from typing import Any
 
 from kin_nb.core.types import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 
@@ -63,6 +64,7 @@ class ReplyBuilder:
         self._reasoning: list[str] = []
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
+        self._blocks: dict[int, dict[str, list[Any]]] = {}
 
     def add(self, chunk: LLMChunk) -> None:
         message = chunk.message
@@ -72,8 +74,9 @@ class ReplyBuilder:
             self._reasoning.append(message.reasoning_content)
         for delta in message.tool_calls or ():
             self._add_call(delta)
-        if chunk.usage is not None:  # the last one counts: some servers repeat a running total
-            self.usage = chunk.usage
+        for piece in message.reasoning_blocks or ():
+            self._add_block(piece)
+        self.usage = latest(self.usage, chunk.usage)
         if chunk.finish_reason:
             self.finish_reason = chunk.finish_reason
 
@@ -85,7 +88,21 @@ class ReplyBuilder:
             content=_joined(self._content),
             reasoning_content=_joined(self._reasoning) or None,
             tool_calls=self._tool_calls() or None,
+            reasoning_blocks=self._reasoning_blocks(),
         )
+
+    def _add_block(self, piece: dict[str, Any]) -> None:
+        """Pieces with one `index` are one block: texts are joined, of `type` the first counts. Without, it is whole."""
+        index = piece.get("index")
+        block = self._blocks.setdefault(index if isinstance(index, int) else -1 - len(self._blocks), {})
+        for key, value in piece.items():
+            if key != "index" and not (key == "type" and key in block):
+                block.setdefault(key, []).append(value)
+
+    def _reasoning_blocks(self) -> list[dict[str, Any]] | None:
+        """None when there are only marks of where text and calls stood."""
+        blocks = [{key: _whole(values) for key, values in block.items()} for block in self._blocks.values()]
+        return blocks if any(block.keys() - {"type", "text"} for block in blocks) else None
 
     def _add_call(self, delta: ToolCall) -> None:
         call = self._find(delta)
@@ -117,6 +134,20 @@ class ReplyBuilder:
             function = FunctionCall(name=call.name, arguments=_joined(call.pieces).strip() or "{}")
             calls.append(ToolCall(id=identity, index=index, function=function))
         return calls
+
+
+def latest(before: LLMUsage | None, now: LLMUsage | None) -> LLMUsage | None:
+    """Servers repeat a running total, or say the prompt's tokens first and the reply's last: the larger figure counts."""
+    if before is None or now is None:
+        return now or before
+    return LLMUsage(
+        prompt_tokens=max(before.prompt_tokens, now.prompt_tokens),
+        completion_tokens=max(before.completion_tokens, now.completion_tokens),
+    )
+
+
+def _whole(values: list[Any]) -> Any:
+    return _joined(values) if all(isinstance(value, str) for value in values) else values[-1]
 
 
 def _joined(pieces: list[str]) -> str:

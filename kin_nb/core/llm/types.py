@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 from kin_nb.core.config import ModelConfig
 from kin_nb.core.types import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
@@ -43,4 +43,13 @@ class BackendLike(Protocol):
         extra_headers: dict[str, str] | None,
     ) -> AsyncGenerator[LLMChunk]: ...
 
-    async def count_tokens(self, **kwargs: Any) -> int: ...
+    async def count_tokens(
+        self,
+        *,
+        model: ModelConfig,
+        messages: list[LLMMessage],
+        temperature: float,
+        tools: list[AvailableTool] | None,
+        tool_choice: StrToolChoice | None,
+        extra_headers: dict[str, str] | None,
+    ) -> int: ...

@@ -122,3 +122,34 @@ def test_half_characters_become_whole_ones() -> None:
     for piece in ("\ud83d", "\udc0d and \ud83d"):
         builder.add(LLMChunk(message=LLMMessage.model_construct(role=Role.assistant, content=piece, tool_calls=None)))
     assert builder.message.content == "🐍 and \ufffd"
+
+
+def test_pieces_of_a_reasoning_block_become_one_and_whole_blocks_stay() -> None:
+    pieces = [
+        {"index": 0, "type": "thinking", "thinking": "Hm, \ud83d"},
+        {"index": 0, "type": "thinking", "thinking": "\udc0d."},
+        {"index": 0, "type": "thinking", "thinking": "", "signature": "s"},
+        {"index": 1, "type": "text", "text": "Yes"},
+        {"index": 2, "type": "tool_use"},
+    ]
+    builder = ReplyBuilder()
+    for piece in pieces:
+        message = LLMMessage.model_construct(role=Role.assistant, reasoning_blocks=[piece])
+        builder.add(LLMChunk.model_construct(message=message, usage=None, finish_reason=None))
+    blocks = builder.message.reasoning_blocks
+    assert blocks == [
+        {"type": "thinking", "thinking": "Hm, 🐍.", "signature": "s"},
+        {"type": "text", "text": "Yes"},
+        {"type": "tool_use"},
+    ]
+    again = ReplyBuilder()  # a whole reply that is handed on as one chunk
+    again.add(LLMChunk(message=builder.message))
+    assert again.message.reasoning_blocks == blocks
+
+
+def test_a_figure_that_came_before_is_not_lost() -> None:
+    builder = ReplyBuilder()
+    for prompt, completion in ((40, 1), (0, 9)):
+        usage = LLMUsage(prompt_tokens=prompt, completion_tokens=completion)
+        builder.add(LLMChunk(message=LLMMessage(role=Role.assistant), usage=usage))
+    assert builder.usage == LLMUsage(prompt_tokens=40, completion_tokens=9)

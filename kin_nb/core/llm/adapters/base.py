@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
-from kin_nb.core.config import ProviderConfig
+from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.types import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
 
 
@@ -20,7 +20,14 @@ class PreparedRequest:
 
 
 class APIAdapter(Protocol):
+    """One instance serves all replies of a backend, also at the same time: what it keeps must not belong to a reply.
+
+    `says_when_complete`: the format's replies say why they ended. A reply that does not is then a cut one, and none
+    of its tools run; without it, a reply is complete when the answer ends as HTTP says it should.
+    """
+
     endpoint: ClassVar[str]
+    says_when_complete: ClassVar[bool] = False
 
     def prepare_request(
         self,
@@ -29,7 +36,7 @@ class APIAdapter(Protocol):
         messages: list[LLMMessage],
         temperature: float,
         tools: list[AvailableTool] | None,
-        max_tokens: int | None,
+        max_tokens: int | None = None,
         tool_choice: StrToolChoice | None,
         enable_streaming: bool,
         provider: ProviderConfig,
@@ -39,6 +46,30 @@ class APIAdapter(Protocol):
     def parse_response(self, data: dict[str, Any], provider: ProviderConfig) -> LLMChunk:
         """One event of a stream, or a whole reply. Tolerates absent and null fields; never raises on them."""
         ...
+
+
+@runtime_checkable
+class NeedsModel(Protocol):
+    """An adapter that needs more of the model than its name: set before each `prepare_request`."""
+
+    model: ModelConfig | None
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """An adapter whose servers count the tokens of a request without answering it."""
+
+    def prepare_count(
+        self,
+        *,
+        model_name: str,
+        messages: list[LLMMessage],
+        tools: list[AvailableTool] | None,
+        provider: ProviderConfig,
+        api_key: str | None = None,
+    ) -> PreparedRequest: ...
+
+    def parse_count(self, data: dict[str, Any]) -> int | None: ...
 
 
 BACKEND_ADAPTERS: dict[str, type[APIAdapter]] = {}

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, ClassVar
 
-from kin_nb.core.config import Backend, ProviderConfig
+from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS, PreparedRequest, register_adapter
+from kin_nb.core.llm.adapters.dialects import Dialect, dialect_of
+from kin_nb.core.llm.adapters.encoding import (
+    Sent,
+    answered_together,
+    arguments_object,
+    as_count,
+    as_dict,
+    as_text,
+    data_url,
+    to_json,
+)
 from kin_nb.core.types import (
     AvailableTool,
     FunctionCall,
@@ -18,19 +30,24 @@ from kin_nb.core.types import (
     ToolCall,
 )
 
+STAND_IN = "Noted."
+"""What the assistant says where a template wants it to have said something."""
+_STAND_IN = to_json({"role": "assistant", "content": STAND_IN})
+_MISTRALS = re.compile(r"(mistral|mixtral|devstral|magistral|ministral|codestral|pixtral)", re.IGNORECASE)
+
 
 @register_adapter(BACKEND_ADAPTERS, "openai")
 class OpenAIAdapter:
     """A request body is a join of bytes: each message is encoded once, the tools once per list."""
 
     endpoint: ClassVar[str] = "/chat/completions"
+    says_when_complete: ClassVar[bool] = True
 
     def __init__(self) -> None:
+        self.model: ModelConfig | None = None
         self._tools: list[AvailableTool] = []
         self._tools_json = b""
-        self._style = ""
-        self._sent: list[LLMMessage] = []
-        self._sent_json: list[bytes] = []
+        self._sent: Sent[bytes] = Sent()
 
     def prepare_request(
         self,
@@ -39,23 +56,27 @@ class OpenAIAdapter:
         messages: list[LLMMessage],
         temperature: float,
         tools: list[AvailableTool] | None,
-        max_tokens: int | None,
+        max_tokens: int | None = None,
         tool_choice: StrToolChoice | None,
         enable_streaming: bool,
         provider: ProviderConfig,
         api_key: str | None = None,
     ) -> PreparedRequest:
-        options: dict[str, Any] = {"model": model_name, "temperature": temperature, "stream": enable_streaming}
+        dialect = self.dialect(provider)
+        options: dict[str, Any] = {"model": model_name, "stream": enable_streaming}
+        if dialect.takes_temperature(model_name):
+            options["temperature"] = temperature
         if max_tokens is not None:
-            options["max_tokens"] = max_tokens
-        if enable_streaming:
+            options[dialect.max_tokens] = max_tokens
+        if enable_streaming and dialect.stream_options:
             options["stream_options"] = {"include_usage": True}
         if tools and tool_choice:
-            options["tool_choice"] = "required" if tool_choice == "any" else tool_choice
-        parts = [_json(options)[:-1]]
+            options["tool_choice"] = dialect.any_tool if tool_choice in {"any", "required"} else tool_choice
+        options |= dialect.thinking(model_name, self.model.thinking if self.model else "off", tools=bool(tools))
+        parts = [to_json(options)[:-1]]
         if tools:
             parts += [b',"tools":', self._encoded_tools(tools)]
-        parts += [b',"messages":[', self._encoded_messages(messages, provider), b"]}"]
+        parts += [b',"messages":[', self._encoded_messages(messages, model_name, provider), b"]}"]
         headers = {"content-type": "application/json"}
         if api_key:
             headers["authorization"] = f"Bearer {api_key}"
@@ -63,9 +84,9 @@ class OpenAIAdapter:
 
     def parse_response(self, data: dict[str, Any], provider: ProviderConfig) -> LLMChunk:
         choices = data.get("choices")
-        choice = _dict(choices[0]) if isinstance(choices, list) and choices else {}
-        delta = _dict(choice.get("delta"))
-        message = delta or _dict(choice.get("message"))
+        choice = as_dict(choices[0]) if isinstance(choices, list) and choices else {}
+        delta = as_dict(choice.get("delta"))
+        message = delta or as_dict(choice.get("message"))
         content, reasoning = _texts(message, provider.reasoning_field_name)
         calls = message.get("tool_calls")
         usage = data.get("usage") or choice.get("usage")  # Moonshot puts it into the choice
@@ -78,66 +99,95 @@ class OpenAIAdapter:
                 tool_calls=_calls(calls, whole=not delta) if isinstance(calls, list) and calls else None,
             ),
             usage=_usage(usage) if isinstance(usage, dict) else None,
-            finish_reason=str(choice.get("finish_reason") or "") or None,
+            finish_reason=_finish(choice.get("finish_reason")),
         )
 
-    def _encoded_messages(self, messages: list[LLMMessage], provider: ProviderConfig) -> bytes:
-        # Mistral's own API answers 422 to a field that it does not know; other servers want their reasoning back.
-        reasoning = "" if provider.backend is Backend.MISTRAL else provider.reasoning_field_name
-        style = f"openai:{reasoning}"
-        # Only what is new since the last request is looked at: asking 800 messages for their bytes takes 3 ms.
-        pairs = enumerate(zip(messages, self._sent, strict=False))
-        same = next((i for i, (now, then) in pairs if now is not then), min(len(messages), len(self._sent)))
-        if style != self._style:
-            same = 0
-        new = [m.encoded(style, lambda m: _encode_message(m, reasoning)) for m in messages[same:]]
-        self._style, self._sent, self._sent_json = style, messages[:], self._sent_json[:same] + new
-        return b",".join(self._sent_json)
+    def dialect(self, provider: ProviderConfig) -> Dialect:
+        return dialect_of(provider)
+
+    def reasoning_style(self, model_name: str, provider: ProviderConfig) -> str:
+        """How reasoning goes back, "" for not at all: part of the style that messages are encoded in."""
+        del model_name
+        return provider.reasoning_field_name if self.dialect(provider).reasoning else ""
+
+    def wants_alternation(self, model_name: str) -> bool:
+        """The templates of Mistral's models refuse a user after a tool or a user, wherever the model runs."""
+        return _MISTRALS.search(model_name) is not None
+
+    def encode(self, message: LLMMessage, reasoning: str) -> dict[str, Any]:
+        """Content is never null: some servers refuse that, none refuses ""."""
+        wire: dict[str, Any] = {"role": message.role.value, "content": content_parts(message)}
+        if reasoning and message.reasoning_content:
+            wire[reasoning] = message.reasoning_content
+        if message.tool_calls:
+            wire["tool_calls"] = [tool_call(call) for call in message.tool_calls]
+        if message.name:
+            wire["name"] = message.name
+        if message.tool_call_id is not None:
+            wire["tool_call_id"] = message.tool_call_id
+        return wire
+
+    def _encoded_messages(self, messages: list[LLMMessage], model_name: str, provider: ProviderConfig) -> bytes:
+        reasoning, alternate = self.reasoning_style(model_name, provider), self.wants_alternation(model_name)
+        style = f"{type(self).__name__}:{reasoning}"
+        pieces = self._sent.pieces
+        for position in range(self._sent.keep(messages, f"{style}:{alternate}"), len(messages)):
+            message = messages[position]
+            before = messages[position - 1].role if position else None
+            parts = []
+            if message.role is not Role.tool and (shown := _shown(messages, position, alternate=alternate)):
+                parts.append(shown)
+                before = Role.user
+            if alternate and message.role is Role.user and before in {Role.tool, Role.user}:
+                parts.append(_STAND_IN)
+            parts.append(message.encoded(style, lambda m: to_json(self.encode(m, reasoning))))
+            pieces.append(b",".join(parts))
+        shown = _shown(messages, len(messages), alternate=alternate)
+        return b",".join([*pieces, shown] if shown else pieces)
 
     def _encoded_tools(self, tools: list[AvailableTool]) -> bytes:
         same = len(tools) == len(self._tools) and all(a is b for a, b in zip(tools, self._tools, strict=True))
         if not same:
-            self._tools, self._tools_json = list(tools), _json([t.model_dump() for t in tools])
+            self._tools, self._tools_json = list(tools), to_json([t.model_dump() for t in tools])
         return self._tools_json
 
 
-def _json(value: Any) -> bytes:
-    # A lone surrogate becomes "?": escaped, it would reach strict servers, which refuse the whole history for good.
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+def content_parts(message: LLMMessage) -> str | list[dict[str, Any]]:
+    """Text, or parts when a person's message has images; a tool's follow in a message of their own."""
+    text = message.content or ""
+    if not message.images or message.role is Role.tool:
+        return text
+    parts = [{"type": "text", "text": text}] if text else []
+    return parts + [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in message.images]
 
 
-def _encode_message(message: LLMMessage, reasoning_field: str) -> bytes:
-    """Content is always text: some servers refuse null, none refuses ""."""
-    wire: dict[str, Any] = {"role": message.role.value, "content": message.content or ""}
-    if reasoning_field and message.reasoning_content:
-        wire[reasoning_field] = message.reasoning_content
-    if message.tool_calls:
-        wire["tool_calls"] = [
-            {
-                "id": call.id or "",
-                "type": "function",
-                "function": {"name": call.function.name or "", "arguments": _object_json(call.function.arguments)},
-            }
-            for call in message.tool_calls
-        ]
-    if message.name:
-        wire["name"] = message.name
-    if message.tool_call_id is not None:
-        wire["tool_call_id"] = message.tool_call_id
-    return _json(wire)
+def tool_call(call: ToolCall) -> dict[str, Any]:
+    """Arguments stay as the model wrote them when they are a JSON object."""
+    written = call.function.arguments
+    arguments = "{}" if arguments_object(written) is None else written
+    return {
+        "id": call.id or "",
+        "type": "function",
+        "function": {"name": call.function.name or "", "arguments": arguments},
+    }
 
 
-def _object_json(arguments: str | None) -> str:
-    """`arguments` untouched when it is a JSON object, else "{}": strict servers parse what the history holds."""
+def _shown(messages: list[LLMMessage], end: int, *, alternate: bool) -> bytes:
+    """The images of the tool messages before `end` as a user's message: no tool message may hold one."""
+    parts = [m.encoded("openai:images", _image_parts) for m in answered_together(messages, end) if m.images]
+    if not parts:
+        return b""
+    message = b'{"role":"user","content":[' + b",".join(parts) + b"]}"
+    return _STAND_IN + b"," + message if alternate else message
 
-    def refuse(constant: str) -> None:
-        raise ValueError(constant)  # NaN and Infinity are Python's, not JSON's
 
-    try:
-        parsed = json.loads(arguments or "", parse_constant=refuse)
-    except (ValueError, RecursionError):
-        return "{}"
-    return arguments or "{}" if isinstance(parsed, dict) else "{}"
+def _image_parts(message: LLMMessage) -> bytes:
+    said = {
+        "type": "text",
+        "text": f"What {message.name or 'the tool'} returned as an image (call {message.tool_call_id}):",
+    }
+    images = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in message.images or ()]
+    return to_json([said, *images])[1:-1]
 
 
 def _texts(delta: dict[str, Any], reasoning_field: str) -> tuple[str | None, str | None]:
@@ -148,7 +198,7 @@ def _texts(delta: dict[str, Any], reasoning_field: str) -> tuple[str | None, str
         parts = [part for part in content if isinstance(part, dict)]
         reasoning = "".join(_part_text(p.get("thinking")) for p in parts) or reasoning
         content = "".join(_part_text(p.get("text")) for p in parts)
-    return content if isinstance(content, str) else None, reasoning if isinstance(reasoning, str) else None
+    return as_text(content), as_text(reasoning)
 
 
 def _part_text(value: Any) -> str:
@@ -164,26 +214,22 @@ def _calls(raw: list[Any], *, whole: bool) -> list[ToolCall]:
 
 
 def _call(raw: dict[str, Any], index: Any) -> ToolCall:
-    function = _dict(raw.get("function"))
-    arguments, name, identity = function.get("arguments"), function.get("name"), raw.get("id")
+    function = as_dict(raw.get("function"))
+    arguments, identity = function.get("arguments"), raw.get("id")
     if arguments is not None and not isinstance(arguments, str):
         arguments = json.dumps(arguments)  # some servers send the object itself
     return ToolCall.model_construct(
         id=str(identity) if identity else None,
         index=index if isinstance(index, int) else None,
-        function=FunctionCall.model_construct(name=name if isinstance(name, str) else None, arguments=arguments),
+        function=FunctionCall.model_construct(name=as_text(function.get("name")), arguments=arguments),
         type="function",
     )
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _finish(reason: Any) -> str | None:
+    return "length" if reason == "model_length" else str(reason or "") or None  # Mistral: the window is full
 
 
 def _usage(raw: dict[str, Any]) -> LLMUsage:
-    prompt, completion = _count(raw.get("prompt_tokens")), _count(raw.get("completion_tokens"))
+    prompt, completion = as_count(raw.get("prompt_tokens")), as_count(raw.get("completion_tokens"))
     return LLMUsage(prompt_tokens=prompt, completion_tokens=completion)
-
-
-def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and value >= 0 else 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kin_nb.core.config import Backend
 from kin_nb.core.llm.backend.generic import GenericBackend
+from kin_nb.core.llm.backend.mistral import MistralBackend
 
 BACKEND_FACTORY: dict[Backend, type[GenericBackend]] = {
     Backend.GENERIC: GenericBackend,
-    Backend.MISTRAL: GenericBackend,  # Mistral's API is OpenAI's with stricter histories; ours meet its rules
+    Backend.MISTRAL: MistralBackend,
 }

@@ -16,9 +16,9 @@ _DRAIN = 0.5  # seconds that [DONE] may be followed by silence; a body read to i
 
 
 async def payloads(response: httpx.Response, *, streaming: bool) -> AsyncGenerator[dict[str, Any], None]:
-    """Each JSON object of the answer, until `[DONE]` or the end.
+    """Each JSON object of the answer, until `[DONE]`, Anthropic's `message_stop` or the end.
 
-    Comments, empty events and JSON that is no object are passed over. Raises ValueError for what is not JSON, and
+    Comments, pings, empty events and JSON that is no object are passed over. Raises ValueError for what is not JSON, and
     httpx's errors. A server that answers a streaming request with one JSON text gives one payload.
     """
     kind = response.headers.get("content-type", "")
@@ -34,12 +34,12 @@ async def payloads(response: httpx.Response, *, streaming: bool) -> AsyncGenerat
     async with aclosing(source.aiter_sse()) as events:
         async for event in events:
             data = event.data
-            if data == "[DONE]":
+            if data == "[DONE]" or event.event == "message_stop":
                 with suppress(httpx.RequestError, TimeoutError):
                     async with asyncio.timeout(_DRAIN):
                         await anext(events, None)
                 return
-            if not data.strip():
+            if event.event == "ping" or not data.strip():
                 continue
             if event.event == ERROR:
                 yield {ERROR: _json_or_text(data)}

@@ -1,0 +1,216 @@
+"""Anthropic's Messages API: blocks of content, alternating roles, signed thinking, explicit prompt caching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from kin_nb.core.config import ModelConfig, ProviderConfig
+from kin_nb.core.llm.adapters.anthropic_models import Abilities, abilities
+from kin_nb.core.llm.adapters.anthropic_replies import read_reply
+from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS, PreparedRequest, register_adapter
+from kin_nb.core.llm.adapters.encoding import Sent, arguments_object, as_count, to_json
+from kin_nb.core.types import AvailableTool, ImageContent, LLMChunk, LLMMessage, Role, StrToolChoice, ToolCall
+
+VERSION = "2023-06-01"
+_CACHE_UP_TO_HERE = b',"cache_control":{"type":"ephemeral"}}'
+_OPENS = {role: b'{"role":"' + role.encode() + b'","content":[' for role in ("user", "assistant")}
+_CONTINUES = _OPENS["user"] + to_json({"type": "text", "text": "(continued)"}) + b"]},"
+_CHOICES = {"auto": "auto", "none": "none", "any": "any", "required": "any"}
+
+
+@register_adapter(BACKEND_ADAPTERS, "anthropic")
+class AnthropicAdapter:
+    """Each message is encoded once, as blocks; neighbours of one role are joined into one message of the API.
+
+    A piece of the body is a message's blocks with what separates them from those before. The prompt is cached up to
+    three places: the system prompt with the tools, the last message, and the one that was the last a request ago.
+    """
+
+    endpoint: ClassVar[str] = "/messages"
+    says_when_complete: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.model: ModelConfig | None = None
+        self._tools: list[AvailableTool] = []
+        self._tools_json = b""
+        self._sent: Sent[bytes] = Sent()
+        self._roles: list[str] = []  # whose message is open after each piece; "" before the first
+
+    def prepare_request(
+        self,
+        *,
+        model_name: str,
+        messages: list[LLMMessage],
+        temperature: float,
+        tools: list[AvailableTool] | None,
+        max_tokens: int | None = None,
+        tool_choice: StrToolChoice | None,
+        enable_streaming: bool,
+        provider: ProviderConfig,
+        api_key: str | None = None,
+    ) -> PreparedRequest:
+        del provider
+        able = abilities(model_name)
+        limit = max_tokens or able.max_tokens
+        thinking = able.thinking(self._level(messages, able), limit)
+        options: dict[str, Any] = {"model": model_name, "max_tokens": limit, "stream": enable_streaming, **thinking}
+        if able.takes_temperature and "thinking" not in thinking:
+            options["temperature"] = min(temperature, 1.0)
+        if tools and tool_choice:
+            choice = _CHOICES[tool_choice]
+            if choice == "any" and (able.thinks_unasked or "thinking" in thinking):
+                choice = "auto"  # a model that thinks cannot be made to call a tool
+            options["tool_choice"] = {"type": choice}
+        return self._request(self.endpoint, options, messages, tools, api_key, able)
+
+    def prepare_count(
+        self,
+        *,
+        model_name: str,
+        messages: list[LLMMessage],
+        tools: list[AvailableTool] | None,
+        provider: ProviderConfig,
+        api_key: str | None = None,
+    ) -> PreparedRequest:
+        del provider
+        able = abilities(model_name)
+        return self._request("/messages/count_tokens", {"model": model_name}, messages, tools, api_key, able)
+
+    def parse_response(self, data: dict[str, Any], provider: ProviderConfig) -> LLMChunk:
+        del provider
+        return read_reply(data)
+
+    def parse_count(self, data: dict[str, Any]) -> int | None:
+        return as_count(data.get("input_tokens")) or None
+
+    def _request(
+        self,
+        endpoint: str,
+        options: dict[str, Any],
+        messages: list[LLMMessage],
+        tools: list[AvailableTool] | None,
+        api_key: str | None,
+        able: Abilities,
+    ) -> PreparedRequest:
+        parts = [to_json(options)[:-1]]
+        system = "\n\n".join(m.content for m in messages if m.role is Role.system and m.content)
+        if tools:
+            parts += [b',"tools":', self._encoded_tools(tools)]
+        if system.strip():
+            parts += [b',"system":[', to_json({"type": "text", "text": system})[:-1], _CACHE_UP_TO_HERE, b"]"]
+        parts += [b',"messages":[', self._encoded_messages(messages), b"]}"]
+        headers = {"content-type": "application/json", "anthropic-version": VERSION, **able.headers}
+        if api_key:
+            headers["x-api-key"] = api_key
+        return PreparedRequest(endpoint, headers, b"".join(parts))
+
+    def _level(self, messages: list[LLMMessage], able: Abilities) -> str:
+        if self.model is None:
+            return "off"
+        if able.thinks_manually:
+            last = next((m for m in reversed(messages) if m.role is Role.assistant), None)
+            if last is not None and last.tool_calls and not last.reasoning_blocks:
+                return "off"
+        return self.model.thinking
+
+    def _encoded_messages(self, messages: list[LLMMessage]) -> bytes:
+        kept = self._sent.keep(messages, "anthropic")
+        del self._roles[kept:]
+        for message in messages[kept:]:
+            role, before = _role(message), self._roles[-1] if self._roles else ""
+            blocks = message.encoded("anthropic", _encode) if role else b""
+            if not blocks:
+                self._sent.pieces.append(b"")
+                self._roles.append(before)
+                continue
+            opening = b"," if role == before else (b"]}," if before else b"") + _OPENS[role]
+            if not before and role == "assistant":
+                opening = _CONTINUES + opening
+            self._sent.pieces.append(opening + blocks)
+            self._roles.append(role)
+        pieces = self._sent.pieces[:]
+        for position in self._cached_at(pieces):
+            pieces[position] = pieces[position][:-1] + _CACHE_UP_TO_HERE
+        return b"".join(pieces) + (b"]}" if self._roles and self._roles[-1] else b"")
+
+    def _cached_at(self, pieces: list[bytes]) -> Iterator[int]:
+        """The last piece of the last two messages of the user: where this request and the one before it end."""
+        found, wanted = 0, True
+        for position in range(len(pieces) - 1, -1, -1):
+            if not pieces[position]:
+                continue
+            if self._roles[position] != "user":
+                wanted = True
+            elif wanted:
+                yield position
+                found, wanted = found + 1, False
+                if found == 2:  # noqa: PLR2004  (the API allows four places; one is the system prompt's)
+                    return
+
+    def _encoded_tools(self, tools: list[AvailableTool]) -> bytes:
+        same = len(tools) == len(self._tools) and all(a is b for a, b in zip(tools, self._tools, strict=True))
+        if not same:
+            functions = [tool.function for tool in tools]
+            wire = [{"name": f.name, "description": f.description, "input_schema": f.parameters} for f in functions]
+            self._tools, self._tools_json = list(tools), to_json(wire)
+        return self._tools_json
+
+
+def _role(message: LLMMessage) -> str:
+    if message.role is Role.system:
+        return ""
+    return "assistant" if message.role is Role.assistant else "user"
+
+
+def _encode(message: LLMMessage) -> bytes:
+    """The message's blocks, without the brackets around them; b"" when it has none that the API takes."""
+    if message.role is Role.assistant:
+        blocks = list(_said(message))
+        if all(block["type"] in {"thinking", "redacted_thinking"} for block in blocks):
+            blocks = []  # a message may not end with thinking, and a reply that was cut may be nothing else
+    elif message.role is Role.tool:
+        blocks = [_result(message)]
+    else:
+        blocks = _images(message) + (_text(message.content) or ([] if message.images else _text("(nothing)")))
+    return to_json(blocks)[1:-1]
+
+
+def _said(message: LLMMessage) -> Iterator[dict[str, Any]]:
+    """A reply as it came: thinking, text and calls in their order where that is known, the calls with our ids."""
+    calls = iter(message.tool_calls or ())
+    blocks = message.reasoning_blocks or []
+    in_place = (message.content or "") == "".join(b.get("text") or "" for b in blocks)  # not changed since
+    for block in blocks:
+        if block.get("signature") or block.get("data"):
+            yield block
+        elif in_place and block.get("type") == "text":
+            yield from _text(block.get("text"))
+        elif in_place and block.get("type") == "tool_use" and (call := next(calls, None)):
+            yield _call(call)
+    if not in_place:
+        yield from _text(message.content)
+    yield from (_call(call) for call in calls)
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    arguments = arguments_object(call.function.arguments) or {}
+    return {"type": "tool_use", "id": call.id or "", "name": call.function.name or "", "input": arguments}
+
+
+def _result(message: LLMMessage) -> dict[str, Any]:
+    content = _text(message.content) + _images(message)
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.tool_call_id or ""}
+    return {**result, "content": content} if content else result
+
+
+def _text(text: Any) -> list[dict[str, Any]]:
+    """No block for empty text: the API refuses it."""
+    return [{"type": "text", "text": text}] if isinstance(text, str) and text.strip() else []
+
+
+def _images(message: LLMMessage) -> list[dict[str, Any]]:
+    def source(image: ImageContent) -> dict[str, str]:
+        return {"type": "base64", "media_type": image.media_type, "data": image.data}
+
+    return [{"type": "image", "source": source(image)} for image in message.images or ()]

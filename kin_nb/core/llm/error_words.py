@@ -1,0 +1,85 @@
+"""What a server, a connection or httpx says, as words for a person: no key, no trace, one line."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+from typing import Any
+
+from kin_nb.core.config import ProviderConfig
+
+_SHORTEST_SECRET = 8  # characters: shorter header values are words like "true"
+_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""What Anthropic calls its statuses inside a stream."""
+
+
+def clean(text: str, provider: ProviderConfig) -> str:
+    """Without keys (whole, so before any cut), control characters and line breaks."""
+    for secret in " ".join([provider.api_key or "", *provider.extra_headers.values()]).split():
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "[key]")
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def words(body: str) -> str:
+    """The server's own message: the known fields of a JSON answer, else its first line unless it is HTML or a trace."""
+    try:
+        found: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        found = body
+    while isinstance(found, dict):
+        found = next((found[k] for k in ("error", "message", "detail", "msg") if found.get(k)), "")
+    if isinstance(found, list):
+        found = json.dumps(found)
+    line = str(found).strip().partition("\n")[0]
+    return "" if line.startswith(("<", "Traceback")) else line
+
+
+def status_in(error: Any) -> int | None:
+    """The HTTP status that an error inside a 200 answer speaks of, None when it names none."""
+    if not isinstance(error, dict):
+        return None
+    for key in ("status", "code", "http_code"):
+        value = error.get(key)
+        if str(value).isdigit() and 400 <= int(str(value)) < 600:  # noqa: PLR2004  (HTTP error statuses)
+            return int(str(value))
+    return _STATUSES.get(str(error.get("type"))) or status_in(error.get("error"))
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """The innermost cause: httpx and anyio wrap the operating system's error four times."""
+    while True:
+        if isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        elif inner := error.__cause__ or error.__context__:
+            error = inner
+        else:
+            return error
+
+
+def reason_of(error: BaseException) -> str:
+    root = root_cause(error)
+    if isinstance(root, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({root.verify_message})"
+    if isinstance(root, socket.gaierror):
+        return "its name does not resolve"
+    if isinstance(root, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(root, ConnectionResetError):
+        return "the connection was reset"
+    if isinstance(root, TimeoutError) or type(error).__name__.endswith("Timeout"):
+        return "no connection in time"
+    text = str(root) or str(error) or type(error).__name__
+    return text.rstrip(".")

@@ -1,0 +1,240 @@
+"""Anthropic: what is sent, for each generation of models."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kin_nb.core.config import ModelConfig, ProviderConfig
+from kin_nb.core.llm.adapters import anthropic
+from kin_nb.core.llm.adapters.anthropic import AnthropicAdapter
+from kin_nb.core.types import (
+    AvailableFunction,
+    AvailableTool,
+    FunctionCall,
+    ImageContent,
+    LLMMessage,
+    Role,
+    ToolCall,
+)
+from tests.anthropic_rules import broken_rules
+
+PROVIDER = ProviderConfig(name="anthropic", api_base="https://api.anthropic.com/v1", api_style="anthropic")
+PICTURE = ImageContent(media_type="image/png", data="QUJD")
+MARK = {"type": "ephemeral"}
+TOOL = AvailableTool(function=AvailableFunction(name="bash", description="run", parameters={"type": "object"}))
+SYSTEM = LLMMessage(role=Role.system, content="You are kin.")
+
+
+def user(text: str | None, **more: Any) -> LLMMessage:
+    return LLMMessage(role=Role.user, content=text, **more)
+
+
+def said(text: str | None = None, *ids: str, **more: Any) -> LLMMessage:
+    calls = [ToolCall(id=i, index=n, function=FunctionCall(name="bash", arguments="{}")) for n, i in enumerate(ids)]
+    return LLMMessage(role=Role.assistant, content=text, tool_calls=calls or None, **more)
+
+
+def done(identity: str, text: str | None = "done", **more: Any) -> LLMMessage:
+    return LLMMessage(role=Role.tool, content=text, name="bash", tool_call_id=identity, **more)
+
+
+def prepare(messages: list[LLMMessage], adapter: AnthropicAdapter | None = None, **more: Any) -> Any:
+    adapter = adapter or AnthropicAdapter()
+    asked = {"model_name": "claude-sonnet-5-5", "tools": None, "max_tokens": None, "tool_choice": None} | more
+    level = asked.pop("thinking", "off")
+    adapter.model = ModelConfig(name=asked["model_name"], provider="anthropic", thinking=level)
+    streaming = {"temperature": 0.2, "enable_streaming": True, "provider": PROVIDER}
+    return adapter.prepare_request(messages=messages, **streaming, **asked)
+
+
+def body(messages: list[LLMMessage], adapter: AnthropicAdapter | None = None, **more: Any) -> dict[str, Any]:
+    sent = json.loads(prepare(messages, adapter, **more).body)
+    signed = {b["signature"]: b["thinking"] for m in messages for b in m.reasoning_blocks or () if "signature" in b}
+    assert list(broken_rules(sent, signed)) == []
+    return sent
+
+
+def unmarked(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    blocks = [(m, [{k: v for k, v in b.items() if k != "cache_control"} for b in m["content"]]) for m in messages]
+    return [{**message, "content": content} for message, content in blocks]
+
+
+def test_the_key_and_the_version_are_headers() -> None:
+    headers = prepare([user("go")], api_key="secret").headers
+    assert (headers["x-api-key"], headers["anthropic-version"]) == ("secret", "2023-06-01")
+    assert "authorization" not in headers
+
+
+def test_the_system_prompt_and_the_tools_have_places_of_their_own() -> None:
+    sent = body([SYSTEM, user("go")], tools=[TOOL], tool_choice="auto")
+    assert sent["system"] == [{"type": "text", "text": "You are kin.", "cache_control": MARK}]
+    assert sent["tools"] == [{"name": "bash", "description": "run", "input_schema": {"type": "object"}}]
+    assert sent["tool_choice"] == {"type": "auto"}
+    assert [m["role"] for m in sent["messages"]] == ["user"]
+
+
+def test_results_of_one_reply_and_the_next_prompt_are_one_message() -> None:
+    history = [
+        user("go"),
+        said("Both.", "aaaaaaaaa", "bbbbbbbbb"),
+        done("aaaaaaaaa"),
+        done("bbbbbbbbb", ""),
+        user("stop"),
+    ]
+    assert unmarked(body(history)["messages"])[2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "aaaaaaaaa", "content": [{"type": "text", "text": "done"}]},
+        {"type": "tool_result", "tool_use_id": "bbbbbbbbb"},
+        {"type": "text", "text": "stop"},
+    ]
+
+
+def test_neighbours_of_one_role_are_joined_and_a_person_begins() -> None:
+    sent = body([said("Hello."), said("Still here."), user("a"), user("b")])
+    assert unmarked(sent["messages"]) == [
+        {"role": "user", "content": [{"type": "text", "text": "(continued)"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": t} for t in ("Hello.", "Still here.")]},
+        {"role": "user", "content": [{"type": "text", "text": t} for t in ("a", "b")]},
+    ]
+
+
+@pytest.mark.parametrize("empty", [None, "", " \n"])
+def test_empty_text_makes_no_block(empty: str | None) -> None:
+    sent = body([user("go"), said(empty, "aaaaaaaaa"), done("aaaaaaaaa", empty), said(empty), user(empty)])
+    assert [[block["type"] for block in m["content"]] for m in sent["messages"]] == [
+        ["text"],
+        ["tool_use"],
+        ["tool_result", "text"],
+    ]
+
+
+def test_images_stand_in_the_prompt_and_in_the_result() -> None:
+    sent = body([user("go", images=[PICTURE]), said(None, "aaaaaaaaa"), done("aaaaaaaaa", images=[PICTURE])])
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}}
+    assert unmarked(sent["messages"])[0]["content"] == [image, {"type": "text", "text": "go"}]
+    assert sent["messages"][2]["content"][0]["content"] == [{"type": "text", "text": "done"}, image]
+
+
+def test_the_prompt_is_cached_up_to_this_requests_end_and_the_last_ones() -> None:
+    adapter, history = AnthropicAdapter(), [SYSTEM, user("a")]
+    ends = []
+    for _ in range(3):
+        sent = body(history, adapter)
+        ends.append([i for i, m in enumerate(sent["messages"]) if m["content"][-1].get("cache_control") == MARK])
+        assert str(sent).count("cache_control") == len(ends[-1]) + 1
+        history += [said("b"), user("c")]
+    assert ends == [[0], [0, 2], [2, 4]]
+
+
+def test_each_message_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[Any] = []
+    real = anthropic.to_json
+    monkeypatch.setattr(anthropic, "to_json", lambda value: encoded.append(value) or real(value))
+    adapter, history = AnthropicAdapter(), [user("one"), said("two")]
+    prepare(history, adapter, tools=[TOOL])
+    assert len(encoded) == 4  # options, tools, two messages
+    prepare([*history, user("three")], adapter, tools=[TOOL])
+    assert len(encoded) == 6  # options, the new message
+
+
+def test_a_history_that_changed_is_sent_as_it_is_now() -> None:
+    adapter, first = AnthropicAdapter(), [user("one"), said("two"), user("three")]
+    injected = [*first[:2], user("three and a note")]
+    for history in (first, injected, [*first, said("four"), user("five")], first[:1], [user("new")], first):
+        texts = [m["content"][0]["text"] for m in body(history, adapter)["messages"]]
+        assert texts == [m.content for m in history]
+
+
+SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": "s1"}
+EMPTY = {"type": "thinking", "thinking": "", "signature": "s2"}
+
+
+def test_thinking_goes_back_unchanged_and_in_its_place() -> None:
+    blocks = [SIGNED, {"type": "text", "text": "Look."}, EMPTY, {"type": "tool_use"}]
+    history = [user("go"), said("Look.", "aaaaaaaaa", reasoning_blocks=blocks), done("aaaaaaaaa")]
+    content = body(history)["messages"][1]["content"]
+    assert content[:3] == [SIGNED, {"type": "text", "text": "Look."}, EMPTY]
+    assert content[3]["id"] == "aaaaaaaaa"
+
+
+def test_a_text_that_was_changed_since_is_the_one_that_is_sent() -> None:
+    blocks = [SIGNED, {"type": "text", "text": "as it was"}]
+    content = body([user("go"), said("shorter", reasoning_blocks=blocks), user("on")])["messages"][1]["content"]
+    assert content == [SIGNED, {"type": "text", "text": "shorter"}]
+
+
+def test_thinking_that_is_all_that_came_is_left_out() -> None:
+    cut = said(None, reasoning_content="Hm.", reasoning_blocks=[SIGNED])
+    unsigned = said("x", reasoning_blocks=[{"type": "thinking", "thinking": "half"}, {"type": "text", "text": "x"}])
+    sent = body([user("go"), cut, user("on"), unsigned, user("on")])
+    assert [[block["type"] for block in m["content"]] for m in sent["messages"]] == [
+        ["text", "text"],
+        ["text"],
+        ["text"],
+    ]
+
+
+DROP = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "thinking", "effort"),
+    [
+        ("claude-haiku-4-5-20251001", "off", None, None),
+        ("claude-haiku-4-5-20251001", "low", {"type": "enabled", "budget_tokens": 2048}, None),
+        ("claude-opus-4-5", "max", {"type": "enabled", "budget_tokens": 24576}, None),
+        ("claude-sonnet-4-6", "high", {"type": "adaptive", "display": "summarized"}, "high"),
+        ("claude-opus-4-8", "off", None, None),
+        ("claude-sonnet-5-5", "off", {"type": "adaptive", **DROP}, None),
+        ("claude-opus-5-5", "max", {"type": "adaptive", **DROP, "display": "summarized"}, "max"),
+    ],
+)
+def test_each_generation_thinks_in_its_way(name: str, level: str, thinking: Any, effort: str | None) -> None:
+    sent = body([user("go")], model_name=name, thinking=level)
+    assert sent.get("thinking") == thinking
+    assert sent.get("output_config", {}).get("effort") == effort
+    assert ("temperature" in sent) is (thinking is None and "4-5" in name)
+    assert sent["max_tokens"] == 32_000
+
+
+def test_a_small_limit_leaves_no_room_for_thinking() -> None:
+    haiku = {"model_name": "claude-haiku-4-5", "thinking": "high"}
+    assert body([user("go")], max_tokens=4000, **haiku)["thinking"]["budget_tokens"] == 4000 - 1024
+    assert "thinking" not in body([user("go")], max_tokens=2000, **haiku)
+
+
+def test_manual_thinking_does_not_begin_between_a_call_and_its_answer() -> None:
+    haiku = {"model_name": "claude-haiku-4-5", "thinking": "high"}
+    history = [user("go"), said(None, "aaaaaaaaa"), done("aaaaaaaaa")]
+    assert "thinking" not in body(history, **haiku)
+    assert "thinking" in body([*history, said("So."), user("go")], **haiku)
+
+
+@pytest.mark.parametrize(
+    ("choice", "name", "level", "sent"),
+    [
+        ("any", "claude-haiku-4-5", "off", "any"),
+        ("required", "claude-haiku-4-5", "off", "any"),
+        ("any", "claude-haiku-4-5", "low", "auto"),
+        ("any", "claude-opus-5-5", "off", "auto"),
+        ("none", "claude-opus-5-5", "high", "none"),
+    ],
+)
+def test_a_model_that_thinks_is_not_made_to_call(choice: Any, name: str, level: str, sent: str) -> None:
+    sent_body = body([user("go")], model_name=name, thinking=level, tools=[TOOL], tool_choice=choice)
+    assert sent_body["tool_choice"] == {"type": sent}
+
+
+def test_another_makers_model_is_asked_in_the_oldest_way() -> None:
+    request = json.loads(prepare([user("go")], model_name="kimi-k3", thinking="low").body)
+    assert request["thinking"] == {"type": "enabled", "budget_tokens": 2048}
+    assert request["max_tokens"] == 8192
+
+
+@pytest.mark.parametrize("arguments", [None, "", "{", "[1]", '{"a": NaN}'])
+def test_arguments_that_are_no_object_go_out_as_an_empty_one(arguments: str | None) -> None:
+    call = ToolCall(id="aaaaaaaaa", function=FunctionCall(name="bash", arguments=arguments))
+    history = [user("go"), LLMMessage(role=Role.assistant, tool_calls=[call]), done("aaaaaaaaa")]
+    assert body(history)["messages"][1]["content"][0]["input"] == {}

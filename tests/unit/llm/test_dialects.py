@@ -1,0 +1,139 @@
+"""Servers of OpenAI's format that want something else, and images and thinking levels in that format."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kin_nb.core.config import ModelConfig, ProviderConfig
+from kin_nb.core.llm.adapters.openai import OpenAIAdapter
+from kin_nb.core.types import (
+    AvailableFunction,
+    AvailableTool,
+    FunctionCall,
+    ImageContent,
+    LLMMessage,
+    Role,
+    ToolCall,
+)
+from tests.model_server import broken_rules
+
+TOOL = AvailableTool(function=AvailableFunction(name="bash", description="run", parameters={"type": "object"}))
+GO = LLMMessage(role=Role.user, content="go")
+PICTURE = ImageContent(media_type="image/png", data="QUJD")
+URL = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
+
+
+def body(provider: ProviderConfig, name: str, *messages: LLMMessage, level: str = "off", **more: Any) -> dict[str, Any]:
+    adapter = OpenAIAdapter()
+    adapter.model = ModelConfig(name=name, provider=provider.name, thinking=level)
+    asked = {"tools": None, "max_tokens": 7, "tool_choice": None, "enable_streaming": False} | more
+    request = adapter.prepare_request(
+        model_name=name, messages=list(messages) or [GO], temperature=0.2, provider=provider, **asked
+    )
+    sent = json.loads(request.body)
+    assert broken_rules(sent) == []
+    return sent
+
+
+def at(host: str, name: str = "mine") -> ProviderConfig:
+    return ProviderConfig(name=name, api_base=f"https://{host}/v1")
+
+
+OPENAI, OPENROUTER, MOONSHOT, LOCAL = at("api.openai.com"), at("openrouter.ai"), at("api.moonshot.ai"), at("127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "limit", "temperature"),
+    [
+        (OPENAI, "gpt-5.6-terra", "max_completion_tokens", False),
+        (OPENAI, "o3", "max_completion_tokens", False),
+        (OPENAI, "gpt-4.1", "max_completion_tokens", True),
+        (OPENAI, "gpt-5-chat-latest", "max_completion_tokens", True),
+        (MOONSHOT, "kimi-k3.1-pro", "max_completion_tokens", False),
+        (OPENROUTER, "openai/gpt-6.1-sol", "max_tokens", True),
+        (LOCAL, "gpt-oss", "max_tokens", True),
+        (at("127.0.0.1", "openai"), "gpt-5.6-terra", "max_completion_tokens", False),
+        (ProviderConfig(name="odd", api_base="http://[broken"), "m", "max_tokens", True),
+    ],
+)
+def test_the_limits_name_and_the_temperature(
+    provider: ProviderConfig, model: str, limit: str, temperature: bool
+) -> None:
+    sent = body(provider, model)
+    assert sent[limit] == 7
+    assert ("temperature" in sent) is temperature
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "level", "tools", "fields"),
+    [
+        (OPENAI, "gpt-5.1", "max", True, {"reasoning_effort": "high"}),
+        (OPENAI, "gpt-5.4", "high", True, {}),
+        (OPENAI, "gpt-5.4", "low", False, {"reasoning_effort": "low"}),
+        (OPENAI, "gpt-5.6-luna", "high", True, {"reasoning_effort": "none"}),
+        (OPENAI, "gpt-5.6-luna", "off", True, {"reasoning_effort": "none"}),
+        (OPENAI, "gpt-5.6-luna", "off", False, {}),
+        (OPENAI, "gpt-4.1", "high", False, {}),
+        (OPENAI, "o3", "medium", True, {"reasoning_effort": "medium"}),
+        (OPENROUTER, "openai/gpt-6.1-sol", "max", True, {"reasoning": {"effort": "xhigh"}}),
+        (OPENROUTER, "openai/gpt-6.1-sol", "off", True, {}),
+        (MOONSHOT, "kimi-k3.1-pro", "medium", True, {"reasoning_effort": "high"}),
+        (MOONSHOT, "kimi-k3", "low", True, {"reasoning_effort": "low"}),
+        (MOONSHOT, "kimi-k2.6", "high", True, {}),
+        (LOCAL, "qwen", "high", True, {}),
+    ],
+)
+def test_a_thinking_level_in_each_servers_words(
+    provider: ProviderConfig, model: str, level: str, tools: bool, fields: dict[str, Any]
+) -> None:
+    sent = body(provider, model, level=level, tools=[TOOL] if tools else None)
+    assert {key: value for key, value in sent.items() if "reasoning" in key} == fields
+
+
+def test_an_image_of_the_person_is_a_part_of_the_prompt() -> None:
+    sent = body(LOCAL, "m", GO.changed(images=[PICTURE]), LLMMessage(role=Role.user, images=[PICTURE]))
+    assert sent["messages"][0]["content"] == [{"type": "text", "text": "go"}, URL]
+    assert sent["messages"][1]["content"] == [URL]
+
+
+def calls(*ids: str) -> LLMMessage:
+    made = [ToolCall(id=i, index=n, function=FunctionCall(name="look", arguments="{}")) for n, i in enumerate(ids)]
+    return LLMMessage(role=Role.assistant, tool_calls=made)
+
+
+def done(identity: str, **more: Any) -> LLMMessage:
+    return LLMMessage(role=Role.tool, content="done", name="look", tool_call_id=identity, **more)
+
+
+@pytest.mark.parametrize("then", [[], [GO], [LLMMessage(role=Role.assistant, content="nice"), GO]])
+def test_images_of_tools_follow_all_answers_to_the_reply(then: list[LLMMessage]) -> None:
+    answers = [done("a", images=[PICTURE]), done("b"), done("c", images=[PICTURE])]
+    sent = body(LOCAL, "m", GO, calls("a", "b", "c"), *answers, *then)["messages"]
+    assert [m["role"] for m in sent[:6]] == ["user", "assistant", "tool", "tool", "tool", "user"]
+    said = [part["text"] for part in sent[5]["content"] if part["type"] == "text"]
+    assert [part for part in sent[5]["content"] if part["type"] != "text"] == [URL] * 2
+    assert said == [f"What look returned as an image (call {i}):" for i in "ac"]
+    assert [m["role"] for m in sent[6:]] == [m.role for m in then]
+
+
+def test_images_of_tools_stay_where_they_were_in_later_requests() -> None:
+    adapter, history = OpenAIAdapter(), [GO, calls("a"), done("a", images=[PICTURE])]
+    sent = []
+    for later in ([], [LLMMessage(role=Role.assistant, content="nice")], [GO]):
+        history = [*history, *later]
+        request = adapter.prepare_request(
+            model_name="m",
+            messages=history,
+            temperature=0.0,
+            tools=None,
+            max_tokens=None,
+            tool_choice=None,
+            enable_streaming=True,
+            provider=LOCAL,
+        )
+        sent.append(request.body.removesuffix(b"]}"))
+    assert sent[1].startswith(sent[0])
+    assert sent[2].startswith(sent[1])

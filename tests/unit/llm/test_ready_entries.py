@@ -1,0 +1,57 @@
+"""The providers and models that every configuration starts with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kin_nb import __version__
+from kin_nb.core.config import Backend, ModelConfig, ProviderConfig
+from kin_nb.core.config.providers import default_models, default_providers
+from kin_nb.core.llm import errors, exceptions
+from kin_nb.core.llm.backend.factory import BACKEND_FACTORY
+from kin_nb.core.llm.backend.generic import BACKEND_ADAPTERS, get_user_agent
+from kin_nb.core.llm.backend.mistral import MistralBackend
+
+PROVIDERS = {provider.name: provider for provider in default_providers()}
+
+
+def test_aliases_are_unique_and_the_first_four_are_the_old_ones() -> None:
+    aliases = [model.alias for model in default_models()]
+    assert len(set(aliases)) == len(aliases)
+    assert aliases[:4] == ["devstral-2", "devstral-small", "local", "ollama"]
+
+
+@pytest.mark.parametrize("model", default_models(), ids=lambda model: model.alias)
+def test_each_model_has_a_provider_that_can_be_made(model: ModelConfig) -> None:
+    provider = PROVIDERS[model.provider]
+    BACKEND_FACTORY[provider.backend](provider)
+    assert bool(model.input_price) == bool(model.output_price)
+
+
+@pytest.mark.parametrize("provider", default_providers(), ids=lambda provider: provider.name)
+def test_remote_providers_want_a_key_and_local_ones_none(provider: ProviderConfig) -> None:
+    assert bool(provider.api_key_env_var) is provider.api_base.startswith("https://")
+
+
+def test_the_wire_formats_are_registered() -> None:
+    assert {"openai", "mistral", "anthropic"} <= set(BACKEND_ADAPTERS)
+    assert BACKEND_FACTORY[Backend.MISTRAL] is MistralBackend
+
+
+def test_the_user_agent_is_ours() -> None:
+    assert {get_user_agent(backend) for backend in Backend} == {f"kin_nb/{__version__}"}
+
+
+def test_the_errors_have_the_name_of_the_seed_too() -> None:
+    kinds = [name for name, value in vars(errors).items() if isinstance(value, type) and name.endswith("Error")]
+    assert set(kinds) < set(exceptions.__all__)
+    assert all(getattr(exceptions, name) is getattr(errors, name) for name in exceptions.__all__)
+
+
+def test_importing_the_backends_loads_no_http_client() -> None:
+    program = "import sys, kin_nb.core.llm.backend.factory; print([m for m in ('httpx', 'httpx_sse', 'anyio') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
