@@ -22,9 +22,9 @@ WARN_AT = (50, 75, 90)
 """Per cent of the model's window; each is said once until the conversation is compacted or cleared."""
 
 PLAN_REMINDER = (
-    "Plan mode is on: read, search and think, change nothing. Calls that would write a file or run a program that is "
-    "not known to be harmless are refused. Answer with a plan: what you would change, where, in which order, and how "
-    "you would check it. The person leaves plan mode when they want it done."
+    "plan mode is on. Read, search and think; change nothing: write tools and bash are refused, read_file, list_dir and "
+    "grep work. A question gets its answer as usual. Where a change is asked for, answer with a plan: what you would "
+    "change, where, in which order, and how you would check it. Only the person can leave plan mode."
 )
 
 
@@ -180,8 +180,8 @@ class ContextWarningMiddleware(BuiltinMiddleware):
             return MiddlewareResult()
         self._said = reached
         message = (
-            f"[{used} % of the context window is used ({context.stats.context_tokens:,} of {window:,} tokens). "
-            "Read less at a time, and finish what you are doing.]"
+            f"{used} % of the context window is used ({context.stats.context_tokens:,} of {window:,} tokens). "
+            "Read less at a time, and finish what you are doing."
         )
         return MiddlewareResult(MiddlewareAction.INJECT_MESSAGE, message=message)
 

@@ -229,8 +229,9 @@ _STILL_TOO_LONG = (
 
 
 def _with(injected: str, messages: list[LLMMessage]) -> list[LLMMessage]:
-    """One request's view of the history: what is injected follows the last message's content."""
+    """One request's view of the history: a note after the last message's content, which itself stays to the letter."""
     if not injected:
         return messages
     last = messages[-1]
-    return [*messages[:-1], last.changed(content=f"{last.content or ''}\n\n{injected}".strip())]
+    note = f"[kin_nb: {injected}]"
+    return [*messages[:-1], last.changed(content=f"{last.content}\n\n{note}" if last.content else note)]

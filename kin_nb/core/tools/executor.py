@@ -56,6 +56,7 @@ class ToolExecutor:
     ) -> None:
         self._manager, self._context, self._stats = manager, context, stats
         self._history, self._recorder, self._ask = history, recorder, ask
+        self._failed_edits: list[str] = []
         self.refused_without_note: str | None = None
         """Name of the tool that a person refused without a word to the agent: the turn stops there."""
 
@@ -214,12 +215,18 @@ class ToolExecutor:
             images, left_out = usable(call.tool.images(result))
             return {
                 "result": result,
-                "output": "\n".join([call.tool.to_model(result), *left_out]),
+                "output": "\n".join([*self._not_done(call), call.tool.to_model(result), *left_out]),
                 "exit": call.tool.exit_code(result),
                 "images": tuple(RecordedImage(**image.model_dump()) for image in images),
             }
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (a tool's own code)
             return _failure(call.tool_name, error)
+
+    def _not_done(self, call: ResolvedToolCall) -> list[str]:
+        """A command that follows a failed edit in the same reply: what it shows is the state without that edit."""
+        if not (call.request.accesses.everything and self._failed_edits):
+            return []
+        return [f"[note: {', '.join(self._failed_edits)} before this did not succeed; nothing was changed by it]"]
 
     def _answer(
         self,
@@ -237,6 +244,8 @@ class ToolExecutor:
         recorded = self._recorder.result(call.call_id, status=status, output=output, **fields)
         self._history.append(tool_message(call.call_id, call.tool_name, output, images_of(recorded.images)))
         answered.add(call.call_id)
+        if status != "ok" and (isinstance(call, FailedToolCall) or call.request.write_paths):
+            self._failed_edits.append(call.tool_name)
         if isinstance(call, FailedToolCall):
             self._stats.tool_calls_failed += 1
         refused = status == "refused"

@@ -402,3 +402,13 @@ async def test_a_provider_has_one_client_however_often_the_model_changes(config)
     agent.switch_config(config)
     assert agent.backend is first
     await agent.aclose()
+
+
+async def test_a_command_after_a_failed_edit_says_what_it_shows(model_server, trusted):
+    wrong = tool_call("edit_file", path="a.py", old_string="z = 9", new_string="z = 8")
+    model_server.enqueue(calls=[wrong, tool_call("read_file", path="a.py"), tool_call("bash", command="cat a.py")])
+    model_server.enqueue(calls=[tool_call("bash", command="cat a.py")])
+    model_server.enqueue("I see.")
+    calls = (await run_turn(trusted))[-1].record.calls
+    note = "[note: edit_file before this did not succeed; nothing was changed by it]"
+    assert [note in call.output for call in calls] == [False, False, True, False]

@@ -120,11 +120,11 @@ async def test_the_context_warning_is_said_once_per_threshold_until_compaction()
         return (result.message or "").partition(" of ")[0]
 
     assert [await said(t) for t in (499, 500, 600, 760, 950, 960)] == [
-        *("", "[50 %", ""),
-        *("[76 %", "[95 %", ""),
+        *("", "50 %", ""),
+        *("76 %", "95 %", ""),
     ]
     middleware.reset(ResetReason.COMPACT)
-    assert await said(500) == "[50 %"
+    assert await said(500) == "50 %"
 
 
 async def test_middleware_is_asked_around_each_request_and_steps_count_requests(model_server, trusted):
@@ -167,25 +167,35 @@ async def test_the_price_limit_stops_the_session_and_says_the_figures(model_serv
 
 
 async def test_what_is_injected_belongs_to_one_request_and_is_recorded(model_server, trusted):
-    trusted.middleware_pipeline.add(Says(MiddlewareResult(INJECT, message="[reminder]")))
+    trusted.middleware_pipeline.add(Says(MiddlewareResult(INJECT, message="reminder")))
     model_server.enqueue(calls=[tool_call("list_dir", path=".")])
     model_server.enqueue("Done.")
     record = (await run_turn(trusted, "go"))[-1].record
     first, second = (request["messages"] for request in model_server.requests)
-    assert first[-1]["content"] == "go\n\n[reminder]"
+    assert first[-1]["content"] == "go\n\n[kin_nb: reminder]"
     assert (second[1]["content"], second[-1]["role"]) == ("go", "tool")
-    assert second[-1]["content"].endswith("\n\n[reminder]")
-    assert not any("[reminder]" in (m.content or "") for m in trusted.messages)
-    assert [step.injected for step in record.steps] == ["[reminder]", "[reminder]"]
+    assert second[-1]["content"].endswith("\n\n[kin_nb: reminder]")
+    assert not any("reminder" in (m.content or "") for m in trusted.messages)
+    assert [step.injected for step in record.steps] == ["reminder", "reminder"]
 
 
 async def test_what_is_injected_after_a_turn_goes_into_the_next_request(model_server, trusted):
-    trusted.middleware_pipeline.add(Says(after=MiddlewareResult(INJECT, message="[later]")))
+    trusted.middleware_pipeline.add(Says(after=MiddlewareResult(INJECT, message="later")))
     model_server.enqueue("One.")
     model_server.enqueue("Two.")
     await run_turn(trusted, "first")
     await run_turn(trusted, "second")
-    assert [r["messages"][-1]["content"] for r in model_server.requests] == ["first", "second\n\n[later]"]
+    assert [r["messages"][-1]["content"] for r in model_server.requests] == ["first", "second\n\n[kin_nb: later]"]
+
+
+async def test_what_is_injected_leaves_the_message_before_it_to_the_letter(model_server, trusted, workspace):
+    (workspace / "a.py").write_text("    indented\n")
+    trusted.middleware_pipeline.add(Says(MiddlewareResult(INJECT, message="reminder")))
+    model_server.enqueue(calls=[tool_call("bash", command="cat a.py")])
+    model_server.enqueue("Done.")
+    await run_turn(trusted)
+    plain = trusted.messages[-2].content
+    assert model_server.requests[1]["messages"][-1]["content"] == f"{plain}\n\n[kin_nb: reminder]"
 
 
 async def test_middleware_may_stop_after_a_step(model_server, trusted):
@@ -204,7 +214,7 @@ async def test_plan_mode_reminds_in_each_request_and_only_while_it_lasts(model_s
     agent.switch_mode(AgentMode.DEFAULT)
     await run_turn(agent, "do it")
     first, second = (request["messages"][-1]["content"] for request in model_server.requests)
-    assert first == f"plan it\n\n{PLAN_REMINDER}"
+    assert first == f"plan it\n\n[kin_nb: {PLAN_REMINDER}]"
     assert second == "do it"
     await agent.aclose()
 

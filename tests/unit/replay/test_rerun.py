@@ -116,7 +116,7 @@ async def test_a_refusal_without_a_note_stops_the_turn_as_it_did(workspace):
     [
         ("headless", NOBODY.format(tool="bash", reason="bash runs a command")),
         ("DenyRules", "bash was refused: your configuration forbids this call of bash ([tools.bash])"),
-        ("DenyWhilePlanning", "bash was refused: plan mode: nothing is changed until you leave it"),
+        ("DenyWhilePlanning", "bash was refused: plan mode is on"),
         ("callback", "The person refused this call and says: no"),
     ],
 )

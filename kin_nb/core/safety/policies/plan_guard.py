@@ -6,9 +6,12 @@ from kin_nb.core.safety.decision import Decision, ToolRequest
 
 
 class DenyWhilePlanning:
-    """Plan mode changes nothing, whatever the allow rules say (seed 003, modes)."""
+    """Plan mode changes nothing, whatever grants and allow rules say (seed 003, modes)."""
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.mode is not AgentMode.PLAN or call.accesses.only_reads:
             return None
-        return Decision.deny("plan mode: nothing is changed until you leave it (%kin mode default)")
+        return Decision.deny(
+            f"plan mode is on, and {call.tool_name} may change something. Read with read_file, list_dir and grep; put what "
+            "you would run or change into your plan. Only the person leaves plan mode (%kin mode default)"
+        )
