@@ -1,0 +1,117 @@
+"""What the documentation shows works as it stands: settings load without a warning, Python runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.config import KinConfig
+from kin_nb.core.custom_modes import load_mode
+from kin_nb.core.paths import kin_home
+from kin_nb.core.tools.manager import ToolManager
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    kin_home().mkdir()
+    return kin_home()
+
+
+def configure(home, server, api_style="openai"):
+    provider = f"{{name = 'p', api_base = '{server.url}', api_style = '{api_style}'}}"
+    model = "{name = 'm', provider = 'p'}"
+    (home / "config.toml").write_text(f"active_model = 'm'\nproviders = [{provider}]\nmodels = [{model}]\n")
+
+
+@pytest.mark.parametrize("block", blocks("settings.md", "toml"))
+def test_settings_load_without_a_warning(home, block):
+    (home / "config.toml").write_text(block)
+    assert KinConfig.load().warnings == ()
+
+
+def test_all_the_settings_together_load_too(home):
+    blocks_ = blocks("settings.md", "toml")
+    scalars = [block.partition("\n[")[0] for block in blocks_]
+    tables = [f"[{block.partition(chr(10) + '[')[2]}" for block in blocks_ if "\n[" in block]
+    (home / "config.toml").write_text("\n".join([*scalars, *tables]).replace("\n[[session", "\n[session"))
+    assert KinConfig.load().get_active_model().alias == "mine"
+
+
+def python(number: int) -> str:
+    return blocks("extending.md", "python")[number]
+
+
+def test_the_tool_is_found_without_a_warning(home):
+    (home / "tools").mkdir()
+    (home / "tools" / "word_count.py").write_text(python(0))
+    manager = ToolManager(KinConfig.load())
+    assert manager.warnings == []
+    assert "word_count" in manager.available_tools()
+
+
+async def test_the_middleware_is_asked(model_server, home):
+    scope: dict = {}
+    exec(python(1), scope)
+    configure(home, model_server)
+    agent = Agent(KinConfig.load())
+    agent.middleware_pipeline.add(scope["OfficeHours"]())
+    agent.stats.set_prices(1.0, 1.0)
+    agent.stats.session_prompt_tokens = 600_000
+    model_server.enqueue("Done.")
+    async for _ in agent.act("go"):
+        pass
+    assert "Half a dollar is spent" in model_server.requests[0]["messages"][-1]["content"]
+    await agent.aclose()
+
+
+async def test_the_adapter_speaks(model_server, home):
+    from kin_nb.core.llm.backend.generic import BACKEND_ADAPTERS
+
+    exec(python(2), {})
+    try:
+        configure(home, model_server, "loud")
+        agent = Agent(KinConfig.load())
+        model_server.enqueue("quiet words")
+        async for _ in agent.act("go"):
+            pass
+        assert agent.messages[-1].content == "QUIET WORDS"
+        await agent.aclose()
+    finally:
+        del BACKEND_ADAPTERS["loud"]
+
+
+def test_the_mode_is_one(home, tmp_path):
+    (home / "agents").mkdir()
+    (home / "agents" / "strict.toml").write_text(blocks("extending.md", "toml")[0])
+    mode = load_mode("strict", tmp_path, trusted=False)
+    assert (mode.base, mode.description) == ("plan", "Looks only")
+    assert KinConfig.load(agent="strict").warnings == ()
+
+
+def test_the_skill_is_found(home):
+    from kin_nb.core.skills import SkillManager
+
+    (home / "skills" / "release-notes").mkdir(parents=True)
+    (home / "skills" / "release-notes" / "SKILL.md").write_text(blocks("extending.md", "markdown")[0])
+    skills = SkillManager(KinConfig.load(), trusted=False)
+    assert (list(skills.available), skills.warnings) == (["release-notes"], [])
+
+
+async def test_the_program_runs(model_server, home, capsys):
+    configure(home, model_server)
+    scope: dict = {}
+    exec(python(3), scope)
+    model_server.enqueue("An empty folder.")
+    await scope["main"]()
+    assert capsys.readouterr().out == "An empty folder."
