@@ -27,6 +27,7 @@ class ProjectContextConfig(BaseModel):
     max_doc_bytes: int = Field(default=32 * 1024, ge=0)
     max_depth: int = Field(default=2, ge=0)
     max_files: int = Field(default=120, ge=0)
+    max_files_per_dir: int = Field(default=10, ge=0)
     max_dirs_per_level: int = Field(default=20, ge=0)
     default_commit_count: int = Field(default=5, ge=0)
     timeout_seconds: float = Field(default=2.0, ge=0, allow_inf_nan=False)
@@ -132,6 +133,11 @@ class KinConfig(BaseModel):
         raise ConfigError(
             f'model "{model.alias}" names provider "{model.provider}", which is not configured. Known: {known}.'
         )
+
+    def prices_of(self, name: str) -> tuple[float, float]:
+        """(input, output) in USD per million tokens; nothing for a model that is not configured."""
+        model = next((model for model in self.models if name in (model.alias, model.name)), None)
+        return (model.input_price, model.output_price) if model else (0.0, 0.0)
 
     def compact_at(self, model: ModelConfig) -> int:
         """Tokens of context at which the conversation is compacted: the threshold, at most 90 % of the window."""

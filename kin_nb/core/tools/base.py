@@ -126,8 +126,9 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
         try:
             return model.model_validate(raw)  # type: ignore[return-value]
         except ValidationError as error:
-            lines = [f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()]
-            raise ToolError(f"{cls.get_name()}: invalid arguments\n" + "\n".join(lines)) from error
+            from kin_nb.core.tools.wrong_arguments import what_is_wrong  # noqa: PLC0415  (for a call that fails)
+
+            raise ToolError(f"{cls.get_name()}: invalid arguments\n{what_is_wrong(model, raw, error)}") from error
 
     def accesses(self, args: Args) -> Accesses:  # noqa: ARG002
         return Accesses(everything=True)

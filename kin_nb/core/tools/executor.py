@@ -33,7 +33,7 @@ from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decis
 from kin_nb.core.safety.grants import scopes
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedImage
-from kin_nb.core.tools.base import Preview, ToolError, ToolPermission, tool_output
+from kin_nb.core.tools.base import Preview, ToolDecision, ToolError, ToolPermission, tool_output
 from kin_nb.core.tools.file_changes import changes_since, read_files
 from kin_nb.core.tools.images import usable
 from kin_nb.core.tools.manager import ToolManager
@@ -87,7 +87,7 @@ class ToolExecutor:
             return
         try:
             decision, preview = self._judged(call)
-        except Exception as error:  # noqa: BLE001  (a custom tool's own code)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (a custom tool's own code)
             yield self._answer(call, answered, status="error", output=_failure(call.tool_name, error))
             return
         answer: ApprovalDecision | None = None
@@ -99,14 +99,14 @@ class ToolExecutor:
         if answer is not None and answer.edited_args is not None:
             try:
                 call = self._edited(call, answer.edited_args)
-            except ToolError as error:
-                yield self._answer(call, answered, status="error", output=str(error))
+                preview = _preview(call)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
+                yield self._answer(call, answered, status="error", output=_failure(call.tool_name, error))
                 return
-            preview = call.tool.preview(call.args)
-        recorded = self._record_decision(call, decision, answer, preview.summary)
-        if recorded.verdict == "deny":
+        decided = self._decided(call, self._record_decision(call, decision, answer, preview.summary))
+        if not decided.execute:
             self._stats.tool_calls_rejected += 1
-            yield self._answer(call, answered, status="refused", output=self._refusal(call, recorded))
+            yield self._answer(call, answered, status="refused", output=decided.reason or "")
             return
         self._stats.tool_calls_agreed += 1
         async with aclosing(self._execute(call, answered)) as events:
@@ -114,7 +114,7 @@ class ToolExecutor:
                 yield event
 
     def _judged(self, call: ResolvedToolCall) -> tuple[Decision, Preview]:
-        return decide(call.request, self._context_for(call)), call.tool.preview(call.args)
+        return decide(call.request, self._context_for(call)), _preview(call)
 
     def _context_for(self, call: ResolvedToolCall) -> SafetyContext:
         """The tool's own word is config: permission always/never, or its allowlist and denylist."""
@@ -160,16 +160,20 @@ class ToolExecutor:
         self._recorder.run(call.call_id, decision=recorded, summary=summary, edited_arguments=edited)
         return recorded
 
-    def _refusal(self, call: ResolvedToolCall, recorded: RecordedDecision) -> str:
+    def _decided(self, call: ResolvedToolCall, recorded: RecordedDecision) -> ToolDecision:
+        """What the model is told when the call does not run."""
+        if recorded.verdict == "allow":
+            return ToolDecision(execute=True)
+        reason = "The person refused this call."
         if recorded.by == "headless":
-            return recorded.note or recorded.reason
-        if recorded.by not in {"person", "callback", "recorded"}:
-            return f"{call.tool_name} was refused: {recorded.reason}"
-        if recorded.note:
-            return f"The person refused this call and says: {recorded.note}"
-        if recorded.by == "person":
+            reason = recorded.note or recorded.reason
+        elif recorded.by not in {"person", "callback", "recorded"}:
+            reason = f"{call.tool_name} was refused: {recorded.reason}"
+        elif recorded.note:
+            reason = f"The person refused this call and says: {recorded.note}"
+        elif recorded.by == "person":
             self.refused_without_note = call.tool_name
-        return "The person refused this call."
+        return ToolDecision(execute=False, reason=reason)
 
     async def _execute(self, call: ResolvedToolCall, answered: set[str]) -> AsyncGenerator[BaseEvent, None]:
         before = read_files(call.request.write_paths)
@@ -212,14 +216,17 @@ class ToolExecutor:
         """What a finished call has to tell: the answer's fields, or the text of its error."""
         try:
             result = task.result()
+            exit_code = call.tool.exit_code(result)
+            if not isinstance(result, BaseModel) or not isinstance(exit_code, int | None):
+                raise ToolError(f"{call.tool_name} returned what is no result.")  # noqa: TRY301
             images, left_out = usable(call.tool.images(result))
             return {
                 "result": result,
                 "output": "\n".join([*self._not_done(call), call.tool.to_model(result), *left_out]),
-                "exit": call.tool.exit_code(result),
+                "exit": exit_code,
                 "images": tuple(RecordedImage(**image.model_dump()) for image in images),
             }
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (a tool's own code)
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a tool's own code)
             return _failure(call.tool_name, error)
 
     def _not_done(self, call: ResolvedToolCall) -> list[str]:
@@ -275,6 +282,14 @@ class ToolExecutor:
 def _on_offer(call: ResolvedToolCall, decision: Decision) -> tuple[Grant, ...]:
     """No grant covers a sensitive path or one outside the workspace, so none is offered where one of those asks."""
     return scopes(call.request) if decision.policy == ASK else ()
+
+
+def _preview(call: ResolvedToolCall) -> Preview:
+    """Raises ToolError for a tool that makes none, and whatever its own code raises."""
+    preview: object = call.tool.preview(call.args)
+    if not isinstance(preview, Preview) or not (isinstance(preview.summary, str) and isinstance(preview.body, str)):
+        raise ToolError(f"{call.tool_name} cannot be shown before it runs: its preview is none.")
+    return preview
 
 
 async def _run(call: ResolvedToolCall) -> BaseModel:

@@ -108,6 +108,12 @@ class ToolManager:
                 self._instances[name] = type(tool)(settings, tool.state)
         self._keep_schemas_of(before)
 
+    def take_over(self, other: ToolManager) -> None:
+        """What `other`'s tools remember stays, for the tools that are here too."""
+        same = {name: tool for name, tool in other._instances.items() if self._classes.get(name) is type(tool)}
+        self._instances.update(same)
+        self.reconfigure(self._config)
+
     def reset_all(self) -> None:
         """Forget every instance and its state."""
         self._instances.clear()

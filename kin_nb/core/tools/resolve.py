@@ -70,7 +70,7 @@ def resolve(
         return resolve_args(parsed.tool_name, parsed.call_id, tool, parsed.raw_args, workspace)
     except ToolError as error:
         return FailedToolCall(parsed.tool_name, parsed.call_id, str(error))
-    except Exception as error:  # noqa: BLE001  (the tool is anybody's, and so is what goes wrong in it)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (the tool is anybody's, and so is what goes wrong in it)
         what = f"{parsed.tool_name} failed: {type(error).__name__}: {error}"
         return FailedToolCall(parsed.tool_name, parsed.call_id, what)
 

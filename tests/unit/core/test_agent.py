@@ -107,7 +107,7 @@ async def test_calls_without_ids_of_their_own_are_told_apart(model_server, agent
         model_server.enqueue(calls=calls)
     model_server.enqueue("Done.")
     record = (await run_turn(agent))[-1].record
-    assert [call.output.split()[0] for call in record.calls] == ["x", "b", "x", "b"]
+    assert [call.output.split()[1] for call in record.calls] == ["x", "b", "x", "b"]
     assert len({call.id for call in record.calls}) == 4
 
 
@@ -115,7 +115,7 @@ async def test_calls_without_ids_of_their_own_are_told_apart(model_server, agent
     ("call", "said"),
     [
         (tool_call("nope"), "Unknown tool 'nope'"),
-        (tool_call("read_file"), "path: Field required"),
+        (tool_call("read_file"), "path: required"),
         (raw_call("read_file", '{"path": "a'), "not valid JSON"),
         (raw_call("read_file", "[1]"), "must be a JSON object"),
         (tool_call("read_file", path="a\0b"), "control character"),

@@ -235,3 +235,18 @@ async def test_plan_mode_writes_nothing_not_even_through_bash(model_server, conf
     assert [call.status for call in record.calls] == ["refused", "refused"]
     assert {path.name for path in workspace.iterdir()} == {"a.py"}
     await agent.aclose()
+
+
+async def test_a_warning_that_was_said_is_not_said_again_after_a_change_of_settings(model_server, config):
+    config.context_warnings = True
+    agent = Agent(config, AgentMode.AUTO_APPROVE)
+    usage = {"prompt_tokens": 70_000, "completion_tokens": 0}
+    for _ in range(3):
+        model_server.enqueue("Hello.", usage=usage)
+    await run_turn(agent, "one")
+    agent.switch_mode(AgentMode.DEFAULT)
+    await run_turn(agent, "two")
+    await run_turn(agent, "three")
+    told = ["context window" in request["messages"][-1]["content"] for request in model_server.requests]
+    assert told == [False, True, False]
+    await agent.aclose()

@@ -155,7 +155,7 @@ async def test_placeholders_are_this_runs_folder_in_arguments_and_replies(worksp
     odd = workspace.rename(workspace.with_name('work "x" é'))
     (odd / "a.txt").write_text("here\n")
     call = RecordedCall(
-        id="c1", name="read_file", arguments='{"path": "{workspace}/a.txt"}', status="ok", output="here\n"
+        id="c1", name="read_file", arguments='{"path": "{workspace}/a.txt"}', status="ok", output="     1\there"
     )
     again = await Again(asking(call, content="In {workspace}."), odd).run()
     assert again.kinds == ["same"]

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -38,9 +39,10 @@ def block(search: str, replace: str) -> str:
 
 
 def test_the_tools_come_in_one_order_and_take_little_room():
+    schemas = [vars(tool.get_info()) for tool in builtin_tools().values()]
+    assert sum(len(json.dumps(schema, ensure_ascii=False)) for schema in schemas) < 7_000
     names = ["read_file", "list_dir", "grep", "write_file", "search_replace", "edit_file", "bash", "todo", "skill"]
     assert list(builtin_tools()) == names
-    assert sum(len(tool.get_tool_prompt() or "") for tool in builtin_tools().values()) < 4_000
 
 
 def test_each_tool_says_what_it_touches(tools):
@@ -52,7 +54,7 @@ def test_each_tool_says_what_it_touches(tools):
     for name, args in {
         "write_file": {"path": "a", "content": ""},
         "edit_file": {"path": "a", "old_string": "x", "new_string": "y"},
-        "search_replace": {"file_path": "a", "content": "x"},
+        "search_replace": {"path": "a", "content": "x"},
     }.items():
         assert touched(name, **args).writes == ("a",)
 
@@ -60,53 +62,73 @@ def test_each_tool_says_what_it_touches(tools):
 # read_file
 
 
-async def test_a_file_is_read_as_it_is(call, tmp_path):
-    (tmp_path / "a").write_bytes("\ufefféa\r\nb\u2028c\n".encode())
-    assert await call("read_file", path="a") == "éa\nb\u2028c\n"
+async def test_each_line_of_a_file_comes_after_its_number_and_a_tab(call, tools, tmp_path):
+    (tmp_path / "a").write_bytes("\ufefféa\r\n\r\n  b\u2028c\n".encode())
+    assert await call("read_file", path="a") == "     1\téa\n     2\t\n     3\t  b\u2028c"
+    assert (await tools["read_file"].invoke(path="a")).content == "éa\n\n  b\u2028c\n"
 
 
-async def test_part_of_a_file_says_where_to_go_on(call, tmp_path):
-    (tmp_path / "a").write_text("".join(f"line {n}\n" for n in range(10)))
+async def test_part_of_a_file_says_which_of_how_many_lines_and_where_to_go_on(call, tmp_path):
+    (tmp_path / "a").write_text("".join(f"line {n}\n" for n in range(1, 2_011)) + "end")
+
+    async def read(**part: int) -> str:
+        return await call("read_file", path="a", **part)
+
+    assert await read(offset=3, limit=2) == "     3\tline 3\n     4\tline 4\n[lines 3-4 of 2,011; go on with offset=5]"
     assert (
-        await call("read_file", path="a", offset=3, limit=2)
-        == "line 3\nline 4\n[more lines follow; go on with offset=5]"
+        await read(limit=1)
+        == await read(offset=0, limit=1)
+        == "     1\tline 1\n[lines 1-1 of 2,011; go on with offset=2]"
     )
-    assert await call("read_file", path="a", offset=8, limit=2) == "line 8\nline 9\n"
+    assert await read(offset=2_010) == "  2010\tline 2010\n  2011\tend\n[lines 2010-2011 of 2,011]"
+    assert (await read()).endswith("  1000\tline 1000\n[lines 1-1000 of 2,011; go on with offset=1001]")
+    assert (await read(limit=1_500)).endswith("[lines 1-1500 of 2,011; go on with offset=1501]")
 
 
 async def test_whole_lines_are_read_until_no_more_fit_and_the_rest_follows(tools, tmp_path):
     text = "".join(f"{n:06} {'é' * 90}\n" for n in range(2_000))
     (tmp_path / "a").write_text(text)
-    read, offset = "", 0
+    read, offset = "", 1
     while True:
         result = await tools["read_file"].invoke(path="a", offset=offset)
         assert len(tools["read_file"].to_model(result)) <= 40_000
         assert len(result.content.encode()) <= 64_000
-        read, offset = read + result.content, result.next_offset
+        read, offset = read + result.content, offset + result.lines_read
         if not result.was_truncated:
             break
     assert read == text
 
 
+async def test_the_lines_of_a_very_large_file_are_not_counted(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("kin_nb.core.tools.builtins.read_file._COUNTED", 10)
+    (tmp_path / "a").write_text("1\n" * 100)
+    assert (await call("read_file", path="a", limit=1)).endswith("[lines 1-1 of very many; go on with offset=2]")
+    assert (await call("read_file", path="a", offset=97, limit=1)).endswith(
+        "[lines 97-97 of 100; go on with offset=98]"
+    )
+
+
 async def test_an_empty_file_and_an_offset_past_the_end_are_said(call, tmp_path):
     (tmp_path / "empty").write_text("")
+    (tmp_path / "one").write_text("1")
     (tmp_path / "two").write_text("1\n2")
     assert await call("read_file", path="empty") == "[empty is empty.]"
-    assert await call("read_file", path="two", offset=2) == "[two has 2 lines; offset 2 is past the end.]"
-    assert await call("read_file", path="two", offset=1) == "2"
+    assert await call("read_file", path="one", offset=9) == "[one has 1 line; offset 9 is past the end.]"
+    assert await call("read_file", path="two", offset=3) == "[two has 2 lines; offset 3 is past the end.]"
+    assert await call("read_file", path="two", offset=2) == "     2\t2\n[lines 2-2 of 2]"
 
 
 async def test_a_line_that_is_too_long_is_an_error_and_not_silence(call, tmp_path):
     (tmp_path / "a").write_text("short\n" + "x" * 200_000 + "\nend\n")
-    assert (await call("read_file", path="a")).startswith("short\n[more lines follow; go on with offset=1]")
+    assert await call("read_file", path="a") == "     1\tshort\n[lines 1-1 of 3; go on with offset=2]"
     with pytest.raises(ToolError, match="Line 2 of a is too long"):
-        await call("read_file", path="a", offset=1)
-    assert await call("read_file", path="a", offset=2) == "end\n"
+        await call("read_file", path="a", offset=2)
+    assert await call("read_file", path="a", offset=3) == "     3\tend\n[lines 3-3 of 3]"
 
 
 async def test_latin_1_is_read_and_said(call, tmp_path):
     (tmp_path / "a").write_bytes(b"caf\xe9\n")
-    assert await call("read_file", path="a") == "café\n[not UTF-8: read as Latin-1]"
+    assert await call("read_file", path="a") == "     1\tcafé\n[not UTF-8: read as Latin-1]"
 
 
 async def test_what_is_no_text_file_is_refused_at_once(call, tmp_path):
@@ -179,8 +201,8 @@ async def test_a_notebook_is_read_as_its_cells(call, tmp_path):
         f"[output]\n{'y' * 1_000}\n[… 500 characters left out …]\n[output]\nValueError: no\n\n"
         f"[cell 3: code]\n{note}"
     )
-    part = await call("read_file", path="a.ipynb", offset=4, limit=2)
-    assert part == f"[cell 2: code]\n1 + 1\n{note}\n[more lines follow; go on with offset=6]"
+    part = await call("read_file", path="a.ipynb", offset=5, limit=2)
+    assert part == f"[cell 2: code]\n1 + 1\n{note}\n[lines 5-6 of 19; go on with offset=7]"
 
 
 @pytest.mark.parametrize(
@@ -231,12 +253,39 @@ async def test_an_empty_folder_and_no_folder_are_said(call, tmp_path):
             await call("list_dir", path=path)
 
 
+@pytest.mark.parametrize("tool", ["read_file", "list_dir", "grep", "edit_file", "search_replace"])
+async def test_a_path_that_leads_nowhere_is_told_with_the_names_that_are_near(call, tmp_path, tool):
+    rest = {
+        "grep": {"pattern": "x"},
+        "edit_file": {"old_string": "x", "new_string": "y"},
+        "search_replace": {"content": block("x\n", "y\n")},
+    }
+    (tmp_path / "docs").mkdir()
+    (tmp_path / ".git").mkdir()
+    for name in ("utils.md", "util\nx.md", ".utils.md", *(f"{n}.txt" for n in range(20))):
+        (tmp_path / "docs" / name).touch()
+
+    async def said(path: str) -> str:
+        with pytest.raises(ToolError) as error:
+            await call(tool, path=path, **rest.get(tool, {}))
+        return str(error.value)
+
+    missing = "there is no such file or folder."
+    assert await said("docs/util.md") == rf"docs/util.md: {missing} In docs: utils.md, util\nx.md, … 20 more."
+    assert (await said("docs/qqqqqqqq")).endswith(
+        "In docs: 0.txt, 1.txt, 10.txt, 11.txt, 12.txt, 13.txt, 14.txt, 15.txt, … 14 more."
+    )
+    assert await said("dosc/sub/util.md") == f"dosc/sub/util.md: {missing} In the workspace: docs/."
+    assert await said(".git/x") == f".git/x: {missing}"
+    assert await said("/nowhere/x") == f"/nowhere/x: {missing}"
+
+
 # write_file
 
 
 async def test_a_new_file_comes_with_its_folders(call, tmp_path):
-    assert await call("write_file", path="a/b/c.txt", content="é\n") == "Wrote a/b/c.txt (3 bytes)."
-    assert (tmp_path / "a/b/c.txt").read_bytes() == "é\n".encode()
+    assert await call("write_file", path="a/b/c.txt", content="é\ne\n") == "Wrote a/b/c.txt: lines 1-2 (+2 -0)."
+    assert (tmp_path / "a/b/c.txt").read_bytes() == "é\ne\n".encode()
     assert [p.name for p in (tmp_path / "a/b").iterdir()] == ["c.txt"]
 
 
@@ -245,7 +294,10 @@ async def test_overwriting_is_asked_for(call, tmp_path):
     with pytest.raises(ToolError, match="a exists"):
         await call("write_file", path="a", content="new")
     assert (tmp_path / "a").read_text() == "old"
-    assert await call("write_file", path="a", content="new", overwrite=True) == "Overwrote a (3 bytes)."
+    assert await call("write_file", path="a", content="new", overwrite=True) == "Overwrote a: line 1 (+1 -1)."
+    assert await call("write_file", path="a", content="new", overwrite=True) == "Overwrote a: nothing changed."
+    assert await call("write_file", path="a", content="", overwrite=True) == "Overwrote a: empty."
+    assert await call("write_file", path="b", content="") == "Wrote b: empty."
 
 
 async def test_overwriting_keeps_line_endings_mark_mode_and_encoding(call, tmp_path):
@@ -283,7 +335,7 @@ async def test_a_write_that_cannot_be_is_an_error_of_its_own(call, tmp_path):
 
 async def test_a_unique_string_is_replaced(call, tmp_path):
     (tmp_path / "a").write_text("one\ntwo\nthree")
-    assert await call("edit_file", path="a", old_string="two\n", new_string="2\n2½\n") == "Edited a: line 2."
+    assert await call("edit_file", path="a", old_string="two\n", new_string="2\n2½\n") == "Edited a: lines 2-3 (+2 -1)."
     assert (tmp_path / "a").read_text() == "one\n2\n2½\nthree"
 
 
@@ -293,9 +345,60 @@ async def test_an_ambiguous_string_is_refused_with_its_lines(call, tmp_path):
         await call("edit_file", path="a", old_string="x", new_string="z")
     assert (tmp_path / "a").read_text() == "x\ny\nx\n"
     assert (
-        await call("edit_file", path="a", old_string="x", new_string="z", replace_all=True) == "Edited a: lines 1, 3."
+        await call("edit_file", path="a", old_string="x", new_string="z", replace_all=True)
+        == "Edited a: lines 1, 3 (+2 -2)."
     )
     assert (tmp_path / "a").read_text() == "z\ny\nz\n"
+
+
+async def test_a_receipt_gives_the_line_numbers_after_the_edit(call, tmp_path):
+    (tmp_path / "a").write_text("x\nkept\n" * 12)
+    edited = await call("edit_file", path="a", old_string="x\n", new_string="1\n2\n3\n", replace_all=True)
+    assert edited == (
+        "Edited a: lines 1-3, 5-7, 9-11, 13-15, 17-19, 21-23, 25-27, 29-31, 33-35, 37-39 and 2 more (+36 -12)."
+    )
+    assert await call("edit_file", path="a", old_string="1\n2\n3\nkept\n1\n2\n3\nkept\n" * 6, new_string="y") == (
+        "Edited a: line 1 (+1 -48)."
+    )
+    (tmp_path / "b").write_text("1\n2\n3\n4\n")
+    assert await call("edit_file", path="b", old_string="1\n2\n3", new_string="1\n3") == "Edited b: line 2 (+0 -1)."
+    assert await call("edit_file", path="b", old_string="3\n4\n", new_string="3\n") == "Edited b: line 2 (+0 -1)."
+    assert await call("edit_file", path="b", old_string="1\n3\n", new_string="") == "Edited b: empty now (+0 -2)."
+
+
+@pytest.mark.parametrize("tool", ["edit_file", "search_replace"])
+async def test_text_with_the_numbers_of_read_file_is_refused_by_name(call, tmp_path, tool):
+    (tmp_path / "a").write_text("one\ntwo\n")
+    numbered = await call("read_file", path="a")
+    args = (
+        {"old_string": numbered, "new_string": "x"}
+        if tool == "edit_file"
+        else {"content": block(f"{numbered}\n", "x\n")}
+    )
+    with pytest.raises(ToolError, match=r"begin with read_file's numbers.*without them"):
+        await call(tool, path="a", **args)
+    (tmp_path / "a").write_text(numbered)  # a table may look like that
+    await call(tool, path="a", **args)
+
+
+async def test_a_hint_shows_what_differs_of_a_long_text_and_not_all_of_it(call, tmp_path):
+    lines = [f"value_{n} = {n}" for n in range(60)]
+    (tmp_path / "a").write_text("\n".join(lines))
+    old = "\n".join([*lines[:10], *lines[12:40], "value_40 = 41", *lines[41:50]])
+    with pytest.raises(ToolError) as error:
+        await call("edit_file", path="a", old_string=old, new_string="x")
+    assert str(error.value).split("\n")[1:] == [
+        "Closest: lines 1-50, 95 % alike (- old_string, + the file):",
+        *("      9\tvalue_8 = 8", "     10\tvalue_9 = 9", "+    11\tvalue_10 = 10", "+    12\tvalue_11 = 11"),
+        *(
+            "     13\tvalue_12 = 12",
+            "     14\tvalue_13 = 13",
+            "  …",
+            "     39\tvalue_38 = 38",
+            "     40\tvalue_39 = 39",
+        ),
+        *("-      \tvalue_40 = 41", "+    41\tvalue_40 = 40", "     42\tvalue_41 = 41", "     43\tvalue_42 = 42"),
+    ]
 
 
 async def test_places_that_overlap_are_ambiguous_too(call, tmp_path):
@@ -334,10 +437,13 @@ async def test_an_edit_that_cannot_be_says_why_and_changes_nothing(call, tmp_pat
         ({"path": "a", "old_string": "", "new_string": "x"}, "old_string is empty"),
         ({"path": "a", "old_string": "x", "new_string": "x"}, "the same"),
         ({"path": "a", "old_string": "absent", "new_string": "x"}, "not in a"),
-        ({"path": "a", "old_string": "def f():\n    return 1", "new_string": "x"}, "Lines 1-2 differ in blanks only"),
+        (
+            {"path": "a", "old_string": "def f():\n    return 1", "new_string": "x"},
+            r"lines 1-2, which differ in blanks only: line 2 is '\\treturn 1', not '    return 1'",
+        ),
         (
             {"path": "a", "old_string": "def f():\n\treturn 2", "new_string": "x"},
-            "Lines 1-2 are the closest, 93 % alike",
+            "Closest: lines 1-2, 93 % alike",
         ),
         ({"path": "missing", "old_string": "x", "new_string": "y"}, "no such file"),
         ({"path": "latin", "old_string": "é", "new_string": "→"}, "latin-1"),
@@ -381,11 +487,18 @@ async def test_an_error_shows_the_closest_lines(call, tmp_path):
             await call("edit_file", path="a", old_string=old, new_string="x")
         return str(error.value)
 
-    shown = await hint("def total(items):\n    counter = 0\n    return count")
-    assert shown.endswith(
-        "Lines 4-6 are the closest, 96 % alike. They are:\ndef total(items):\n    count = 0\n    return count"
+    assert await hint("def total(items):\n    counter = 0\n    return count") == (
+        "old_string is not in a.\nClosest: lines 4-6, 97 % alike (- old_string, + the file):\n"
+        "      4\tdef total(items):\n-      \t    counter = 0\n+     5\t    count = 0\n      6\t    return count"
     )
-    assert (await hint("def totals(item):")).endswith("% alike. They are:\ndef total(items):")
+    assert (await hint("def totals(item):")).endswith("\n-      \tdef totals(item):\n+     4\tdef total(items):")
+    assert (await hint("import os\n\ndef total(items):")).endswith(
+        "lines 1-4, 96 % alike (- old_string, + the file):\n"
+        "      1\timport os\n      2\t\n+     3\t\n      4\tdef total(items):"
+    )
+    assert (await hint("\n\n\n    return count\n")).endswith(
+        "Closest: line 6, the same but for blank lines before or after."
+    )
     assert (await hint("something else entirely\n\n")).endswith("nothing in it is like it.")
     assert (await hint(" \n \n ")).endswith("nothing in it is like it.")
 
@@ -394,10 +507,12 @@ async def test_the_hint_for_a_long_text_in_a_large_file_is_bounded(call, tmp_pat
     (tmp_path / "a").write_text("".join(f"value_{n} = {n}\n{{\n}}\n" for n in range(50_000)))
     old = "".join(f"value_{n} = {n + 1}\n{{\n}}\n" for n in range(300))
     started = time.process_time()
-    with pytest.raises(ToolError, match="closest") as error:
+    with pytest.raises(ToolError, match="Closest: ") as error:
         await call("edit_file", path="a", old_string=old, new_string="x")
     assert time.process_time() - started < 3
     assert len(str(error.value)) < 3_000
+    assert "\n+     4\tvalue_1 = 1\n" in str(error.value)
+    assert re.search(r"\n- … \d+ more\n", str(error.value))
 
 
 async def test_edits_of_one_file_at_the_same_time_all_land(call, tmp_path):
@@ -405,7 +520,7 @@ async def test_edits_of_one_file_at_the_same_time_all_land(call, tmp_path):
     edits = [
         call("edit_file", path="a", old_string=f"line {n:02}", new_string=f"edited {n:02}")
         if n % 2
-        else call("search_replace", file_path="a", content=block(f"line {n:02}\n", f"edited {n:02}\n"))
+        else call("search_replace", path="a", content=block(f"line {n:02}\n", f"edited {n:02}\n"))
         for n in range(20)
     ]
     await asyncio.gather(*edits)
@@ -418,24 +533,34 @@ async def test_edits_of_one_file_at_the_same_time_all_land(call, tmp_path):
 async def test_blocks_apply_in_order_all_or_none(call, tmp_path):
     (tmp_path / "a").write_text("one\ntwo\nthree\n")
     both = block("one\n", "1\nuno\n") + block("uno\ntwo\n", "2\n")
-    assert (
-        await call("search_replace", file_path="a", content=f"```\n{both}```") == "Edited a: 2 blocks, 4 lines changed."
-    )
+    assert await call("search_replace", path="a", content=f"```\n{both}```") == "Edited a: lines 1-2 (+2 -2)."
     assert (tmp_path / "a").read_text() == "1\n2\nthree\n"
     with pytest.raises(ToolError, match=r"(?s)Block 2 of 2: SEARCH is not in a.*Nothing was written"):
-        await call("search_replace", file_path="a", content=block("1\n", "x\n") + block("absent\n", "y\n"))
+        await call("search_replace", path="a", content=block("1\n", "x\n") + block("absent\n", "y\n"))
     assert (tmp_path / "a").read_text() == "1\n2\nthree\n"
+
+
+async def test_the_path_may_be_called_file_path_and_is_told_as_path(call, tools, tmp_path):
+    (tmp_path / "a").write_text("one\n")
+    edited = await call("search_replace", file_path="a", content=block("one\n", "two\n"))
+    assert edited == "Edited a: line 1 (+1 -1)."
+    assert await call("read_file", file_path="a") == "     1\ttwo"
+    for name in ("read_file", "write_file", "edit_file", "search_replace"):
+        schema = tools[name].get_parameters()
+        assert schema["properties"]["path"]["description"] == "File, relative to the workspace"
+        assert "path" in schema["required"]
+        assert "file_path" not in schema["properties"]
 
 
 async def test_a_block_that_fits_several_places_is_refused_with_their_lines(call, tmp_path):
     (tmp_path / "a").write_text("x\ny\nx\n")
     with pytest.raises(ToolError, match="Found 2 matches of SEARCH in a, at lines 1, 3"):
-        await call("search_replace", file_path="a", content=block("x\n", "z\n"))
+        await call("search_replace", path="a", content=block("x\n", "z\n"))
 
 
 async def test_whole_lines_come_before_parts_of_lines(call, tmp_path):
     (tmp_path / "a").write_text("x = 1\nxx = 1\nx = 10\n")
-    await call("search_replace", file_path="a", content=block("x = 1\n", "x = 2\n"))
+    await call("search_replace", path="a", content=block("x = 1\n", "x = 2\n"))
     assert (tmp_path / "a").read_text() == "x = 2\nxx = 1\nx = 10\n"
 
 
@@ -451,16 +576,16 @@ async def test_whole_lines_come_before_parts_of_lines(call, tmp_path):
 )
 async def test_an_empty_replacement_leaves_no_blank_line(call, tmp_path, before, search, after):
     (tmp_path / "a").write_bytes(before.encode())
-    await call("search_replace", file_path="a", content=block(search, ""))
+    await call("search_replace", path="a", content=block(search, ""))
     assert (tmp_path / "a").read_bytes() == after.encode()
 
 
 async def test_the_text_may_look_like_a_divider(call, tmp_path):
     (tmp_path / "a").write_text("Title\n=====\ntext\n")
-    await call("search_replace", file_path="a", content=block("Title\n=====\n", "Other\n=====\n"))
+    await call("search_replace", path="a", content=block("Title\n=====\n", "Other\n=====\n"))
     assert (tmp_path / "a").read_text() == "Other\n=====\ntext\n"
     with pytest.raises(ToolError, match="not clear which line divides"):
-        await call("search_replace", file_path="a", content=block("Other\n=======\n", "x\n"))
+        await call("search_replace", path="a", content=block("Other\n=======\n", "x\n"))
 
 
 @pytest.mark.parametrize(
@@ -470,7 +595,7 @@ async def test_the_text_may_look_like_a_divider(call, tmp_path):
 async def test_what_is_no_block_is_refused(call, tmp_path, content):
     (tmp_path / "a").write_text("a\n")
     with pytest.raises(ToolError):
-        await call("search_replace", file_path="a", content=content)
+        await call("search_replace", path="a", content=content)
     assert (tmp_path / "a").read_text() == "a\n"
 
 
@@ -485,7 +610,7 @@ def test_a_person_sees_the_diff_before_anything_is_written(preview, tmp_path):
         "--- a/a\n+++ b/a\n@@ -1,3 +1,4 @@\n one\n-two\n-three\n\\ No newline at end of file\n"
         "+2\n+3\n+4\n\\ No newline at end of file\n"
     )
-    assert preview("search_replace", file_path="a", content=block("one\n", "1\n")).summary == "edit a (+1 -1)"
+    assert preview("search_replace", path="a", content=block("one\n", "1\n")).summary == "edit a (+1 -1)"
     assert preview("write_file", path="b", content="1\n2\n").summary == "write b (+2 -0)"
     assert preview("write_file", path="a", content="x", overwrite=True).summary == "overwrite a (+1 -3)"
     assert (tmp_path / "a").read_bytes() == b"one\r\ntwo\r\nthree"
@@ -497,7 +622,7 @@ def test_a_call_that_will_fail_says_so_before(preview, tmp_path):
     for shown in (
         preview("edit_file", path="a", old_string="x", new_string="y"),
         preview("edit_file", path="missing", old_string="x", new_string="y"),
-        preview("search_replace", file_path="a", content="nothing"),
+        preview("search_replace", path="a", content="nothing"),
         preview("write_file", path="a", content="y"),
         preview("write_file", path="a\0", content="y"),
     ):

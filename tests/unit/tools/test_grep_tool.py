@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from kin_nb.core.tools.base import BaseToolConfig, ToolError
 from kin_nb.core.tools.builtins import grep as grep_module
-from kin_nb.core.tools.builtins import grep_here
+from kin_nb.core.tools.builtins import grep_here, grep_matches
 from kin_nb.core.tools.builtins.grep import Grep
 
 PROGRAMS = [
@@ -123,8 +124,97 @@ async def test_the_number_of_matches_is_capped_over_all_files(grep, tmp_path):
     result = await grep.invoke(pattern="needle", max_matches=50)
     assert (result.match_count, result.was_truncated) == (50, True)
     assert result.matches.endswith("b:10:needle")
-    assert "more than 50" in grep.to_model(result)
-    assert not (await grep.invoke(pattern="needle", max_matches=80)).was_truncated
+    assert grep.to_model(result).endswith("\nb:10:needle\n[50 of 80 matching lines shown; not shown: b (30)]")
+    whole = await grep.invoke(pattern="needle", max_matches=80)
+    assert (whole.was_truncated, whole.note) == (False, "")
+
+
+async def test_what_is_cut_off_is_named_by_file_those_with_most_first(grep, tmp_path):
+    for n in range(15):
+        put(tmp_path, f"{n:02}", text="needle\n" * (n + 1))
+    result = await grep.invoke(pattern="needle", max_matches=2)
+    assert result.note == (
+        "[2 of 120 matching lines shown; not shown: 14 (15), 13 (14), 12 (13), 11 (12), 10 (11), 09 (10), 08 (9), "
+        "07 (8), 06 (7), 05 (6), and 4 more files]"
+    )
+
+
+async def test_counting_ends_somewhere(grep, tmp_path, monkeypatch):
+    monkeypatch.setattr(grep_matches, "COUNTED", 50)
+    put(tmp_path, "a", "b", text="needle\n" * 40)
+    assert (await grep.invoke(pattern="needle", max_matches=10)).note == (
+        "[10 of at least 50 matching lines shown; not shown: a (30), b (10)]"
+    )
+    assert (await grep.invoke(pattern="needle", max_matches=60)).note == "[50 of at least 50 matching lines shown]"
+    assert (await grep.invoke(pattern="needle", files_only=True)).note == "[the search ended after 50 matching lines]"
+
+
+async def test_lines_around_a_match_are_shown_as_grep_does(grep, tmp_path):
+    put(tmp_path, "a", text="1\nneedle\r\n3\r\n4\nneedle\nneedle\n7\n8\n9\n10\nneedle")
+    put(tmp_path, "b", text="needle\n")
+    result = await grep.invoke(pattern="needle", context=1)
+    assert grep.to_model(result).split("\n") == [
+        *("a-1-1", "a:2:needle", "a-3-3", "a-4-4", "a:5:needle", "a:6:needle", "a-7-7"),
+        *("--", "a-10-10", "a:11:needle", "--", "b:1:needle"),
+    ]
+    assert result.match_count == 5
+    cut = await grep.invoke(pattern="needle", context=1, max_matches=1, path="a")
+    assert grep.to_model(cut) == ("a-1-1\na:2:needle\na-3-3\n[1 of 4 matching lines shown; not shown: a (3)]")
+
+
+async def test_context_stays_below_the_models_share(grep, tmp_path):
+    put(tmp_path, "a", text=("x" * 400 + "\n") * 10 + ("needle\n" + ("y" * 400 + "\n") * 20) * 20)
+    result = await grep.invoke(pattern="needle", context=10)
+    assert result.was_truncated
+    assert len(grep.to_model(result)) <= 40_000
+    assert re.search(r"not shown: a \(\d+\)\]$", result.note)
+
+
+async def test_only_the_files_can_be_asked_for(grep, tmp_path):
+    put(tmp_path, "a", "c", text="needle\nneedle\n")
+    put(tmp_path, "b")
+    assert grep.to_model(await grep.invoke(pattern="needle", files_only=True)) == "a (2)\nb (1)\nc (2)"
+    cut = await grep.invoke(pattern="needle", files_only=True, max_matches=2)
+    assert (cut.match_count, grep.to_model(cut)) == (2, "a (2)\nb (1)\n[2 of 3 files shown]")
+
+
+async def test_plain_text_can_be_searched_for(grep, tmp_path):
+    put(tmp_path, "a", text="f(a[0]) # & x-y ~z {1}|$^.*+?\\W\nother\n")
+    for text in ("f(a[0]) # & x-y ~z {1}|$^.*+?\\W", "F(A", "|", "\\W", "x-y ~z"):
+        expected = "No line matches" if text == "F(A" else "a:1:f(a[0])"
+        assert grep.to_model(await grep.invoke(pattern=text, literal=True)).startswith(expected)
+
+
+@pytest.mark.parametrize("pattern", [r"(?<=ne)edle", r"n(?!x)eedle", r"n(e)\1dle", r"\Aneedle\Z"])
+async def test_what_only_python_knows_is_found_too(grep, tmp_path, pattern):
+    put(tmp_path, "a")
+    assert await lines(grep, pattern) == ["a:1:needle"]
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ({"pattern": "absent"}, ""),
+        ({"pattern": r"^needle\|^pin\|x\+"}, r" \+ and \| is the character itself here; 2 lines match ^needle|^pin|x+"),
+        ({"pattern": r"other\|"}, ""),
+        ({"pattern": r"\+ needle"}, ""),
+        ({"pattern": "NEEDLE"}, " Its capitals make it heed case; 2 lines match it without: begin it with (?i)."),
+        (
+            {"pattern": "NEEDLE.", "literal": True},
+            " Its capitals make it heed case; 1 line matches it without: write it in small letters.",
+        ),
+        ({"pattern": r"needle\n"}, r" The search goes line by line: \n matches nothing."),
+        ({"pattern": "needle", "glob": "*.rs"}, " No file there matches the glob *.rs."),
+        (
+            {"pattern": "needle", "glob": "src/*.py"},
+            " No file there matches the glob src/*.py. A glob with a / counts from the workspace, and ** stands for any folders.",
+        ),
+        ({"pattern": "absent", "glob": "src/**/*.py"}, ""),
+    ],
+)
+async def test_why_nothing_is_found_is_said_where_it_can_be_seen(grep, tmp_path, args, why):
+    put(tmp_path, "src/deep/a.py", text="needle\nNeedle. pin\n")
+    assert grep.to_model(await grep.invoke(**args)) == f"No line matches.{why}"
 
 
 async def test_long_lines_are_cut_and_the_whole_stays_below_the_models_share(grep, tmp_path):
@@ -135,10 +225,22 @@ async def test_long_lines_are_cut_and_the_whole_stays_below_the_models_share(gre
     assert result.matches.startswith("a:1:needlexxx")
 
 
-async def test_an_invalid_expression_is_a_clear_error(grep, tmp_path):
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("def f(", r"missing ), unterminated subpattern at position 5|escape it: def f\(, or set literal."),
+        ("f(a, g(b", r"missing ), unterminated subpattern at position 6|escape it: f\(a, g\(b, or set literal."),
+        ("a)", r"unbalanced parenthesis at position 1|escape it: a\), or set literal."),
+        ("*x", r"nothing to repeat at position 0|escape it: \*x, or set literal."),
+        ("x[", r"unterminated character set at position 1|escape it: x\[, or set literal."),
+        (r"\p{L}", r"bad escape \p at position 0|Mend it, or set literal."),
+    ],
+)
+async def test_an_invalid_expression_is_an_error_with_what_to_write(grep, tmp_path, pattern, said):
     put(tmp_path, "a")
-    with pytest.raises(ToolError, match="regex parse error"):
-        await grep.invoke(pattern="needle(")
+    with pytest.raises(ToolError, match="The search failed: regex parse error") as error:
+        await grep.invoke(pattern=pattern)
+    assert all(part in str(error.value) for part in said.split("|"))
 
 
 async def test_text_that_is_no_utf_8_is_shown(grep, tmp_path):

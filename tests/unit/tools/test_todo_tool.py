@@ -23,8 +23,12 @@ async def test_what_was_written_is_read(todo):
         {"id": "2", "content": "Mend", "status": "in_progress", "priority": "high"},
     ]
     written = await todo.invoke(action="write", todos=listed)
-    assert todo.to_model(written) == "Updated 2 todos\n1. Look (completed)\n2. Mend (in_progress, high priority)"
+    assert todo.to_model(written) == "2 todos: 1 completed, 1 in progress"
     read = await todo.invoke(action="read")
+    assert todo.to_model(read) == (
+        "2 todos: 1 completed, 1 in progress\n1. Look (completed)\n2. Mend (in_progress, high priority)"
+    )
+    assert written.message == "Updated 2 todos"
     assert (read.message, read.total_count, read.todos) == ("Retrieved 2 todos", 2, written.todos)
 
 
@@ -33,7 +37,7 @@ async def test_a_write_replaces_the_whole_list(todo):
     await todo.invoke(action="write", todos=[{"id": "x", "content": "other"}])
     assert [item.id for item in (await todo.invoke(action="read")).todos] == ["x"]
     assert (await todo.invoke(action="write", todos=[])).message == "Updated 0 todos"
-    assert todo.to_model(await todo.invoke(action="read")) == "Retrieved 0 todos"
+    assert todo.to_model(await todo.invoke(action="read")) == "0 todos"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +47,7 @@ async def test_a_write_replaces_the_whole_list(todo):
         ({"action": "write", "todos": items(101)}, "at most 100 items"),
         ({"action": "write"}, "write needs todos"),
         ({"action": "x"}, "'read' or 'write'"),
-        ({"action": "write", "todos": [{"id": "1", "content": "c", "status": "done"}]}, "todos.0.status"),
+        ({"action": "write", "todos": [{"id": "1", "content": "c", "status": "gone"}]}, "todos.0.status"),
     ],
 )
 async def test_a_write_that_is_wrong_changes_nothing(todo, args, reason):
@@ -51,6 +55,26 @@ async def test_a_write_that_is_wrong_changes_nothing(todo, args, reason):
     with pytest.raises(ToolError, match=reason):
         await todo.invoke(**args)
     assert (await todo.invoke(action="read")).total_count == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "status"),
+    [
+        *(
+            ("done", "completed"),
+            ("Complete", "completed"),
+            ("in-progress", "in_progress"),
+            ("In Progress", "in_progress"),
+        ),
+        *(("cancel", "cancelled"), ("canceled", "cancelled"), ("todo", "pending"), ("completed", "completed")),
+    ],
+)
+async def test_other_spellings_of_a_status_are_taken(todo, written, status):
+    result = await todo.invoke(action="write", todos=[{"id": "1", "content": "c", "status": written}])
+    assert result.todos[0].status == status
+    assert todo.to_model(result) == f"1 todo: 1 {status.replace('_', ' ')}"
+    told = todo.get_parameters()["properties"]["todos"]["items"]["properties"]["status"]["enum"]
+    assert told == ["pending", "in_progress", "completed", "cancelled"]
 
 
 async def test_numbers_are_taken_as_ids(todo):

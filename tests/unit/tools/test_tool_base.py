@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field
 
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, ToolPermission
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, ToolError, ToolPermission
 from kin_nb.core.tools.builtins import builtin_tools
 
 
@@ -180,3 +180,60 @@ def test_calls_without_paths_are_named_by_their_arguments_or_what_the_tool_says(
     assert verdict(Anything, {"x": 1, "title": "t"}, deny=['*"x":1,*']) is ToolPermission.NEVER
     assert verdict(Fetch, {"x": 1, "title": "a"}, allow=["https://example.org/*"]) is ToolPermission.ALWAYS
     assert verdict(Fetch, {"x": 1, "title": "a"}, allow=["http://*"]) is None
+
+
+class Edit(BaseModel):
+    path: str
+    old_string: str
+    new_string: str
+    limit: int = 3
+    target: str = Field("", validation_alias=AliasChoices("target", "to"))
+
+
+class EditTool(BaseTool[Edit, Edit, BaseToolConfig, BaseToolState]):
+    async def run(self, args: Edit) -> Edit:
+        return args
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"file": "secret"}, ["path: required (you gave `file`; this tool calls it `path`)"]),
+        ({"path": "a", "file": "secret"}, []),
+        ({"to": "x"}, ["path: required"]),
+        (
+            {"file": "secret", "limit": "secret"},
+            ["path: required (you gave `file`; this tool calls it `path`)", "limit: …"],
+        ),
+        (
+            {"file": "secret", "to": "x", "colour": "secret"},
+            [
+                "path: required",
+                "unknown: `file`, `colour`; this tool takes path, old_string, new_string, limit, target",
+            ],
+        ),
+        ({"fi\nle" + "x" * 99: ""}, [f"path: required (you gave `fi?le{'x' * 55}`; this tool calls it `path`)"]),
+    ],
+)
+def test_a_missing_argument_is_told_with_the_name_that_was_given_for_it(given, said):
+    arguments = {"old_string": "a", "new_string": "b", **given}
+    if not said:
+        assert EditTool.parse_args(arguments).path == "a"
+        return
+    with pytest.raises(ToolError) as error:
+        EditTool.parse_args(arguments)
+    first, *lines = str(error.value).split("\n")
+    assert first == "edit_tool: invalid arguments"
+    assert [line if not line.startswith("limit: Input should be") else "limit: …" for line in lines] == said
+    assert "secret" not in str(error.value)
+
+
+def test_of_several_missing_arguments_each_is_told_with_the_name_like_it():
+    with pytest.raises(ToolError) as error:
+        EditTool.parse_args({"file_path": "a", "old_str": "x", "text": "y"})
+    assert str(error.value).split("\n")[1:] == [
+        "path: required (you gave `file_path`; this tool calls it `path`)",
+        "old_string: required (you gave `old_str`; this tool calls it `old_string`)",
+        "new_string: required",
+        "unknown: `text`; this tool takes path, old_string, new_string, limit, target",
+    ]

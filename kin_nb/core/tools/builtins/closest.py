@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 _ALIKE = 0.6
 """Share of likeness from which lines are worth showing."""
@@ -13,31 +16,79 @@ _MOST_LINES = 3_000
 """Lines that are compared one by one when no line of the text is there as it is."""
 _COMMON = 50
 """A line that a file has more often tells nothing about the place."""
+_SPARE = 3
+"""Lines before and after a place that are looked at too: the text may lack some that the file has."""
 _SHOWN = 2_000
-"""Characters of the file in the hint."""
+"""Characters of the comparison in the hint."""
+_AROUND = 2
+"""Equal lines shown around those that differ."""
+_RUN = 10
+"""Lines shown of those that differ one after the other."""
+_NUMBERED = re.compile(r" *\d+\t")
 
 
-def where_it_might_be(text: str, old: str) -> str:
-    """Sentences on why `old` is not in `text`: the lines that differ in blanks only, or those that are closest."""
+@dataclass(frozen=True)
+class _Place:
+    """Lines `start` to `end` (from 0, without `end`) of the file, and their likeness to what is wanted, 0 to 1."""
+
+    start: int
+    end: int
+    share: float
+
+
+def where_it_might_be(text: str, old: str, called: str = "old_string") -> str:
+    """Sentences on why `old` is not in `text`: what differs in the lines that are closest. `called`: the argument."""
     wanted, lines = (content.replace("\r\n", "\n").split("\n") for content in (old.strip("\r\n"), text))
-    start, share = _closest([line.strip() for line in lines], [line.strip() for line in wanted])
-    if share < _ALIKE:
+    if all(_NUMBERED.match(line) for line in wanted):
+        return (
+            f"Its lines begin with read_file's numbers, and those are no part of the file: give {called} without them."
+        )
+    place = _closest([line.strip() for line in lines], [line.strip() for line in wanted])
+    if place.share < _ALIKE:
         return "Read the file again: nothing in it is like it."
-    there = lines[start : start + len(wanted)]
-    only_blanks = [line.split() for line in there] == [line.split() for line in wanted]
-    why = "differ in blanks only" if only_blanks else f"are the closest, {int(share * 100)} % alike"
-    shown = "\n".join(there)
-    return f"Lines {start + 1}-{start + len(there)} {why}. They are:\n" + (
-        f"{shown[:_SHOWN]} …" if len(shown) > _SHOWN else shown
-    )
+    there = lines[place.start : place.end]
+    where = f"line {place.end}" if len(there) == 1 else f"lines {place.start + 1}-{place.end}"
+    if there == wanted:
+        return f"Closest: {where}, the same but for blank lines before or after."
+    why = _why(there, wanted, place)
+    return f"Closest: {where}, {why} (- {called}, + the file):\n{_difference(there, wanted, place.start)}"
 
 
-def _closest(lines: list[str], wanted: list[str]) -> tuple[int, float]:
-    """(index, share of likeness 0-1) of the lines most like `wanted`."""
-    starts = [max(0, start) for start in _starts(lines, wanted)]
-    shares = [(_share(lines[start : start + len(wanted)], wanted), -start) for start in starts]
-    share, start = max(shares, default=(0.0, 0))
-    return -start, share
+def _why(there: list[str], wanted: list[str], place: _Place) -> str:
+    if [line.split() for line in there] != [line.split() for line in wanted]:
+        return f"{min(99, int(place.share * 100))} % alike"
+    pairs = enumerate(zip(there, wanted, strict=True), place.start + 1)
+    number, its, own = next((number, *pair) for number, pair in pairs if pair[0] != pair[1])
+    return f"which differ in blanks only: line {number} is {its[:_LONGEST_LINE]!r}, not {own[:_LONGEST_LINE]!r}"
+
+
+def _difference(there: list[str], wanted: list[str], start: int) -> str:
+    """Both, line by line; lines of the file with their numbers, so that an empty one can be seen."""
+    shown = "\n".join(_compared(there, wanted, start))
+    return f"{shown[:_SHOWN]} …" if len(shown) > _SHOWN else shown
+
+
+def _compared(there: list[str], wanted: list[str], start: int) -> Iterator[str]:
+    groups = difflib.SequenceMatcher(None, wanted, there).get_grouped_opcodes(_AROUND)
+    for number, group in enumerate(groups):
+        if number:
+            yield "  …"
+        for kind, i1, i2, j1, j2 in group:
+            if kind != "equal":
+                yield from _first([f"-{'':>6}\t{line}" for line in wanted[i1:i2]])
+            sign = " " if kind == "equal" else "+"
+            yield from _first([f"{sign}{start + j + 1:>6}\t{there[j]}" for j in range(j1, j2)])
+
+
+def _first(lines: list[str]) -> Iterator[str]:
+    yield from lines[:_RUN]
+    if len(lines) > _RUN:
+        yield f"{lines[0][0]} … {len(lines) - _RUN} more"
+
+
+def _closest(lines: list[str], wanted: list[str]) -> _Place:
+    places = [_fitted(lines, wanted, max(0, start)) for start in _starts(lines, wanted)]
+    return max(places, key=lambda place: (place.share, -place.start), default=_Place(0, 0, 0.0))
 
 
 def _starts(lines: list[str], wanted: list[str]) -> list[int]:
@@ -58,10 +109,33 @@ def _starts(lines: list[str], wanted: list[str]) -> list[int]:
     return [some[line] - offset for line in alike]
 
 
+def _fitted(lines: list[str], wanted: list[str], start: int) -> _Place:
+    """The place about `start` that is most like `wanted`, with a few lines more or fewer than that has."""
+    exact = _Place(start, min(len(lines), start + len(wanted)), _share(lines[start : start + len(wanted)], wanted))
+    begin = max(0, start - _SPARE)
+    region = lines[begin : start + len(wanted) + _SPARE]
+    codes = difflib.SequenceMatcher(None, wanted, region).get_opcodes()
+    if not any(code[0] == "equal" for code in codes):
+        return exact
+    first, last = codes[0], codes[-1]
+    before, after = (0 if code[0] == "equal" else (code[4] - code[3]) - (code[2] - code[1]) for code in (first, last))
+    low, high = max(0, before), len(region) - max(0, after)
+    trimmed = _Place(begin + low, begin + high, _share(region[low:high], wanted))
+    return max(trimmed, exact, key=lambda place: place.share)
+
+
 def _share(lines: list[str], wanted: list[str]) -> float:
-    pairs = zip(lines, wanted, strict=False)
-    return sum(1.0 if a == b else _alike(a[:_LONGEST_LINE], b[:_LONGEST_LINE]) for a, b in pairs) / len(wanted)
+    """By characters: a blank line too few weighs little. Lines that only one of both has count as different."""
+    alike = total = 0.0
+    for _, i1, i2, j1, j2 in difflib.SequenceMatcher(None, wanted, lines).get_opcodes():
+        for offset in range(max(i2 - i1, j2 - j1)):
+            a = wanted[i1 + offset][:_LONGEST_LINE] if i1 + offset < i2 else ""
+            b = lines[j1 + offset][:_LONGEST_LINE] if j1 + offset < j2 else ""
+            weight = max(len(a), len(b)) + 1
+            total += weight
+            alike += weight * (1.0 if a == b and i1 + offset < i2 and j1 + offset < j2 else _alike(a, b))
+    return alike / total if total else 0.0
 
 
 def _alike(a: str, b: str) -> float:
-    return difflib.SequenceMatcher(None, a, b).ratio()
+    return difflib.SequenceMatcher(None, a, b).ratio() if a and b else 0.0

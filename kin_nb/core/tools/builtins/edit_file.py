@@ -12,22 +12,24 @@ from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins import text_file
 from kin_nb.core.tools.builtins.closest import where_it_might_be
+from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
+from kin_nb.core.tools.builtins.receipt import change
 from kin_nb.core.tools.builtins.text_file import TextFile
 
 
 class EditFileArgs(BaseModel):
-    path: str = Field(description="File, relative to the workspace")
+    path: FilePath
     old_string: str = Field(description="Text to replace, exactly as in the file")
     new_string: str = Field(description="Text to put there")
     replace_all: bool = Field(default=False, description="Replace every occurrence")
 
 
 class EditFileResult(BaseModel):
-    """`lines`: the lines, counted from 1 before the edit, where something was replaced, in words."""
+    """`change`: the lines that are new, with their numbers after the edit, in words."""
 
     path: str
     replacements: int
-    lines: str
+    change: str
 
 
 class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolState]):
@@ -48,24 +50,21 @@ class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolSt
         """Raises ToolError, the file untouched, when the string is not there, or there more than once."""
         name, path, before, after, places = self._edit(args)
         text_file.write_atomically(path, after.encode(), name)
-        return EditFileResult(path=name, replacements=len(places), lines=text_file.line_numbers(before.text, places))
+        return EditFileResult(path=name, replacements=len(places), change=change(before.text, after.text))
 
     def to_model(self, result: EditFileResult) -> str:
-        return f"Edited {result.path}: {result.lines}."
+        return f"Edited {result.path}: {result.change}."
 
     def _edit(self, args: EditFileArgs) -> tuple[str, Path, TextFile, TextFile, list[tuple[int, int]]]:
         if not args.old_string:
             raise ToolError("old_string is empty; write_file creates files.")
         if args.old_string == args.new_string:
             raise ToolError("old_string and new_string are the same: nothing to change.")
-        workspace = Workspace(self.config.effective_workdir)
-        path = workspace.resolve(args.path)
-        name = workspace.relative(path)
+        path, name = resolve_existing(Workspace(self.config.effective_workdir), args.path)
         before = text_file.read_text(path, name)
         places = text_file.find(before.text, args.old_string)
         if not places:
-            hint = where_it_might_be(before.text, args.old_string)
-            raise ToolError(f"old_string is not in {name}.\n{hint}")
+            raise ToolError(f"old_string is not in {name}.\n{where_it_might_be(before.text, args.old_string)}")
         if len(places) > 1 and not args.replace_all:
             lines = text_file.line_numbers(before.text, places)
             raise ToolError(

@@ -16,16 +16,15 @@ from pydantic import BaseModel, Field
 from kin_nb.core.safety.secrets import child_environment
 from kin_nb.core.safety.workspace import Workspace, open_regular
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
-from kin_nb.core.tools.builtins import grep_here
-from kin_nb.core.tools.builtins.grep_python import glob_rule
+from kin_nb.core.tools.builtins import grep_here, grep_hints
+from kin_nb.core.tools.builtins.grep_matches import Matches, files_shown, lines_shown
+from kin_nb.core.tools.builtins.names import resolve_existing
 from kin_nb.core.tools.builtins.process import run_process
 from kin_nb.core.tools.builtins.text_file import decode
 
 SECONDS = 60
-MOST_CHARACTERS = 39_500
-"""40,000 reach the model, less the room for what is said about them."""
-LONGEST_LINE = 500
-"""Characters shown of one line."""
+_HINT_SECONDS = 5
+"""For a search that only tells why another found nothing."""
 
 _EXCLUDED = ("node_modules/", "__pycache__/", "venv/", "*.egg-info/", "htmlcov/", "*.pyc")
 _RIPGREP = "rg"
@@ -33,22 +32,29 @@ _FALLBACK = Path(__file__).with_name("grep_python.py")
 
 
 class GrepArgs(BaseModel):
-    pattern: str = Field(min_length=1, description="Regular expression")
+    pattern: str = Field(min_length=1, description="Python regular expression: a|b for alternatives, \\( for a bracket")
     path: str = Field(".", description="File or folder, relative to the workspace")
     glob: str | None = Field(None, min_length=1, description="Only these files: *.py, src/**/*.ts")
+    literal: bool = Field(default=False, description="pattern is plain text")
+    context: int = Field(0, ge=0, le=10, description="Lines to show around each match")
+    files_only: bool = Field(default=False, description="Only paths, with the number of matching lines")
     max_matches: int = Field(100, ge=1, le=1000)
 
 
 class GrepResult(BaseModel):
-    """`matches`: `path:line:text` lines, ordered by path and line. `was_truncated`: there are more."""
+    """`matches`: `path:line:text` lines, ordered by path and line. `match_count`: how many of them match.
+
+    `was_truncated`: there are more. `note`: what is not shown; or, when nothing matches, why.
+    """
 
     matches: str
     match_count: int
     was_truncated: bool
+    note: str = ""
 
 
 class Grep(BaseTool[GrepArgs, GrepResult, BaseToolConfig, BaseToolState]):
-    description: ClassVar[str] = "Search files for a regular expression"
+    description: ClassVar[str] = "Search files for lines that match"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
 
     def accesses(self, args: GrepArgs) -> Accesses:
@@ -63,62 +69,100 @@ class Grep(BaseTool[GrepArgs, GrepResult, BaseToolConfig, BaseToolState]):
         """Raises ToolError for an invalid expression, a missing path, or a search of more than SECONDS."""
         if any(mark in text for text in (args.pattern, args.glob or "") for mark in "\0\n"):
             raise ToolError("pattern and glob are one line each.")
-        workspace = Workspace(self.config.effective_workdir)
-        path = workspace.resolve(args.path)
-        if not path.is_dir():
-            open_regular(path, workspace.relative(path)).close()
-        found = await _found_here(workspace, path, args) or await _found_by_program(workspace, path, args)
-        return GrepResult(matches="\n".join(found.lines), match_count=len(found.lines), was_truncated=found.more)
+        search = _Search(Workspace(self.config.effective_workdir), args)
+        found = await search.matches(search.pattern, SECONDS)
+        if not found.total:
+            return GrepResult(matches="", match_count=0, was_truncated=False, note=await search.why_nothing())
+        if args.files_only:
+            shown = files_shown(found, args.max_matches)
+        else:
+            shown = await asyncio.to_thread(lines_shown, found, search.workspace.root, args.context)
+        return GrepResult(matches=shown.text, match_count=shown.count, was_truncated=bool(shown.note), note=shown.note)
 
     def to_model(self, result: GrepResult) -> str:
         if not result.matches:
-            return "No line matches."
-        more = f"\n[more than {result.match_count} lines match; narrow the search]" if result.was_truncated else ""
-        return result.matches + more
+            return f"No line matches. {result.note}".rstrip()
+        return f"{result.matches}\n{result.note}" if result.note else result.matches
 
 
-async def _found_here(workspace: Workspace, path: Path, args: GrepArgs) -> Matches | None:
-    """None when ripgrep is there, or the search is not surely a small one."""
-    if shutil.which(_RIPGREP):
-        return None
-    found = Matches(workspace, path, args)
-    place = _place(workspace, path)
-    done = await asyncio.to_thread(grep_here.search, workspace.root, place, args.pattern, list(_EXCLUDED), found.add)
-    return found if done else None
+class _Search:
+    """One question. Raises ToolError for a path that leads nowhere, and for an invalid expression."""
+
+    def __init__(self, workspace: Workspace, args: GrepArgs) -> None:
+        self.workspace, self._args = workspace, args
+        self._path, name = resolve_existing(workspace, args.path)
+        if not self._path.is_dir():
+            open_regular(self._path, name).close()
+        self.pattern = grep_hints.escaped(args.pattern) if args.literal else args.pattern
+        if problem := grep_hints.error_in(self.pattern):
+            raise ToolError(f"The search failed: {problem}")
+
+    async def matches(self, pattern: str, seconds: float) -> Matches:
+        """In this process when that is surely done at once, else by a program."""
+        ripgrep, place = shutil.which(_RIPGREP), self._place()
+        if ripgrep is None:
+            found = self._empty()
+            root, excludes = self.workspace.root, list(_EXCLUDED)
+            if await asyncio.to_thread(grep_here.search, root, place, pattern, excludes, found.add):
+                return found
+        else:
+            found, complaint = await self._run(
+                _ripgrep(ripgrep, pattern, self._args.glob, place, self.workspace.root), seconds
+            )
+            if found.total or not complaint:
+                return found
+        # no ripgrep, or an expression that it does not know (Python's "look around")
+        question = {"pattern": pattern, "path": place, "excludes": _EXCLUDED}
+        found, complaint = await self._run([sys.executable, "-I", "-S", str(_FALLBACK), json.dumps(question)], seconds)
+        if complaint and not found.total:
+            raise ToolError(f"The search failed: {complaint}")
+        return found
+
+    async def why_nothing(self) -> str:
+        args, place = self._args, self._place()
+        if args.glob and self._path.is_dir():
+            root, excludes = self.workspace.root, list(_EXCLUDED)
+            none = await asyncio.to_thread(grep_hints.no_such_files, root, place, excludes, args.glob)
+            if none:
+                return none
+        return await grep_hints.why_nothing(args.pattern, self._count, literal=args.literal)
+
+    async def _count(self, pattern: str) -> int:
+        try:
+            return (await self.matches(pattern, _HINT_SECONDS)).total
+        except ToolError:
+            return 0
+
+    async def _run(self, command: list[str], seconds: float) -> tuple[Matches, str]:
+        """What a program finds, and what it complains of."""
+        found = self._empty()
+        with tempfile.TemporaryFile() as stderr:
+            ended = await run_process(
+                command,
+                cwd=self.workspace.root,
+                environment=child_environment(os.environ),
+                seconds=seconds,
+                sink=found.add,
+                stderr=stderr,
+            )
+            stderr.seek(0)
+            complaint = decode(stderr.read(2_000))[0].strip()
+        if ended.timed_out:
+            raise ToolError(f"The search took more than {seconds} s. Narrow the path, the glob or the pattern.")
+        return found, complaint
+
+    def _empty(self) -> Matches:
+        most = 0 if self._args.files_only else self._args.max_matches
+        return Matches(self.workspace, self._path, self._args.glob, most)
+
+    def _place(self) -> str:
+        """The path as the search prints it: `./` before it in the workspace, `/` after it when it is a folder."""
+        end = "/" if self._path.is_dir() and self._path != self.workspace.root else ""
+        name = self.workspace.relative(self._path)
+        return name + end if name.startswith("/") else "./" if name == "." else f"./{name}{end}"
 
 
-async def _found_by_program(workspace: Workspace, path: Path, args: GrepArgs) -> Matches:
-    found = Matches(workspace, path, args)
-    with tempfile.TemporaryFile() as stderr:
-        ended = await run_process(
-            _command(args, _place(workspace, path), workspace.root),
-            cwd=workspace.root,
-            environment=child_environment(os.environ),
-            seconds=SECONDS,
-            sink=found.add,
-            stderr=stderr,
-        )
-        stderr.seek(0)
-        complaint = decode(stderr.read(2_000))[0].strip()
-    if ended.timed_out:
-        raise ToolError(f"The search took more than {SECONDS} s. Narrow the path, the glob or the pattern.")
-    if complaint and not found.lines:
-        raise ToolError(f"The search failed: {complaint}")
-    return found
-
-
-def _place(workspace: Workspace, path: Path) -> str:
-    """The path as the search prints it: `./` before it in the workspace, `/` after it when it is a folder."""
-    end = "/" if path.is_dir() and path != workspace.root else ""
-    name = workspace.relative(path)
-    return name + end if name.startswith("/") else "./" if name == "." else f"./{name}{end}"
-
-
-def _command(args: GrepArgs, place: str, root: Path) -> list[str]:
-    program = shutil.which(_RIPGREP)
-    if program is None:
-        question = {"pattern": args.pattern, "path": place, "excludes": _EXCLUDED}
-        return [sys.executable, "-I", "-S", str(_FALLBACK), json.dumps(question)]
+def _ripgrep(program: str, pattern: str, glob: str | None, place: str, root: Path) -> list[str]:
     command = [program, "--no-config", "--no-messages", "--color=never", "--no-heading", "--with-filename", "--null"]
     command += ["--line-number", "--sort=path", "--smart-case", "--max-columns=4000", "--max-columns-preview"]
     # the .gitignore files of the workspace and no others: what is found must not depend on the machine
@@ -131,55 +175,7 @@ def _command(args: GrepArgs, place: str, root: Path) -> list[str]:
     ]
     if (root / ".gitignore").is_file() and place != "./":
         command += ["--ignore-file", str(root / ".gitignore")]
-    if args.glob:  # --glob would bring hidden and ignored files back in; a type only narrows, by the file's name
-        command += ["--type-add", f"wanted:{args.glob.rpartition('/')[2] or '*'}", "--type=wanted"]
+    if glob:  # --glob would bring hidden and ignored files back in; a type only narrows, by the file's name
+        command += ["--type-add", f"wanted:{glob.rpartition('/')[2] or '*'}", "--type=wanted"]
     command += [f"--glob=!{name}" for name in _EXCLUDED]
-    return [*command, "--regexp", args.pattern, "--", place]
-
-
-class Matches:
-    """The search's output as it arrives, in lines for the model.
-
-    Files that the glob does not name are passed over, and sensitive ones: whoever allowed a search of the folder has
-    not allowed those, unless the folder is one itself.
-    """
-
-    def __init__(self, workspace: Workspace, asked: Path, args: GrepArgs) -> None:
-        self.lines: list[str] = []
-        self.more = False
-        self._workspace, self._most = workspace, args.max_matches
-        self._asked = asked
-        self._all_allowed = workspace.is_sensitive(asked) is not None
-        self._glob = glob_rule(args.glob) if args.glob else None
-        self._rest = b""
-        self._length = 0
-        self._allowed: dict[bytes, bool] = {}
-
-    def add(self, chunk: bytes) -> bool:
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        for line in lines:
-            self._add_line(line)
-            if self.more:
-                return True
-        return False
-
-    def _add_line(self, line: bytes) -> None:
-        name, separator, match = line.partition(b"\0")
-        number, colon, text = match.partition(b":")
-        if not separator or not colon or not self._may_show(name):
-            return
-        shown, _ = decode(text.rstrip(b"\r"))
-        cut = f"{shown[:LONGEST_LINE]} …" if len(shown) > LONGEST_LINE else shown
-        entry = f"{decode(name.removeprefix(b'./'))[0]}:{number.decode()}:{cut}"
-        self._length += len(entry) + 1
-        if len(self.lines) == self._most or self._length > MOST_CHARACTERS:
-            self.more = True
-        else:
-            self.lines.append(entry)
-
-    def _may_show(self, name: bytes) -> bool:
-        if name not in self._allowed:
-            path = self._workspace.root / os.fsdecode(name)
-            named = self._glob is None or path == self._asked or self._glob.search(self._workspace.relative(path))
-            self._allowed[name] = bool(named) and (self._all_allowed or not self._workspace.is_sensitive(path))
-        return self._allowed[name]
+    return [*command, "--regexp", pattern, "--", place]

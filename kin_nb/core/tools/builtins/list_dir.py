@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.safety.workspace import Workspace, error_text
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.builtins.names import printable, resolve_existing
 
 MOST = 500
 """Entries in one listing."""
@@ -40,8 +41,7 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, BaseToolConfig, BaseToolState
     async def run(self, args: ListDirArgs) -> ListDirResult:
         """Raises ToolError for what is no folder, or may not be read."""
         workspace = Workspace(self.config.effective_workdir)
-        path = workspace.resolve(args.path)
-        name = workspace.relative(path)
+        path, name = resolve_existing(workspace, args.path)
         try:
             with os.scandir(path) as scan:
                 found = sorted(scan, key=lambda entry: (not entry.is_dir(), entry.name))
@@ -57,15 +57,10 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, BaseToolConfig, BaseToolState
 
 
 def _shown(entry: os.DirEntry[str]) -> str:
-    name = _printable(entry.name) + ("/" if entry.is_dir() else "")
+    name = printable(entry.name) + ("/" if entry.is_dir() else "")
     if not entry.is_symlink():
         return name
     try:
-        return f"{name} -> {_printable(str(Path(entry.path).readlink()))}"
+        return f"{name} -> {printable(str(Path(entry.path).readlink()))}"
     except OSError:  # gone since
         return name
-
-
-def _printable(name: str) -> str:
-    """A name on one line: control characters and bytes that are no UTF-8 as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in name)

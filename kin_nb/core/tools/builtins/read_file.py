@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import codecs
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
@@ -12,34 +13,43 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.safety.workspace import Workspace, open_regular
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
 from kin_nb.core.tools.builtins.notebook_text import notebook_text
 from kin_nb.core.tools.builtins.text_file import decode
 from kin_nb.core.tools.images import LARGEST as LARGEST_PICTURE
 from kin_nb.core.types import ImageContent
 
+MOST_LINES = 1_000
+"""Lines in one result when the call names no limit."""
 MOST_BYTES = 64_000
 MOST_CHARACTERS = 39_500
-"""40,000 reach the model, less the room for what is said about them."""
+"""Line numbers included: 40,000 reach the model, less the room for what is said about them."""
 _HEAD = 8_192
 _LONGEST_PIECE = 65_536
+_COUNTED = 100_000_000
+"""Bytes after what was read in which lines are counted."""
 _LARGEST_NOTEBOOK = 50_000_000
 _PICTURES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF87a": "gif", b"GIF89a": "gif"}
 
 
 class ReadFileArgs(BaseModel):
-    path: str = Field(description="File, relative to the workspace")
-    offset: int = Field(0, ge=0, description="First line, counted from 0")
-    limit: int | None = Field(None, ge=1, description="Most lines; all that fit when absent")
+    path: FilePath
+    offset: int = Field(1, ge=0, description="First line, counted from 1 as grep and tracebacks do")
+    limit: int | None = Field(None, ge=1, description=f"Most lines; {MOST_LINES} when absent")
 
 
 class ReadFileResult(BaseModel):
-    """`content`: whole lines, CRLF as LF. `was_truncated`: more lines follow. `next_offset`: the first of them."""
+    """`content`: whole lines without numbers, CRLF as LF. `was_truncated`: more lines follow.
+
+    `first_line`: counted from 1. `total_lines`: None when the file is too large to count them.
+    """
 
     path: str
     content: str
     lines_read: int
-    next_offset: int
     was_truncated: bool
+    first_line: int = 1
+    total_lines: int | None = None
     encoding: str = "utf-8"
     notice: str | None = None
     """Why there is no content, when there is none."""
@@ -55,14 +65,12 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, BaseToolConfig, BaseToolSt
         return Accesses(reads=(args.path,))
 
     def preview(self, args: ReadFileArgs) -> Preview:
-        part = f" from line {args.offset + 1}" if args.offset else ""
+        part = f" from line {args.offset}" if args.offset > 1 else ""
         return Preview(summary=f"read {args.path}{part}", body=args.model_dump_json(indent=2, exclude_none=True))
 
     async def run(self, args: ReadFileArgs) -> ReadFileResult:
         """Raises ToolError for what is no regular file, is binary, or has one line that is too long to return."""
-        workspace = Workspace(self.config.effective_workdir)
-        path = workspace.resolve(args.path)
-        name = workspace.relative(path)
+        path, name = resolve_existing(Workspace(self.config.effective_workdir), args.path)
         with open_regular(path, name) as file:
             head = file.read(_HEAD)
             kind = _picture_kind(head)
@@ -71,31 +79,7 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, BaseToolConfig, BaseToolSt
             _refuse_binary(file, head, name)
             cells = _cells(file) if path.suffix == ".ipynb" else None
             source: BinaryIO = file if cells is None else io.BytesIO(cells.encode("utf-8", "replace"))
-            skipped = _skip_lines(source, args.offset)
-            content, lines, more = _whole_lines(source, args.limit)
-        if more and not lines:
-            raise ToolError(
-                f"Line {args.offset + 1} of {name} is too long to return ({MOST_CHARACTERS:,} characters at most). "
-                "Use bash (cut, head -c) to see a part of it."
-            )
-        text, encoding = decode(content.removeprefix(codecs.BOM_UTF8) if args.offset == 0 else content)
-        notice = None
-        if not lines:
-            notice = (
-                f"{name} has {skipped:,} lines; offset {args.offset} is past the end."
-                if args.offset
-                else f"{name} is empty."
-            )
-        return ReadFileResult(
-            path=name,
-            content=text.replace("\r\n", "\n"),
-            lines_read=lines,
-            next_offset=args.offset + lines,
-            was_truncated=more,
-            encoding=encoding,
-            notice=notice,
-            is_notebook=cells is not None,
-        )
+            return _text(source, args, name, is_notebook=cells is not None)
 
     def images(self, result: ReadFileResult) -> list[ImageContent]:
         return [result.picture] if result.picture else []
@@ -103,12 +87,55 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, BaseToolConfig, BaseToolSt
     def to_model(self, result: ReadFileResult) -> str:
         if result.notice:
             return f"[{result.notice}]"
-        said = ["[not UTF-8: read as Latin-1]"] if result.encoding != "utf-8" else []
-        if result.is_notebook:
-            said.append("[a notebook, shown as cells; the file itself is JSON, and that is what edits have to match]")
-        if result.was_truncated:
-            said.append(f"[more lines follow; go on with offset={result.next_offset}]")
-        return "\n".join([result.content.removesuffix("\n"), *said]) if said else result.content
+        lines = result.content.removesuffix("\n").split("\n")
+        if not result.is_notebook:  # there a number would be one of the file's lines, and that is JSON
+            lines = [_numbered(number, line) for number, line in enumerate(lines, result.first_line)]
+        return "\n".join([*lines, *_said(result)])
+
+
+def _text(source: BinaryIO, args: ReadFileArgs, name: str, *, is_notebook: bool) -> ReadFileResult:
+    first = max(1, args.offset)
+    skipped = _skip_lines(source, first - 1)
+    content, lines, more = _whole_lines(source, first, args.limit or MOST_LINES)
+    if more and not lines:
+        raise ToolError(
+            f"Line {first} of {name} is too long to return ({MOST_CHARACTERS:,} characters at most). "
+            "Use bash (cut, head -c) to see a part of it."
+        )
+    text, encoding = decode(content.removeprefix(codecs.BOM_UTF8) if first == 1 else content)
+    notice = None
+    if not lines:
+        count = f"{skipped:,} line{'' if skipped == 1 else 's'}"
+        notice = f"{name} has {count}; offset {first} is past the end." if first > 1 else f"{name} is empty."
+    rest = _count_lines(source) if more else 0
+    return ReadFileResult(
+        path=name,
+        content=text.replace("\r\n", "\n"),
+        lines_read=lines,
+        was_truncated=more,
+        first_line=first,
+        total_lines=None if rest is None else skipped + lines + rest,
+        encoding=encoding,
+        notice=notice,
+        is_notebook=is_notebook,
+    )
+
+
+def _numbered(number: int, line: str) -> str:
+    return f"{number:>6}\t{line}"  # as `cat -n` has it
+
+
+def _said(result: ReadFileResult) -> Iterator[str]:
+    """What follows the lines: nothing when they are a whole UTF-8 text file."""
+    if result.encoding != "utf-8":
+        yield "[not UTF-8: read as Latin-1]"
+    if result.is_notebook:
+        yield "[a notebook, shown as cells; the file itself is JSON, and that is what edits have to match]"
+    last = result.first_line + result.lines_read - 1
+    if result.first_line > 1 or result.was_truncated:
+        total = f"{result.total_lines:,}" if result.total_lines is not None else "very many"
+        on = f"; go on with offset={last + 1}" if result.was_truncated else ""
+        yield f"[lines {result.first_line}-{last} of {total}{on}]"
 
 
 def _picture_kind(head: bytes) -> str | None:
@@ -123,9 +150,7 @@ def _picture(file: BinaryIO, head: bytes, kind: str, name: str) -> ReadFileResul
         raise ToolError(f"{name} is a picture of more than {LARGEST_PICTURE:,} bytes; make a smaller copy with bash.")
     picture = ImageContent(media_type=f"image/{kind}", data=base64.b64encode(content).decode())
     notice = f"{name} is a {kind.upper()} picture of {len(content):,} bytes; it comes with this result."
-    return ReadFileResult(
-        path=name, content="", lines_read=0, next_offset=0, was_truncated=False, notice=notice, picture=picture
-    )
+    return ReadFileResult(path=name, content="", lines_read=0, was_truncated=False, notice=notice, picture=picture)
 
 
 def _refuse_binary(file: BinaryIO, head: bytes, name: str) -> None:
@@ -151,14 +176,26 @@ def _skip_lines(file: BinaryIO, count: int) -> int:
     return skipped + inside
 
 
-def _whole_lines(file: BinaryIO, limit: int | None) -> tuple[bytes, int, bool]:
-    """Lines from here on, as many as fit: their bytes, their number, and whether more follow."""
+def _whole_lines(file: BinaryIO, first: int, limit: int) -> tuple[bytes, int, bool]:
+    """Lines from here on, as many as fit: their bytes, their number, and whether more follow.
+
+    The file is left behind them.
+    """
     content, lines, characters = bytearray(), 0, 0
     while line := file.readline(MOST_BYTES + 1):
-        characters += len(decode(line)[0])
+        characters += len(_numbered(first + lines, decode(line)[0]))
         fits = len(content) + len(line) <= MOST_BYTES and characters <= MOST_CHARACTERS
         if not fits or lines == limit:
+            file.seek(-len(line), io.SEEK_CUR)
             return bytes(content), lines, True
         content += line
         lines += 1
     return bytes(content), lines, False
+
+
+def _count_lines(file: BinaryIO) -> int | None:
+    """Lines from here on; None when there are more than _COUNTED bytes."""
+    count, last, left = 0, b"\n", _COUNTED
+    while piece := file.read(min(left, 1 << 20)):
+        count, last, left = count + piece.count(b"\n"), piece[-1:], left - len(piece)
+    return count + (last != b"\n") if left else None

@@ -13,6 +13,8 @@ from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins import text_file
 from kin_nb.core.tools.builtins.closest import where_it_might_be
+from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
+from kin_nb.core.tools.builtins.receipt import change
 from kin_nb.core.tools.builtins.text_file import TextFile
 
 _OPEN = re.compile(r"(<{5,}) SEARCH\s*")
@@ -22,15 +24,16 @@ _FORM = "<<<<<<< SEARCH\nold lines\n=======\nnew lines\n>>>>>>> REPLACE"
 
 
 class SearchReplaceArgs(BaseModel):
-    file_path: str = Field(description="File, relative to the workspace")
+    path: FilePath
     content: str = Field(max_length=100_000, description="SEARCH/REPLACE blocks")
 
 
 class SearchReplaceResult(BaseModel):
+    """`change`: the lines that are new, with their numbers after the edit, in words."""
+
     path: str
     blocks_applied: int
-    lines_changed: int
-    """Lines added and lines removed, together."""
+    change: str
 
 
 @dataclass(frozen=True)
@@ -44,35 +47,27 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolCon
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
 
     def accesses(self, args: SearchReplaceArgs) -> Accesses:
-        return Accesses(writes=(args.file_path,))
+        return Accesses(writes=(args.path,))
 
     def preview(self, args: SearchReplaceArgs) -> Preview:
         try:
             name, _, before, after, _ = self._edit(args)
         except ToolError as error:
-            return text_file.failing_preview("edit", args.file_path, error, args.model_dump_json(indent=2))
+            return text_file.failing_preview("edit", args.path, error, args.model_dump_json(indent=2))
         return text_file.diff_preview("edit", name, before.text, after.text)
 
     async def run(self, args: SearchReplaceArgs) -> SearchReplaceResult:
         """Raises ToolError, the file untouched, when any block does not match exactly one place."""
         name, path, before, after, blocks = self._edit(args)
         text_file.write_atomically(path, after.encode(), name)
-        changed = text_file.unified_diff(name, before.text, after.text).split("\n")[2:]
-        return SearchReplaceResult(
-            path=name,
-            blocks_applied=len(blocks),
-            lines_changed=sum(line.startswith(("+", "-")) for line in changed),
-        )
+        return SearchReplaceResult(path=name, blocks_applied=len(blocks), change=change(before.text, after.text))
 
     def to_model(self, result: SearchReplaceResult) -> str:
-        plural = "s" if result.blocks_applied > 1 else ""
-        return f"Edited {result.path}: {result.blocks_applied} block{plural}, {result.lines_changed} lines changed."
+        return f"Edited {result.path}: {result.change}."
 
     def _edit(self, args: SearchReplaceArgs) -> tuple[str, Path, TextFile, TextFile, list[Block]]:
         blocks = parse_blocks(args.content)
-        workspace = Workspace(self.config.effective_workdir)
-        path = workspace.resolve(args.file_path)
-        name = workspace.relative(path)
+        path, name = resolve_existing(Workspace(self.config.effective_workdir), args.path)
         before = after = text_file.read_text(path, name)
         for number, block in enumerate(blocks, 1):
             try:
@@ -131,7 +126,7 @@ def apply(file: TextFile, block: Block, name: str) -> TextFile:
     whole = [place for place in anywhere if text_file.is_whole_lines(file.text, place)]
     places = whole or anywhere
     if not places:
-        raise ToolError(f"SEARCH is not in {name}.\n{where_it_might_be(file.text, block.search)}")
+        raise ToolError(f"SEARCH is not in {name}.\n{where_it_might_be(file.text, block.search, 'SEARCH')}")
     if len(places) > 1:
         lines = text_file.line_numbers(file.text, places)
         raise ToolError(

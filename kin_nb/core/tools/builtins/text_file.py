@@ -169,11 +169,12 @@ def failing_preview(verb: str, name: str, error: ToolError, arguments: str) -> P
 
 def unified_diff(name: str, before: str, after: str) -> str:
     """In git's form, "" when nothing changes; CRLF is drawn as LF, since edits keep it."""
-    diff = difflib.unified_diff(_lines(before), _lines(after), f"a/{name}", f"b/{name}")
+    diff = difflib.unified_diff(lines_of(before), lines_of(after), f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff)
 
 
-def _lines(text: str) -> list[str]:
+def lines_of(text: str) -> list[str]:
+    """With their line endings, CRLF as LF."""
     return re.findall(r"[^\n]*\n|[^\n]+", _lf(text))
 
 

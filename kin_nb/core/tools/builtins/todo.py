@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from kin_nb.core.tools.base import (
     Accesses,
@@ -19,6 +20,24 @@ from kin_nb.core.tools.base import (
 
 MOST = 100
 """Items in one list."""
+_SPELLINGS = {
+    "completed": ("done", "complete", "finished"),
+    "in_progress": ("doing", "active", "started"),
+    "cancelled": ("cancel", "canceled", "dropped"),
+    "pending": ("todo", "open", "to_do"),
+}
+_MEANT = {spelling: status for status, spellings in _SPELLINGS.items() for spelling in spellings}
+
+
+def _status(value: Any) -> Any:
+    """The status that is meant: models write `done` and `in-progress` too."""
+    if not isinstance(value, str):
+        return value
+    word = value.strip().casefold().replace("-", "_").replace(" ", "_")
+    return _MEANT.get(word, word)
+
+
+Status: TypeAlias = Annotated[Literal["pending", "in_progress", "completed", "cancelled"], BeforeValidator(_status)]
 
 
 class TodoItem(BaseModel):
@@ -26,7 +45,7 @@ class TodoItem(BaseModel):
 
     id: str
     content: str
-    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
+    status: Status = "pending"
     priority: Literal["low", "medium", "high"] = "medium"
 
 
@@ -36,9 +55,12 @@ class TodoArgs(BaseModel):
 
 
 class TodoResult(BaseModel):
+    """`written`: the list is what the model has just sent."""
+
     message: str
     todos: list[TodoItem]
     total_count: int
+    written: bool = False
 
 
 class TodoConfig(BaseToolConfig):
@@ -77,11 +99,20 @@ class Todo(BaseTool[TodoArgs, TodoResult, TodoConfig, TodoState]):
         return _result("Updated", args.todos)
 
     def to_model(self, result: TodoResult) -> str:
-        return "\n".join([result.message, *(f"{item.id}. {_line(item)}" for item in result.todos)])
+        lines = [] if result.written else [f"{item.id}. {_line(item)}" for item in result.todos]
+        return "\n".join([_counts(result.todos), *lines])
 
 
 def _result(verb: str, todos: list[TodoItem]) -> TodoResult:
-    return TodoResult(message=f"{verb} {len(todos)} todos", todos=todos, total_count=len(todos))
+    message = f"{verb} {len(todos)} todos"
+    return TodoResult(message=message, todos=todos, total_count=len(todos), written=verb == "Updated")
+
+
+def _counts(todos: list[TodoItem]) -> str:
+    """`3 todos: 2 completed, 1 in progress`."""
+    by_status: Counter[str] = Counter(item.status for item in todos)
+    each = [f"{by_status[status]} {status.replace('_', ' ')}" for status in _SPELLINGS if by_status[status]]
+    return f"{len(todos)} todo{'' if len(todos) == 1 else 's'}" + (f": {', '.join(each)}" if each else "")
 
 
 def _line(item: TodoItem) -> str:

@@ -10,19 +10,24 @@ from pydantic import BaseModel, Field
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins.names import FilePath
+from kin_nb.core.tools.builtins.receipt import change
 from kin_nb.core.tools.builtins.text_file import TextFile
 
 
 class WriteFileArgs(BaseModel):
-    path: str = Field(description="File, relative to the workspace")
+    path: FilePath
     content: str = Field(description="All of its text")
     overwrite: bool = Field(default=False, description="Replace a file that exists")
 
 
 class WriteFileResult(BaseModel):
+    """`change`: where lines differ from what was there, in words."""
+
     path: str
     bytes_written: int
     overwritten: bool
+    change: str
 
 
 class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToolState]):
@@ -46,10 +51,12 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
         name, path, before, after = self._plan(args)
         content = after.encode()
         text_file.write_atomically(path, content, name)
-        return WriteFileResult(path=name, bytes_written=len(content), overwritten=before is not None)
+        what = change(before.text if before else "", after.text)
+        return WriteFileResult(path=name, bytes_written=len(content), overwritten=before is not None, change=what)
 
     def to_model(self, result: WriteFileResult) -> str:
-        return f"{'Overwrote' if result.overwritten else 'Wrote'} {result.path} ({result.bytes_written:,} bytes)."
+        what = result.change if result.bytes_written else "empty"
+        return f"{'Overwrote' if result.overwritten else 'Wrote'} {result.path}: {what}."
 
     def _plan(self, args: WriteFileArgs) -> tuple[str, Path, TextFile | None, TextFile]:
         workspace = Workspace(self.config.effective_workdir)

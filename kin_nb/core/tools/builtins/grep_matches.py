@@ -1,0 +1,172 @@
+"""What a search has found: collected as it arrives, then written out for the model."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from kin_nb.core.safety.workspace import Workspace, open_regular
+from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tools.builtins.grep_python import glob_rule
+from kin_nb.core.tools.builtins.text_file import decode
+
+MOST_CHARACTERS = 39_500
+"""40,000 reach the model, less the room for what is said about them."""
+LONGEST_LINE = 500
+"""Characters shown of one line."""
+COUNTED = 10_000
+"""Matching lines after which a search ends."""
+_FILES_NAMED = 10
+_NOTE = 1_000
+"""Characters kept for the note on what is not shown."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A matching line. `file`: as the search prints it; `number`: counted from 1."""
+
+    file: bytes
+    number: int
+    text: str
+
+    @property
+    def name(self) -> str:
+        return decode(self.file.removeprefix(b"./"))[0]
+
+
+class Matches:
+    """The search's output as it arrives: the first `most` matching lines, and how many there are in each file.
+
+    Files that the glob does not name are passed over, and sensitive ones: whoever allowed a search of the folder has
+    not allowed those, unless the folder is one itself.
+    """
+
+    def __init__(self, workspace: Workspace, asked: Path, glob: str | None, most: int) -> None:
+        self.kept: list[Match] = []
+        self.counts: Counter[str] = Counter()
+        self._workspace, self._asked, self._most = workspace, asked, most
+        self._all_allowed = workspace.is_sensitive(asked) is not None
+        self._glob = glob_rule(glob) if glob else None
+        self._rest = b""
+        self._allowed: dict[bytes, bool] = {}
+
+    @property
+    def total(self) -> int:
+        return self.counts.total()
+
+    @property
+    def more(self) -> bool:
+        """Whether the search ended before it had seen everything."""
+        return self.total >= COUNTED
+
+    def add(self, chunk: bytes) -> bool:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            self._add_line(line)
+            if self.more:
+                return True
+        return False
+
+    def may_show(self, file: bytes) -> bool:
+        if file not in self._allowed:
+            path = self._workspace.root / os.fsdecode(file)
+            named = self._glob is None or path == self._asked or self._glob.search(self._workspace.relative(path))
+            self._allowed[file] = bool(named) and (self._all_allowed or not self._workspace.is_sensitive(path))
+        return self._allowed[file]
+
+    def _add_line(self, line: bytes) -> None:
+        file, separator, match = line.partition(b"\0")
+        number, colon, text = match.partition(b":")
+        if not separator or not colon or not self.may_show(file):
+            return
+        found = Match(file, int(number), _shortened(text))
+        self.counts[found.name] += 1
+        if len(self.kept) < self._most:
+            self.kept.append(found)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The text for the model; `count`: the lines (or files) that matched and are in it; `note`: what is not."""
+
+    text: str
+    count: int
+    note: str = ""
+
+
+def lines_shown(found: Matches, root: Path, context: int) -> Shown:
+    """`path:line:text`, and `path-line-text` for the lines around, as grep -n -C has it."""
+    lines: list[str] = []
+    shown: Counter[str] = Counter()
+    room = MOST_CHARACTERS - _NOTE
+    for name, entry, matches in _entries(found.kept, root, context):
+        room -= len(entry) + 1
+        if room < 0:
+            break
+        lines.append(entry)
+        shown[name] += matches
+    return Shown("\n".join(lines), shown.total(), _not_shown(found, shown))
+
+
+def files_shown(found: Matches, most: int) -> Shown:
+    """`path (matching lines)`, at most `most` of them."""
+    lines: list[str] = []
+    room = MOST_CHARACTERS - _NOTE
+    for name, count in list(found.counts.items())[:most]:
+        room -= len(name) + 20
+        if room < 0:
+            break
+        lines.append(f"{name} ({count:,})")
+    said = [f"{len(lines):,} of {len(found.counts):,} files shown"] if len(lines) < len(found.counts) else []
+    said += [f"the search ended after {COUNTED:,} matching lines"] if found.more else []
+    return Shown("\n".join(lines), len(lines), f"[{'; '.join(said)}]" if said else "")
+
+
+def _not_shown(found: Matches, shown: Counter[str]) -> str:
+    rest = found.counts - shown
+    if not rest and not found.more:
+        return ""
+    named = [f"{name[:LONGEST_LINE]} ({n:,})" for name, n in sorted(rest.items(), key=lambda item: (-item[1], item[0]))]
+    while len(named) > _FILES_NAMED or sum(map(len, named)) > _NOTE - 200:
+        named.pop()
+    others = len(rest) - len(named)
+    listed = ", ".join([*named, *([f"and {others:,} more files"] if others else [])])
+    total = f"at least {COUNTED:,}" if found.more else f"{found.total:,}"
+    return f"[{shown.total():,} of {total} matching lines shown{f'; not shown: {listed}' if listed else ''}]"
+
+
+def _entries(matches: list[Match], root: Path, context: int) -> Iterator[tuple[str, str, int]]:
+    """(file's name, line to show, matches in it: 0 or 1), with `--` between lines that do not follow each other."""
+    shown_before = False
+    for _, group in groupby(matches, lambda match: match.file):
+        own = {match.number: match for match in group}
+        around = _around(root, list(own.values()), context) if context else {}
+        last = -1  # no line of this file follows what was shown before
+        name = next(iter(own.values())).name
+        for number in sorted(own.keys() | around.keys()):
+            if context and shown_before and number != last + 1:
+                yield name, "--", 0
+            sign, text = (":", own[number].text) if number in own else ("-", around[number])
+            yield name, f"{name}{sign}{number}{sign}{text}", int(number in own)
+            last, shown_before = number, True
+
+
+def _around(root: Path, matches: list[Match], context: int) -> dict[int, str]:
+    """The lines near the matches in one file, by number; none when it can't be read any more."""
+    wanted = {n for match in matches for n in range(match.number - context, match.number + context + 1)}
+    end = max(wanted)
+    try:
+        with open_regular(root / os.fsdecode(matches[0].file)) as file:
+            numbered = zip(range(1, end + 1), file, strict=False)
+            return {number: _shortened(line.rstrip(b"\n")) for number, line in numbered if number in wanted}
+    except (OSError, ToolError):
+        return {}
+
+
+def _shortened(line: bytes) -> str:
+    text, _ = decode(line.rstrip(b"\r"))
+    return f"{text[:LONGEST_LINE]} …" if len(text) > LONGEST_LINE else text
