@@ -8,7 +8,7 @@ from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import load_notebook
 
-SHIPPED: tuple[str, ...] = ("34c9a9b2b522d2159310c2b774330810af9d40f1b0da2402e9049fa33e66999e",)
+SHIPPED: tuple[str, ...] = ("52c954ea17c5252ea50f672307f02fd8eff741763a8ac57753aa60b2b621ef04",)
 """Digests of examples/*.ipynb; a test compares them."""
 
 
