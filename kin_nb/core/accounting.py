@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import RecordedStep, TurnRecord
+from kin_nb.core.session.records import RecordedCompaction, RecordedStep, TurnRecord
 from kin_nb.core.types import AgentStats, LLMUsage
 
 
 def count_reply(stats: AgentStats, step: RecordedStep) -> None:
-    """A reply came: it is the newest measure of how large the context is."""
+    """A reply came: the "last turn" of AgentStats (seed 002), and the newest measure of how large the context is."""
     stats.session_prompt_tokens += step.prompt_tokens
     stats.session_completion_tokens += step.completion_tokens
     stats.last_turn_prompt_tokens, stats.last_turn_completion_tokens = step.prompt_tokens, step.completion_tokens
     if step.prompt_tokens:  # a server that counts nothing leaves the last measure
         stats.context_tokens = step.prompt_tokens + step.completion_tokens
+    stats.last_turn_duration = step.milliseconds / 1000
     if step.milliseconds:
         stats.tokens_per_second = step.completion_tokens * 1000 / step.milliseconds
 
@@ -30,3 +31,26 @@ def turn_cost(stats: AgentStats, record: TurnRecord) -> str:
     if not any(prices):
         return ""
     return f"{(record.prompt_tokens * prices[0] + record.completion_tokens * prices[1]) / 1_000_000:.6f}"
+
+
+def count_turn(stats: AgentStats, turn: TurnRecord) -> None:
+    """A whole recorded turn, as it was counted while it went on."""
+    if turn.fresh:
+        stats.context_tokens = 0
+    _count_compaction(stats, turn.compaction)
+    for step in turn.steps:
+        stats.steps += 1
+        _count_compaction(stats, step.compaction)
+        count_reply(stats, step)
+    verdicts = [call.decision.verdict for call in turn.calls if call.decision is not None]
+    stats.tool_calls_agreed += verdicts.count("allow")
+    stats.tool_calls_rejected += verdicts.count("deny")
+    statuses = [call.status for call in turn.calls]
+    stats.tool_calls_failed += statuses.count("error")
+    stats.tool_calls_succeeded += statuses.count("ok")
+
+
+def _count_compaction(stats: AgentStats, compaction: RecordedCompaction | None) -> None:
+    if compaction is not None:
+        usage = LLMUsage(prompt_tokens=compaction.prompt_tokens, completion_tokens=compaction.completion_tokens)
+        count_summary(stats, usage, compaction.new_tokens)

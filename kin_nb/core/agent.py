@@ -7,21 +7,20 @@ from contextlib import aclosing
 from functools import cached_property, partial
 from typing import Any, Self
 
-from kin_nb.core.accounting import count_summary
+from kin_nb.core.accounting import count_summary, count_turn
 from kin_nb.core.config import KinConfig, overlaid
 from kin_nb.core.context.compaction import compacted
 from kin_nb.core.context.history import History
 from kin_nb.core.context.summary import summarise
 from kin_nb.core.custom_modes import CustomMode
-from kin_nb.core.events import (
-    BaseEvent,
-)
+from kin_nb.core.events import BaseEvent
 from kin_nb.core.interaction_logger import InteractionLogger
 from kin_nb.core.llm.asking import ModelLink
 from kin_nb.core.llm.format import APIToolFormatHandler
 from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.middleware import (
     BuiltinMiddleware,
+    ContextWarningMiddleware,
     ConversationContext,
     MiddlewarePipeline,
     ResetReason,
@@ -147,7 +146,7 @@ class Agent:
 
     def add_message(self, message: LLMMessage) -> None:
         """Put a message into the conversation without asking the model; the next request mends what it leaves open."""
-        self.messages.append(message)
+        self.history.add(message)
 
     def switch_mode(self, mode: AgentMode | CustomMode) -> None:
         """Messages, grants and what tools remember stay; the mode's settings take the place of the last one's."""
@@ -229,7 +228,7 @@ class Agent:
         return summary
 
     async def aclose(self) -> None:
-        """Close the clients that this agent made, and the log. It can act again: they open anew when needed."""
+        """Leave the backend, and close the log. It can act again: they open anew when needed."""
         await self._model.aclose()
         await self.toolbox.aclose()
         self.log.close()
@@ -282,21 +281,27 @@ class Agent:
         return new
 
     def _setup_middleware(self) -> None:
-        """The built-in ones anew, before those that were added."""
+        """The built-in ones for the settings in force, before those that were added; what was said already stays said."""
         own = self.middleware_pipeline.middlewares
         added = [middleware for middleware in own if not isinstance(middleware, BuiltinMiddleware)]
-        limits = (self._max_turns, self._max_price)
-        own[:] = [*builtin_middleware(self.config, lambda: self.mode.base, *limits), *added]
+        warned = next((middleware for middleware in own if isinstance(middleware, ContextWarningMiddleware)), None)
+        anew = builtin_middleware(self.config, lambda: self.mode.base, self._max_turns, self._max_price)
+        own[:] = [warned if warned and isinstance(m, ContextWarningMiddleware) else m for m in anew] + added
 
     def _take_up(self, turns: Iterable[TurnRecord]) -> None:
         turns = list(turns)
         self.history.extend_from(turns, lambda text: text.replace(WORKSPACE, str(self.workspace.root)))
         self.turns.extend(turns)
+        for turn in turns:
+            if turn.fresh:
+                self.stats = AgentStats()
+            self.stats.set_prices(*self.config.prices_of(turn.model))
+            count_turn(self.stats, turn)
+        self._set_prices()
 
     def _begin_log(self) -> None:
         prompt, auto = self.messages[0].content or "", self.mode.auto_approve
         self.journal.begin(lambda: self.header, self.config, prompt, auto_approve=auto)
 
     def _set_prices(self) -> None:
-        model = self.config.get_active_model()
-        self.stats.set_prices(model.input_price, model.output_price)
+        self.stats.set_prices(*self.config.prices_of(self.config.active_model))

@@ -12,7 +12,7 @@ from kin_nb.core.events import WarningEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.output_formatters import create_formatter
 from kin_nb.core.session.records import TurnRecord
-from kin_nb.core.types import LLMMessage, OutputFormat
+from kin_nb.core.types import LLMMessage, OutputFormat, Role
 
 
 async def run_programmatic(
@@ -40,7 +40,8 @@ async def run_programmatic(
     options = {"mode": mode, "message_observer": formatter.on_message, **limits}
     agent = Agent(config, **options) if resume is None else Agent.resume(config, resume, **options)
     for message in previous_messages:
-        agent.add_message(message)
+        if message.role is not Role.system:  # this session has its own
+            agent.add_message(message)
     try:
         async for event in agent.act(prompt):
             if isinstance(event, WarningEvent):

@@ -60,6 +60,8 @@ class Turn:
         turn = TurnRecord(turn=0, prompt=prompt, key=key, cell_id=cell_id, images=recorded)
         self._recorder = agent.begin_turn(turn)
         self._stopped: str | None = None
+        self._reminders: list[str] = []
+        """What middleware said before this step: for its request alone, sent or not."""
 
     async def run(self) -> Events:
         """The whole turn. Its record is closed when this ends, however it ends."""
@@ -87,7 +89,6 @@ class Turn:
             raise
         finally:
             elapsed = time.monotonic() - started
-            agent.stats.last_turn_duration = elapsed
             cost = turn_cost(agent.stats, recorder.record)
             agent.turns[-1] = recorder.end(outcome, message=message, cost=cost, milliseconds=round(elapsed * 1000))
         yield TurnEndEvent(record=agent.turns[-1])
@@ -121,6 +122,7 @@ class Turn:
     async def _before_step(self) -> Events:
         """Middleware may stop the turn, compact the conversation (once), or add to the request."""
         compacted = False
+        self._reminders.clear()
         while True:
             result = await self._agent.middleware_pipeline.run_before_turn(self._agent.context())
             match result.action:
@@ -135,7 +137,7 @@ class Turn:
                 case MiddlewareAction.STOP:
                     yield self._stop(result.reason or "stopped by middleware")
                 case MiddlewareAction.INJECT_MESSAGE:
-                    self._agent.injected.append(result.message or "")
+                    self._reminders.append(result.message or "")
             return
 
     async def _after_step(self, *, over: bool) -> Events:
@@ -169,7 +171,7 @@ class Turn:
         agent = self._agent
         agent.history.repair()
         reply = Reply(agent.history.fingerprint(), agent.history.call_ids)
-        injected = "\n\n".join(agent.injected)
+        injected = "\n\n".join([*agent.injected, *self._reminders])
         try:
             async with aclosing(reply.stream(agent.chunks(_with(injected, agent.messages)))) as events:
                 async for event in events:

@@ -9,7 +9,10 @@ from kin_nb.core.config.kin_config import KinConfig
 
 
 def overlaid(config: KinConfig, overrides: Mapping[str, Any]) -> KinConfig:
-    """`config` with `overrides` as its highest layer; itself when there are none. Raises ConfigError."""
+    """`config` with `overrides` above everything but what was given at run time; itself when there are none.
+
+    Raises ConfigError. A configuration made in Python, not read, has no layers: the overrides win over all of it.
+    """
     if not overrides:
         return config
     from kin_nb.core.config.files import build  # noqa: PLC0415  (files.py makes values of this class)
@@ -18,4 +21,5 @@ def overlaid(config: KinConfig, overrides: Mapping[str, Any]) -> KinConfig:
     known = config.layers
     if not known.layers:  # made in Python, not read: nothing lies beneath it
         return KinConfig.model_validate(deep_merge(config.model_dump(), plain(overrides)))
-    return build((*known.layers, Layer(plain(overrides))), known.warnings, known.trusted)
+    *beneath, given = known.layers
+    return build((*beneath, Layer(plain(overrides)), given), known.warnings, known.trusted)

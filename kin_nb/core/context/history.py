@@ -43,6 +43,12 @@ class History:
         if self._observer is not None:
             self._observer(message)
 
+    def add(self, message: LLMMessage) -> None:
+        """Somebody else's message, whatever it says: `repair` looks at it before the next request."""
+        self.messages.append(message)
+        if self._observer is not None:
+            self._observer(message)
+
     def fingerprint(self) -> str:
         return self._hash.hexdigest()
 

@@ -14,10 +14,14 @@ from kin_nb.core.types import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
 
 
 class ModelLink:
-    """`given` answers when there is one, else the active model's provider. `streaming`: replies come in pieces."""
+    """`given` answers when there is one, else the active model's provider. `streaming`: replies come in pieces.
+
+    `given` is entered before its first request and left by `aclose`: it may open in `__aenter__` what it needs (seed 000).
+    """
 
     def __init__(self, given: BackendLike | None, *, streaming: bool) -> None:
         self.given, self.streaming = given, streaming
+        self._entered: tuple[BackendLike, BackendLike] | None = None  # what was given, and what entering it gave
         self._pool = BackendPool()
 
     def backend(self, config: KinConfig) -> BackendLike:
@@ -28,7 +32,7 @@ class ModelLink:
         self, config: KinConfig, messages: list[LLMMessage], tools: list[AvailableTool], session_id: str
     ) -> AsyncGenerator[LLMChunk, None]:
         """The reply, in pieces or in one: whoever reads it need not know which."""
-        backend, request = self.backend(config), _request(config, messages, tools, session_id)
+        backend, request = await self._open(config), _request(config, messages, tools, session_id)
         if not self.streaming:
             yield await backend.complete(**request)
             return
@@ -41,7 +45,8 @@ class ModelLink:
     ) -> LLMChunk:
         """A reply in words. The tools go along, so that the request begins as the others do (prompt caches)."""
         request = _request(config, messages, tools, session_id)
-        return await self.backend(config).complete(**{**request, "tool_choice": "none" if tools else None})
+        backend = await self._open(config)
+        return await backend.complete(**{**request, "tool_choice": "none" if tools else None})
 
     async def count_tokens(
         self, config: KinConfig, messages: list[LLMMessage], tools: list[AvailableTool], session_id: str
@@ -50,12 +55,26 @@ class ModelLink:
         request = _request(config, messages, tools, session_id)
         del request["max_tokens"]
         try:
-            return await self.backend(config).count_tokens(**request)
+            return await (await self._open(config)).count_tokens(**request)
         except BackendError:
             return sum(len(message.content or "") for message in messages) // 4
 
     async def aclose(self) -> None:
+        await self._leave()
         await self._pool.aclose()
+
+    async def _open(self, config: KinConfig) -> BackendLike:
+        if self.given is None:
+            return self.backend(config)
+        if self._entered is None or self._entered[0] is not self.given:
+            await self._leave()
+            self._entered = (self.given, await self.given.__aenter__())
+        return self._entered[1]
+
+    async def _leave(self) -> None:
+        entered, self._entered = self._entered, None
+        if entered is not None:
+            await entered[0].__aexit__(None, None, None)
 
 
 def _request(

@@ -11,14 +11,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kin_nb.core.accounting import count_reply, count_summary
+from kin_nb.core.accounting import count_turn
 from kin_nb.core.context.compaction import compacted
 from kin_nb.core.context.history import images_of, messages_of_step, user_message
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME
 from kin_nb.core.session.records import RecordedCompaction, TurnRecord
 from kin_nb.core.session.store import StoredSession
-from kin_nb.core.types import AgentStats, LLMMessage, LLMUsage, Role, SessionMetadata
+from kin_nb.core.types import AgentStats, LLMMessage, Role, SessionMetadata
 
 
 def session_document(folder: Path) -> dict[str, Any]:
@@ -103,36 +103,13 @@ def _stats(stored: StoredSession) -> dict[str, Any]:
     prices = _prices(stored.header)
     for turn in stored.turns:
         stats.set_prices(*prices.get(turn.model, (0.0, 0.0)))
-        _count(stats, turn)
+        count_turn(stats, turn)
     return {
         **stats.model_dump(),
         "session_total_llm_tokens": stats.session_total_llm_tokens,
         "last_turn_total_tokens": stats.last_turn_total_tokens,
         "session_cost": total_cost(stored.turns),
     }
-
-
-def _count(stats: AgentStats, turn: TurnRecord) -> None:
-    if turn.fresh:
-        stats.context_tokens = 0
-    _count_compaction(stats, turn.compaction)
-    for step in turn.steps:
-        stats.steps += 1
-        _count_compaction(stats, step.compaction)
-        count_reply(stats, step)
-    verdicts = [call.decision.verdict for call in turn.calls if call.decision is not None]
-    stats.tool_calls_agreed += verdicts.count("allow")
-    stats.tool_calls_rejected += verdicts.count("deny")
-    statuses = [call.status for call in turn.calls]
-    stats.tool_calls_failed += statuses.count("error")
-    stats.tool_calls_succeeded += statuses.count("ok")
-    stats.last_turn_duration = turn.milliseconds / 1000
-
-
-def _count_compaction(stats: AgentStats, compaction: RecordedCompaction | None) -> None:
-    if compaction is not None:
-        usage = LLMUsage(prompt_tokens=compaction.prompt_tokens, completion_tokens=compaction.completion_tokens)
-        count_summary(stats, usage, compaction.new_tokens)
 
 
 def _prices(header: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

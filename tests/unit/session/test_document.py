@@ -118,7 +118,7 @@ def test_stats_count_what_was_decided_and_how_it_ended(write_session):
     }
     assert (stats["steps"], stats["context_tokens"], stats["tokens_per_second"]) == (2, 110, 20.0)
     assert (stats["session_prompt_tokens"], stats["session_completion_tokens"]) == (200, 20)
-    assert (stats["last_turn_duration"], stats["last_turn_total_tokens"]) == (1.5, 110)
+    assert (stats["last_turn_duration"], stats["last_turn_total_tokens"]) == (0.5, 110)
     assert (stats["input_price_per_million"], stats["output_price_per_million"]) == (1.0, 2.0)
     assert stats["session_cost"] == pytest.approx(0.00012)
     assert set(AgentStats.model_fields) <= set(stats)
