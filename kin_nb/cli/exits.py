@@ -1,4 +1,4 @@
-"""How commands end."""
+"""How commands end, and what they say beside their output."""
 
 from __future__ import annotations
 
@@ -11,3 +11,12 @@ DONE, FAILED, USAGE, LIMITED, INTERRUPTED = 0, 1, 2, 3, 130
 def fail(message: str, code: int = FAILED) -> int:
     print(message, file=sys.stderr)
     return code
+
+
+def note(message: str) -> None:
+    """For the person, not for the program that reads stdout."""
+    print(message, file=sys.stderr)
+
+
+def warn(warning: str) -> None:
+    note(f"warning: {warning}")

@@ -3,22 +3,50 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
+import sys
 from pathlib import Path
 
 from kin_nb import __version__
 from kin_nb.cli import notebooks, run, sessions, settings
-from kin_nb.cli.exits import FAILED, INTERRUPTED
+from kin_nb.cli.exits import FAILED, INTERRUPTED, fail
 
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point of `kin-nb`. Returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what a terminal cannot show is no reason to fail
     arguments = _parser().parse_args(argv)
     try:
-        return int(arguments.command(arguments))
+        Path.cwd()
+    except OSError as error:
+        return fail(f"The current directory cannot be used: {error.strerror}. Change to another one.")
+    try:
+        return _written(int(arguments.command(arguments)))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        return FAILED
+        return _unwritten(FAILED)
+
+
+def _written(code: int) -> int:
+    """`code`, once what was printed has been written."""
+    try:
+        if sys.stdout is not None:  # None: it was closed before we began
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _unwritten(fail(f"The output cannot be written: {error.strerror}."))
+    return code
+
+
+def _unwritten(code: int) -> int:
+    """Leave what could not be written, or Python complains of it when it flushes at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -37,82 +65,134 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+_WORKDIR = "the workspace (default: the current directory)"
 Commands = argparse._SubParsersAction  # noqa: SLF001  (argparse has no other name for it)
 
 
 def _add_run(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("run", help="one prompt, from a script")
-    parser.add_argument("-p", "--prompt", help="the prompt; without it, standard input is read")
-    parser.add_argument("--mode", default="default", help="default, plan, accept-edits, auto-approve, or one of yours")
-    parser.add_argument("--output", choices=["text", "json", "streaming"], default="text")
-    parser.add_argument("--model", help="alias of the model to use instead of active_model")
-    parser.add_argument("--agent", help="settings of agents/NAME.toml")
-    parser.add_argument("--workdir", type=Path, help="the workspace (default: the current directory)")
-    parser.add_argument("--max-turns", type=_count, metavar="N", help="most requests to the model; then exit code 3")
-    parser.add_argument("--max-price", type=_price, metavar="X", help="most USD; then exit code 3")
+    parser = commands.add_parser(
+        "run",
+        help="one prompt, from a script",
+        description="Ask the agent once. The answer goes to stdout, everything else to stderr; nobody is asked: "
+        "what the mode does not allow is refused.",
+        epilog="exit codes: 0 done, 1 an error or a refused call, 2 wrong usage, 3 stopped by a limit, 130 interrupted",
+    )
+    parser.add_argument("-p", "--prompt", metavar="TEXT", help="the prompt; without it, standard input is read")
+    parser.add_argument(
+        "--mode", default="default", metavar="MODE", help="default, plan, accept-edits, auto-approve, or one of yours"
+    )
+    parser.add_argument(
+        "--output",
+        choices=["text", "json", "streaming"],
+        default="text",
+        help="the last answer (default), all messages as one JSON list, or each as a line of JSON when it is there",
+    )
+    parser.add_argument("--model", metavar="ALIAS", help="the model to use instead of active_model")
+    parser.add_argument("--agent", metavar="NAME", help="with the settings of agents/NAME.toml")
+    parser.add_argument("--workdir", type=Path, metavar="DIR", help=_WORKDIR)
+    parser.add_argument("--max-turns", type=_count, metavar="N", help="most requests of the session; then exit code 3")
+    parser.add_argument(
+        "--max-price", type=_price, metavar="USD", help="most that the session may cost; then exit code 3"
+    )
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
-        "--continue", dest="resume", action="store_const", const="latest", help="go on with this folder's last session"
+        "--continue",
+        dest="resume",
+        action="store_const",
+        const=run.LATEST,
+        help="go on with this folder's last session",
     )
-    again.add_argument("--resume", metavar="ID", help="go on with a session: its id or the beginning of it")
+    again.add_argument(
+        "--resume", metavar="ID", help="go on with a session, in its own folder: an id, or the beginning of one"
+    )
     parser.set_defaults(command=run.run)
 
 
 def _add_notebooks(commands: Commands[argparse.ArgumentParser]) -> None:
-    replay = commands.add_parser("replay", help="re-execute session notebooks, without a key")
+    replay = commands.add_parser(
+        "replay",
+        help="re-execute session notebooks, without a key",
+        description="Run session notebooks again. No model is called; what has drifted from the recording is listed.",
+        epilog="exit codes: 0 as recorded, 1 an error or a refused call, 2 wrong usage, 3 drift, 130 interrupted",
+    )
     replay.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
     replay.add_argument("--tools", action="store_true", help="really run the tools, in a fresh copy of the workspace")
     replay.add_argument(
         "--approve", choices=["recorded"], help="allow what was allowed when recorded (your own notebooks only)"
     )
-    replay.add_argument("--workspace", type=Path, help="the folder to copy (default: the recorded one)")
-    replay.add_argument("--output-dir", type=Path, help="where the executed notebooks go (default: a temporary folder)")
+    replay.add_argument("--workspace", type=Path, metavar="DIR", help="the folder to copy (default: the recorded one)")
+    replay.add_argument(
+        "--output-dir",
+        type=Path,
+        metavar="DIR",
+        help="where the executed notebooks go (default: a temporary folder)",
+    )
     replay.set_defaults(command=notebooks.replay)
 
-    save = commands.add_parser("save", help="write a session of the log as a notebook")
+    description = "Write a session of the log as a notebook that anyone can run again."
+    save = commands.add_parser("save", help="write a session of the log as a notebook", description=description)
     save.add_argument(
-        "session", help="session id or the beginning of one; or a session notebook, to draw its outputs anew"
+        "session",
+        metavar="SESSION",
+        help="session id or the beginning of one; or a session notebook, to draw its outputs anew",
     )
-    save.add_argument("path", type=Path, help="the notebook to write")
+    save.add_argument("path", type=Path, metavar="FILE", help="the notebook to write")
     save.set_defaults(command=notebooks.save)
 
 
 def _add_sessions(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("sessions", help="list and show the sessions of the log")
+    description = "The sessions of the log, newest first; or one of them."
+    parser = commands.add_parser("sessions", help="list and show the sessions of the log", description=description)
     parser.set_defaults(command=sessions.list_all, workdir=None)
     kinds = parser.add_subparsers(title="commands", metavar="COMMAND")
-    listing = kinds.add_parser("list", help="the sessions, newest first")
-    listing.add_argument("--workdir", type=Path, help="only those of this workspace")
+    listing = kinds.add_parser("list", help="the sessions, newest first", description="The sessions, newest first.")
+    listing.add_argument("--workdir", type=Path, metavar="DIR", help="only those of this workspace")
     listing.set_defaults(command=sessions.list_all)
-    show = kinds.add_parser("show", help="one session, turn by turn")
-    show.add_argument("session", nargs="?", default="latest", metavar="ID", help="an id, or the beginning of one")
+    show = kinds.add_parser("show", help="one session, turn by turn", description="One session, turn by turn.")
+    show.add_argument(
+        "session",
+        nargs="?",
+        default="latest",
+        metavar="ID",
+        help="an id, or the beginning of one (default: the newest)",
+    )
     show.add_argument("--json", action="store_true", help="everything, as one JSON document")
     show.set_defaults(command=sessions.show)
 
 
 def _add_settings(commands: Commands[argparse.ArgumentParser]) -> None:
-    config = commands.add_parser("config", help="the settings in force here, and where each comes from")
-    config.add_argument("--origin", action="store_true", help="name the file and line of each")
-    config.add_argument("--all", action="store_true", help="the defaults too (with --origin)")
-    config.add_argument("--agent", help="as with the settings of agents/NAME.toml")
-    config.add_argument("--workdir", type=Path, help="the workspace (default: the current directory)")
+    config = commands.add_parser(
+        "config",
+        help="the settings in force here, and where each comes from",
+        description="The settings in force here that are not the defaults, as TOML. Secrets are hidden.",
+    )
+    config.add_argument("--origin", action="store_true", help="each with the file and line that it comes from")
+    config.add_argument("--all", action="store_true", help="as --origin, with the defaults too")
+    config.add_argument("--agent", metavar="NAME", help="as with the settings of agents/NAME.toml")
+    config.add_argument("--workdir", type=Path, metavar="DIR", help=_WORKDIR)
     config.set_defaults(command=settings.show)
 
-    trust = commands.add_parser("trust", help="let a project folder bring its own settings, tools and instructions")
-    trust.add_argument("folder", nargs="?", type=Path, default=Path(), help="default: the current directory")
+    trust = commands.add_parser(
+        "trust",
+        help="let a project folder bring its own settings, tools and instructions",
+        description="Say what of a folder counts once it is trusted, and trust it.",
+    )
+    trust.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder")
     trust.add_argument("--no", action="store_true", help="never use them, and do not mention them")
     trust.set_defaults(command=settings.trust)
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is less than 0")
-    return number
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of requests")
+    return int(text)
 
 
 def _price(text: str) -> float:
-    price = float(text)
+    try:
+        price = float(text)
+    except ValueError:
+        price = -1.0
     if not price >= 0:
-        raise argparse.ArgumentTypeError(f"{text} is no price")
+        raise argparse.ArgumentTypeError(f"{text!r} is no price in USD")
     return price

@@ -5,12 +5,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kin_nb.cli.exits import DONE, FAILED, LIMITED, USAGE, fail
+from kin_nb.cli.exits import DONE, FAILED, LIMITED, USAGE, fail, note, warn
 
 if TYPE_CHECKING:
     from kin_nb.core.session.records import TurnRecord
+
+LATEST = "latest"
+"""What `--continue` resumes: the newest session of the workspace."""
+
+
+class UsageError(Exception):
+    """The command line asks for something that there is not."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -18,14 +27,9 @@ def run(arguments: argparse.Namespace) -> int:
     from kin_nb.core.config import ConfigError  # noqa: PLC0415  (each command loads its own)
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
 
-    prompt = arguments.prompt if arguments.prompt is not None else sys.stdin.read()
-    if not prompt.strip():
-        return fail("The prompt is empty. Give one with -p TEXT or on standard input.", USAGE)
-    if arguments.workdir is not None and not arguments.workdir.is_dir():
-        return fail(f"--workdir {arguments.workdir}: no such folder.", USAGE)
     try:
-        turn = _turn(arguments, prompt)
-    except ValueError as error:
+        turn = _turn(arguments, _prompt(arguments))
+    except UsageError as error:
         return fail(str(error), USAGE)
     except ConfigError as error:
         from kin_nb.core.first_steps import explain  # noqa: PLC0415
@@ -33,20 +37,51 @@ def run(arguments: argparse.Namespace) -> int:
         return fail(explain(error))
     except SessionError as error:
         return fail(str(error))
-    if turn.outcome != "done":
-        return fail(turn.message, LIMITED if turn.outcome == "stopped" else FAILED)
-    return _refusals(turn)
+    if turn.outcome == "stopped":
+        limited = arguments.max_turns is not None or arguments.max_price is not None
+        higher = ", with a higher limit or none: it counts the whole session" if limited else ""
+        return fail(f"{turn.message.rstrip('.')}. To go on: kin-nb run --continue{higher}", LIMITED)
+    return _refusals(turn) if turn.outcome == "done" else fail(turn.message, FAILED)
+
+
+def _prompt(arguments: argparse.Namespace) -> str:
+    """Raises UsageError."""
+    try:
+        prompt: str = arguments.prompt if arguments.prompt is not None else _stdin()
+        prompt.encode()  # bytes that are no text come as half characters, where the locale lets them through
+    except UnicodeError:
+        raise UsageError("The prompt is not valid text in this locale's encoding.") from None
+    if not prompt.strip():
+        raise UsageError("The prompt is empty. Give one with -p TEXT or on standard input.")
+    if arguments.workdir is not None and not arguments.workdir.is_dir():
+        raise UsageError(f"--workdir {arguments.workdir}: no such folder.")
+    return prompt
+
+
+def _stdin() -> str:
+    """To its end; "" when it was closed before we began. A person who types is told how that ends."""
+    if sys.stdin is None:
+        return ""
+    if sys.stdin.isatty():
+        note("Type the prompt, then Ctrl-D on a line of its own.")
+    return sys.stdin.read()
 
 
 def _turn(arguments: argparse.Namespace, prompt: str) -> TurnRecord:
-    """Raises ValueError for a wrong mode, ConfigError, SessionError."""
+    """Raises UsageError for a wrong mode, ConfigError, SessionError."""
     from kin_nb.core.config import KinConfig  # noqa: PLC0415
     from kin_nb.core.custom_modes import load_mode  # noqa: PLC0415
     from kin_nb.core.programmatic import run_programmatic  # noqa: PLC0415
     from kin_nb.core.types import OutputFormat  # noqa: PLC0415
 
-    config = KinConfig.load(arguments.agent, active_model=arguments.model, workdir=arguments.workdir)
-    mode = load_mode(arguments.mode, config.effective_workdir, trusted=config.project_trusted)
+    workdir = arguments.workdir
+    if workdir is None and arguments.resume not in {None, "", LATEST}:
+        workdir = _folder_of(arguments.resume)
+    config = KinConfig.load(arguments.agent, active_model=arguments.model, workdir=workdir)
+    try:
+        mode = load_mode(arguments.mode, config.effective_workdir, trusted=config.project_trusted)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     return asyncio.run(
         run_programmatic(
             config,
@@ -56,9 +91,29 @@ def _turn(arguments: argparse.Namespace, prompt: str) -> TurnRecord:
             max_turns=arguments.max_turns,
             max_price=arguments.max_price,
             resume=arguments.resume,
-            warn=lambda warning: print(f"warning: {warning}", file=sys.stderr),
+            write=partial(print, flush=True),
+            warn=warn,
         )
     )
+
+
+def _folder_of(session: str) -> Path:
+    """The workspace that the session worked in; this one, with a warning, when that is gone.
+
+    Raises ConfigError, SessionError.
+    """
+    from kin_nb.cli.sessions import session_store  # noqa: PLC0415
+    from kin_nb.core.config import KinConfig  # noqa: PLC0415
+
+    config = KinConfig.load()
+    here = config.effective_workdir
+    recorded = Path(str(session_store(config).find(session).header.get("workspace") or here))
+    if not recorded.is_dir():
+        warn(f"the session's folder {recorded} is gone; working in {here}")
+        return here
+    if recorded != here:
+        note(f"Working in {recorded}, the session's folder.")
+    return recorded
 
 
 def _refusals(turn: TurnRecord) -> int:
@@ -66,4 +121,7 @@ def _refusals(turn: TurnRecord) -> int:
     if not unasked:
         return DONE
     names = ", ".join(dict.fromkeys(unasked))
-    return fail(f"Refused, because nobody can be asked here: {names}. To allow more: --mode accept-edits, auto-approve")
+    return fail(
+        f"Refused, because nobody can be asked here: {names}.\n"
+        "To allow edits of files: --mode accept-edits; to allow everything: --mode auto-approve"
+    )

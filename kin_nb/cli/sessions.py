@@ -6,35 +6,50 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from kin_nb.cli.exits import DONE, fail
+from kin_nb.cli.exits import DONE, fail, note
 
 if TYPE_CHECKING:
+    from kin_nb.core.config import KinConfig
     from kin_nb.core.session.store import SessionStore
+
+_NONE_YET = "No sessions {place}yet. `kin-nb run` begins one, and so does the first %%kin cell of a notebook."
 
 
 def list_all(arguments: argparse.Namespace) -> int:
-    from kin_nb.core.session.report import sessions_report  # noqa: PLC0415  (each command loads its own)
+    from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415  (each command loads its own)
+    from kin_nb.core.paths import real_path  # noqa: PLC0415
+    from kin_nb.core.session.report import sessions_report  # noqa: PLC0415
 
-    print(sessions_report(_store().list(arguments.workdir and arguments.workdir.resolve())))
+    workdir = arguments.workdir and real_path(arguments.workdir)
+    try:
+        found = session_store(KinConfig.load()).list(workdir)
+    except ConfigError as error:
+        return fail(str(error))
+    if not found:
+        print(_NONE_YET.format(place=f"in {workdir} " if workdir else ""))
+        return DONE
+    print(sessions_report(found))
+    note("\nkin-nb sessions show ID: turn by turn; kin-nb run --resume ID: go on; kin-nb save ID FILE: as a notebook")
     return DONE
 
 
 def show(arguments: argparse.Namespace) -> int:
+    from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415
     from kin_nb.core.session.document import session_document  # noqa: PLC0415
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
     from kin_nb.core.session.report import session_report  # noqa: PLC0415
 
     try:
-        stored = _store().find(arguments.session)
+        stored = session_store(KinConfig.load()).find(arguments.session)
         print(json.dumps(session_document(stored.folder), indent=2) if arguments.json else session_report(stored))
-    except SessionError as error:
+    except (ConfigError, SessionError) as error:
         return fail(str(error))
     return DONE
 
 
-def _store() -> SessionStore:
-    from kin_nb.core.config import KinConfig  # noqa: PLC0415
+def session_store(config: KinConfig) -> SessionStore:
+    """Where `config` keeps sessions."""
     from kin_nb.core.session.log import sessions_root  # noqa: PLC0415
     from kin_nb.core.session.store import SessionStore  # noqa: PLC0415
 
-    return SessionStore(sessions_root(KinConfig.load().session_logging.save_dir))
+    return SessionStore(sessions_root(config.session_logging.save_dir))

@@ -22,9 +22,7 @@ class Toolbox:
 
     def __init__(self, config: KinConfig) -> None:
         self._config = config
-        self.skills = SkillManager(config, trusted=config.project_trusted)
-        self.manager = ToolManager(config, without=() if self.skills.available else {_SKILL})
-        self._give_skills()
+        self._find()
         self._mcp: MCPServers | None = None
         self._left: list[MCPServers] = []
         self._remote: dict[str, type[AnyTool]] = {}
@@ -49,8 +47,15 @@ class Toolbox:
         if config.mcp_servers != self._config.mcp_servers and self._mcp is not None:
             self._left.append(self._mcp)
             self._mcp = None
-        self._config = config
-        self.manager.reconfigure(config)
+        before, self._config = self._config, config
+        if _places(before) == _places(config):
+            self.manager.reconfigure(config)
+            return
+        known = self.manager
+        self._find()
+        self.manager.take_over(known)
+        self._give_skills()
+        self._remote = {}  # found again, and registered, before the next turn
 
     def reset(self) -> None:
         """Every tool forgets what it remembers."""
@@ -85,6 +90,19 @@ class Toolbox:
             warnings += self.manager.register(found)
         return warnings
 
+    def _find(self) -> None:
+        """Skills and tools from wherever the settings say that they are."""
+        config = self._config
+        self.skills = SkillManager(config, trusted=config.project_trusted)
+        self.manager = ToolManager(config, without=() if self.skills.available else {_SKILL})
+        self._give_skills()
+
     def _give_skills(self) -> None:
         if _SKILL in self.manager.available_tools():
             self.manager.get(_SKILL).state.skills = self.skills
+
+
+def _places(config: KinConfig) -> tuple[object, ...]:
+    """What decides which files are tools and skills: a folder that is trusted now, a mode with skills of its own."""
+    folder = (config.effective_workdir, config.project_trusted)
+    return (*folder, config.tool_paths, config.skill_paths, config.enabled_skills, config.disabled_skills)

@@ -72,6 +72,8 @@ class CellView:
     def __init__(self, io: CellOutput) -> None:
         self._io = io
         self._turn = self._step = 0
+        self._next = 1
+        """The step that a compaction now would stand before, in the record and here."""
         self._text = RecordedStep()
         self._reply: Display | None = None
         self._calls: dict[str, tuple[Display, RecordedCall]] = {}
@@ -82,7 +84,8 @@ class CellView:
             case TurnStartEvent():
                 self._turn = event.turn
             case StepStartEvent():
-                self._step, self._reply = event.step, None
+                self._step = self._next = event.step
+                self._reply = None
                 self._text = RecordedStep()
             case AssistantEvent(stopped_by_middleware=False):
                 self._stream(content=self._text.content + event.content)
@@ -91,8 +94,7 @@ class CellView:
             case StepReplyEvent():
                 self._settle_reply(event.step)
             case CompactEndEvent(compaction=RecordedCompaction() as compaction):
-                card = render_compaction(compaction, turn=self._turn, step=self._step)
-                Display(self._io).draw(card, settled=True)
+                Display(self._io).draw(self._compaction_card(compaction), settled=True)
             case ApprovalDecisionEvent():
                 self.draw_call(event.tool_call_id)
             case ToolOutputEvent():
@@ -132,6 +134,7 @@ class CellView:
         self._reply.draw_soon(lambda: self._reply_card(self._text))
 
     def _settle_reply(self, step: RecordedStep) -> None:
+        self._next = self._step + 1
         if step.content.strip() or step.reasoning.strip():
             (self._reply or Display(self._io)).draw(self._reply_card(step), settled=True)
         self._reply = None
@@ -146,6 +149,9 @@ class CellView:
 
     def _reply_card(self, step: RecordedStep) -> Output:
         return render_reply(step, turn=self._turn, number=self._step)
+
+    def _compaction_card(self, compaction: RecordedCompaction) -> Output:
+        return render_compaction(compaction, turn=self._turn, step=self._next)
 
     def _call_card(self, call_id: str) -> Output:
         tail = self._tails.get(call_id, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import RecordedCall, TurnRecord
+from kin_nb.core.session.records import RecordedCall, RecordedCompaction, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView
 from kin_nb.render import Output, render_call, render_notice, render_receipt
@@ -21,6 +21,12 @@ class RerunView(CellView):
         output = render_call(shown, turn=self._turn, step=self._step)
         output.metadata["kin"]["drift"] = {"kind": drift.kind, "detail": drift.detail}
         return output
+
+    def _compaction_card(self, compaction: RecordedCompaction) -> Output:
+        """With the recorded sizes: nothing was counted here."""
+        steps = self._rerun.turn.steps
+        recorded = steps[self._next - 1].compaction if self._next <= len(steps) else None
+        return super()._compaction_card(recorded or compaction)
 
     def _ending(self, record: TurnRecord) -> list[Output]:
         """The recorded figures: what this run took says nothing about the session."""

@@ -135,17 +135,19 @@ class KinSession:
 
     def compact(self) -> Output:
         """The conversation gives way to a summary of it. Raises KinError when the model gives none."""
+        self._not_in_playback("compact")
         agent = self._agent
         if agent is None or len(agent.messages) <= 1:
             raise KinError("Nothing to compact yet: no %%kin cell has run in this kernel.")
         try:
             run_on_agent_thread(lambda _: agent.compact(), self._thread)
-        except (BackendError, CompactionError) as error:
+        except (BackendError, CompactionError, ConfigError) as error:
             raise KinError(str(error)) from None
         return render_compaction(agent.compaction or RecordedCompaction(summary=""), turn=len(agent.turns), step=0)
 
     def clear(self) -> None:
-        """A new conversation in the same session."""
+        """A new conversation in the same session. Raises KinError in playback: the recording goes on as it went."""
+        self._not_in_playback("clear")
         if self._agent is not None:
             agent = self._agent
             run_on_agent_thread(lambda _: agent.clear_history(), self._thread)
@@ -202,6 +204,10 @@ class KinSession:
         kernel = getattr(self.shell, "kernel", None)
         if kernel is not None:
             ShellTap.of(kernel).uninstall()
+
+    def _not_in_playback(self, what: str) -> None:
+        if self._replaying is not None:
+            raise KinError(f"This notebook is in playback: there is no conversation to {what}. `%kin live` begins one.")
 
     def _apply(self, options: CellOptions) -> None:
         """Options of one cell hold from that cell on, as %kin mode and %kin model do."""

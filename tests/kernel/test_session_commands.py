@@ -1,0 +1,230 @@
+"""The %kin commands that change the session, in a real kernel: what the next request holds, what the cell shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from notebook_client import LiveKernel
+
+from tests.model_server import ModelServer, tool_call
+
+pytestmark = pytest.mark.kernel
+
+CONFIG = """active_model = "m"
+[[providers]]
+name = "p"
+api_base = "{url}"
+[[models]]
+name = "m"
+provider = "p"
+[[models]]
+name = "other"
+provider = "p"
+"""
+TOOL = """
+from pydantic import BaseModel
+from kin_nb.core.tools.base import BaseTool, BaseToolConfig, BaseToolState
+
+class Args(BaseModel):
+    text: str
+
+class Shout(BaseTool[Args, Args, BaseToolConfig, BaseToolState]):
+    description = "Say it louder"
+
+    async def run(self, args):
+        return Args(text=args.text.upper())
+"""
+
+
+@pytest.fixture
+def home(tmp_path) -> Path:
+    return tmp_path / "kin-home"
+
+
+@pytest.fixture
+def workspace(tmp_path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "a.py").write_text("x = 1\n")
+    return folder
+
+
+@pytest.fixture
+def kin(kernel, model_server: ModelServer, home: Path, workspace: Path) -> Iterator[LiveKernel]:
+    """A kernel with a session of its own, in the workspace."""
+    write(home / "config.toml", CONFIG.format(url=model_server.url))
+    nb = kernel()
+    ok(nb, f"import os; os.chdir({str(workspace)!r}); os.environ['KIN_HOME'] = {str(home)!r}")
+    ok(nb, "%load_ext kin_nb")
+    yield nb
+    ok(nb, "%unload_ext kin_nb")
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def ok(nb: LiveKernel, code: str) -> str:
+    """What a cell shows, and prints, in the order in which it came."""
+    cell = nb.run(code)
+    reply = nb.done(cell)["content"]
+    assert reply["status"] == "ok", reply
+    return shown(nb, cell)
+
+
+def error(nb: LiveKernel, code: str) -> str:
+    """The one line of the error that a cell ends with."""
+    cell = nb.run(code)
+    assert nb.done(cell)["content"]["status"] == "error"
+    (text,) = ["\n".join(m["content"]["traceback"]) for m in nb.of(cell) if m["msg_type"] == "error"]
+    return text
+
+
+def shown(nb: LiveKernel, cell: str) -> str:
+    texts: dict[str, str] = {}
+    for message in nb.of(cell):
+        if message["msg_type"] in {"display_data", "update_display_data"}:
+            key = message["content"]["transient"].get("display_id", message["header"]["msg_id"])
+            texts[key] = message["content"]["data"].get("text/plain", "")
+    return "\n".join(texts.values())
+
+
+def ask(nb: LiveKernel, server: ModelServer, prompt: str, answer: str, **more: object) -> str:
+    server.enqueue(answer, **more)
+    text = ok(nb, f"%%kin\n{prompt}")
+    assert answer in text
+    return text
+
+
+def sent(server: ModelServer) -> list[dict]:
+    """The messages of the last request."""
+    return server.requests[-1]["messages"]
+
+
+def tools(server: ModelServer) -> list[str]:
+    return [tool["function"]["name"] for tool in server.requests[-1]["tools"]]
+
+
+def test_compact_shows_a_card_and_the_next_request_is_the_compacted_one(kin, model_server):
+    ask(kin, model_server, "What is x?", "x is 1.")
+    model_server.enqueue("We found out what x is.", usage={"prompt_tokens": 900, "completion_tokens": 30})
+    card = ok(kin, "%kin compact")
+    assert "compacted" in card
+    assert "We found out what x is." in card
+    ask(kin, model_server, "And y?", "y is 2.")
+    system, summary, prompt = sent(model_server)
+    assert "We found out what x is." in summary["content"]
+    assert "What is x?" in summary["content"], "the last request, in the person's words"
+    assert (system["role"], prompt["content"]) == ("system", "And y?")
+    assert "x is 1." not in str(sent(model_server))
+
+
+def test_compact_that_the_model_refuses_leaves_the_conversation_as_it_was(kin, model_server):
+    ask(kin, model_server, "What is x?", "x is 1.")
+    model_server.enqueue(status=400, body={"error": {"message": "no summaries today"}})
+    assert "no summaries today" in error(kin, "%kin compact")
+    ask(kin, model_server, "And y?", "y is 2.")
+    assert [message["role"] for message in sent(model_server)] == ["system", "user", "assistant", "user"]
+
+
+def test_compact_of_nothing_is_an_error(kin, model_server):
+    assert error(kin, "%kin compact").startswith("Nothing to compact yet")
+    assert model_server.requests == []
+
+
+def test_clear_begins_a_new_conversation_in_the_same_log(kin, model_server, home):
+    ask(kin, model_server, "What is x?", "x is 1.")
+    assert "A new conversation begins" in ok(kin, "%kin clear")
+    ask(kin, model_server, "What is y?", "y is 2.")
+    assert [message["role"] for message in sent(model_server)] == ["system", "user"]
+    assert len(list((home / "sessions").glob("*/log.jsonl"))) == 1
+
+
+def test_clear_then_compact_is_nothing_to_compact(kin, model_server):
+    ask(kin, model_server, "What is x?", "x is 1.")
+    ok(kin, "%kin clear")
+    assert error(kin, "%kin compact").startswith("Nothing to compact yet")
+
+
+def test_a_warning_is_in_the_receipt_of_the_first_turn_only(kin, model_server, home):
+    write(home / "tools" / "broken.py", "import json\n1 / 0\n")
+    first = ask(kin, model_server, "Hello?", "Hello.")
+    (line,) = [line for line in first.splitlines() if "broken.py" in line]
+    assert line.startswith("warning: ")
+    assert "broken.py:2: not loaded: ZeroDivisionError" in line
+    second = ask(kin, model_server, "And again?", "Hello again.")
+    assert "broken.py" not in second
+
+
+def test_trust_brings_the_projects_instructions_and_tools_into_the_next_turn(kin, model_server, workspace):
+    write(workspace / "AGENTS.md", "Always write tests.\n")
+    write(workspace / ".kin-code" / "tools" / "shout.py", TOOL)
+    before = ask(kin, model_server, "Hello?", "Hello.")
+    assert "is not trusted, so nothing was read of its AGENTS.md, .kin-code/tools." in before
+    assert "Always write tests." not in sent(model_server)[0]["content"]
+    assert "shout" not in tools(model_server)
+    notice = ok(kin, "%kin trust")
+    assert f"{workspace} is trusted" in notice
+    assert "AGENTS.md, .kin-code/tools" in notice
+    model_server.enqueue(calls=[tool_call("shout", text="hello")])
+    model_server.enqueue("HELLO.")
+    assert "HELLO." in ok(kin, "%%kin --mode auto-approve\nAnd now?")
+    assert "Always write tests." in sent(model_server)[0]["content"]
+    assert "shout" in tools(model_server)
+    assert sent(model_server)[-1]["content"] == "text: HELLO"
+    assert [message["role"] for message in sent(model_server)][1:4] == ["user", "assistant", "user"]
+
+
+def test_a_folder_that_is_too_broad_is_not_trusted(kin, tmp_path):
+    ok(kin, f"home = os.environ['HOME']; os.environ['HOME'] = {str(tmp_path / 'workspace')!r}")
+    try:
+        assert "cannot be trusted: too much lies in it" in error(kin, "%kin trust")
+    finally:
+        ok(kin, "os.environ['HOME'] = home")
+
+
+def test_a_mode_of_ones_own_and_back(kin, model_server, home):
+    write(home / "agents" / "reviewer.toml", 'mode = "plan"\nenabled_tools = ["read_file", "grep"]\n')
+    ask(kin, model_server, "What is x?", "x is 1.")
+    assert ok(kin, "%kin mode reviewer").startswith("Mode: reviewer")
+    ask(kin, model_server, "Review.", "Reviewed.")
+    assert sorted(tools(model_server)) == ["grep", "read_file"]
+    assert len(sent(model_server)) == 4, "the conversation stays"
+    ok(kin, "%kin mode default")
+    ask(kin, model_server, "Go on.", "Gone on.")
+    assert "bash" in tools(model_server)
+
+
+def test_an_unknown_mode_lists_the_modes_and_changes_nothing(kin, model_server, home):
+    write(home / "agents" / "reviewer.toml", "")
+    ok(kin, "%kin mode plan")
+    said = error(kin, "%kin mode reviewr")
+    assert said.startswith('no mode "reviewr". Modes: default, plan, accept-edits, auto-approve, reviewer.')
+    assert ok(kin, "%kin mode").startswith("Mode: plan")
+
+
+def test_a_mode_whose_file_is_broken_is_named_with_its_line(kin, home):
+    write(home / "agents" / "reviewer.toml", 'description = "x"\nmode = "telepathy"\n')
+    assert error(kin, "%kin mode reviewer").startswith(f"{home}/agents/reviewer.toml:2: ")
+
+
+def test_another_model_goes_on_with_the_conversation(kin, model_server):
+    ask(kin, model_server, "What is x?", "x is 1.")
+    assert ok(kin, "%kin model other").startswith("Model: other (other at p)")
+    ask(kin, model_server, "Are you sure?", "I am.")
+    assert [request["model"] for request in model_server.requests] == ["m", "other"]
+    assert [message.get("content") for message in sent(model_server)[1:]] == ["What is x?", "x is 1.", "Are you sure?"]
+
+
+def test_a_skill_by_its_name(kin, model_server, home):
+    write(home / "skills" / "tidy" / "SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\nSweep the floor.\n")
+    ask(kin, model_server, "/skill:tidy the kitchen", "Swept.")
+    asked = sent(model_server)[-1]["content"]
+    assert "Sweep the floor." in asked
+    assert asked.endswith("the kitchen")
+    assert error(kin, "%%kin\n/skill:tidi").startswith("There is no skill 'tidi'. Did you mean tidy?")
+    assert len(model_server.requests) == 1
+    ask(kin, model_server, "And now?", "Still here.")

@@ -1,0 +1,38 @@
+"""`kin-nb run` caught in the middle of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from tests.model_server import tool_call
+from tests.notebook.people import environment
+
+
+@contextmanager
+def running(server, home, workspace) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """(`kin-nb run` while its bash call runs `sleep 60`, the process id of that sleep). Both are gone afterwards."""
+    ready = workspace / "ready"
+    os.mkfifo(ready)
+    server.enqueue("I wait.", calls=[tool_call("bash", command="echo $$ > ready; exec sleep 60")])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kin_nb.cli", "run", "-p", "Wait.", "--mode", "auto-approve"],
+        cwd=workspace,
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    child = int(ready.read_text())  # opens when bash has come that far
+    ready.unlink()
+    try:
+        yield process, child
+    finally:
+        for pid in (process.pid, child):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate(timeout=10)

@@ -1,0 +1,377 @@
+"""`kin-nb run`: what it prints where, how it exits, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests.notebook.people import environment, run
+from tests.unit.cli.conftest import EDIT, LOOK, conversation, logs
+from tests.unit.cli.processes import running
+
+
+def test_the_answer_is_all_that_goes_to_stdout(kin_process, server):
+    server.enqueue("Let me see.", calls=[LOOK])
+    server.enqueue("x is 1.")
+    done = kin_process("run", "-p", "What is x?")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "x is 1.\n", "")
+
+
+def test_the_prompt_may_come_on_standard_input(server, home, workspace):
+    server.enqueue("Hello.")
+    done = run("-m", "kin_nb.cli", "run", home=home, cwd=workspace, stdin="Hello\nthere?\n")
+    assert done.returncode == 0
+    assert server.requests[0]["messages"][-1] == {"role": "user", "content": "Hello\nthere?\n"}
+
+
+@pytest.mark.parametrize("output", ["json", "streaming"])
+def test_all_messages_come_as_json(kin, server, output):
+    server.enqueue("Let me see.", calls=[LOOK])
+    server.enqueue("x is 1 ✓")
+    done = kin("run", "-p", "What is x?", "--output", output)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    messages = json.loads(done.stdout) if output == "json" else [json.loads(line) for line in lines]
+    assert [m["role"] for m in messages] == ["system", "user", "assistant", "tool", "assistant"]
+    assert messages[-1]["content"] == "x is 1 ✓"
+
+
+def test_a_refused_edit_is_a_failure_that_says_how_to_allow_it(kin, server, workspace):
+    server.enqueue(calls=[EDIT])
+    server.enqueue("I may not.")
+    done = kin("run", "-p", "Make x 3.")
+    assert (done.returncode, done.stdout) == (1, "I may not.\n")
+    assert done.stderr.startswith(
+        "Refused, because nobody can be asked here: edit_file.\nTo allow edits of files: --mode accept-edits"
+    )
+    assert "was refused" in server.requests[1]["messages"][-1]["content"]
+    assert (workspace / "a.py").read_text() == "x = 1\n"
+
+
+@pytest.mark.parametrize("mode", ["accept-edits", "auto_approve"])
+def test_a_mode_that_allows_edits(kin, server, workspace, mode):
+    server.enqueue(calls=[EDIT])
+    server.enqueue("Done.")
+    assert kin("run", "-p", "Make x 3.", "--mode", mode).returncode == 0
+    assert (workspace / "a.py").read_text() == "x = 3\n"
+
+
+def test_workdir_is_where_the_tools_work(server, kin, workspace, tmp_path):
+    server.enqueue("I look.", calls=[LOOK])
+    server.enqueue("Done.")
+    done = kin("run", "-p", "Look.", "--workdir", workspace, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "x = 1" in server.requests[1]["messages"][-1]["content"]
+
+
+def test_without_a_key_it_says_what_to_do(kin):
+    done = kin("run", "-p", "Hello?")
+    assert (done.returncode, done.stdout) == (1, "")
+    for way in ("MISTRAL_API_KEY", "config.toml", "llama.cpp", "kin-nb demo"):
+        assert way in done.stderr
+
+
+def test_a_server_that_refuses_the_key_is_an_error_on_stderr_alone(kin, server):
+    server.enqueue(status=401, body={"error": {"message": "who are you?"}})
+    done = kin("run", "-p", "Hello?")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "401" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["run", "-p", " \n"], "The prompt is empty"),
+        (["run", "-p", "x", "--mode", "yolo"], 'no mode "yolo". Modes: default, plan'),
+        (["run", "-p", "x", "--output", "xml"], "invalid choice: 'xml'"),
+        (["run", "-p", "x", "--workdir", "nowhere"], "--workdir nowhere: no such folder"),
+        (["replay"], "the following arguments are required: NOTEBOOK"),
+        (["run", "-p", "x", "--max-turns", "-1"], "'-1' is no whole number of requests"),
+        (["run", "-p", "x", "--max-turns", "2.5"], "'2.5' is no whole number of requests"),
+        (["run", "-p", "x", "--max-price", "-0.5"], "'-0.5' is no price in USD"),
+        (["run", "-p", "x", "--max-price", "nan"], "'nan' is no price in USD"),
+        (["run", "-p", "x", "--max-price", "$1"], "'$1' is no price in USD"),
+        (["run", "-p", "x", "--resume", "abcd", "--continue"], "not allowed with argument --resume"),
+        (["config", "--workdir", "nowhere"], "--workdir nowhere: no such folder"),
+        (["sessions", "delete"], "invalid choice: 'delete'"),
+        (["frobnicate"], "invalid choice: 'frobnicate'"),
+        ([], "the following arguments are required: COMMAND"),
+    ],
+)
+def test_wrong_usage_is_exit_2(kin, argv, said):
+    done = kin(*argv)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+COMMANDS = "run replay save sessions config trust demo"
+
+
+@pytest.mark.parametrize(
+    "words", [[], *([name] for name in COMMANDS.split()), ["sessions", "list"], ["sessions", "show"]]
+)
+def test_every_command_has_help(kin, words):
+    done = kin(*words, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(" ".join(["usage: kin-nb", *words]))
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    for metavar in ("ALL", "PATH", "MODEL", "AGENT", "WORKDIR", "OUTPUT_DIR", "WORKSPACE"):
+        assert f" {metavar}" not in done.stdout, "a name of the code's, not of the person's"
+
+
+def test_the_help_names_every_command(kin):
+    listed = [line.split()[0] for line in kin("--help").stdout.splitlines() if line.startswith("    ")]
+    assert [name for name in listed if name in COMMANDS.split()] == COMMANDS.split()
+
+
+def test_nothing_on_standard_input_is_an_empty_prompt(server, home, workspace):
+    done = run("-m", "kin_nb.cli", "run", home=home, cwd=workspace)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "The prompt is empty. Give one with -p TEXT or on standard input.\n"
+
+
+def test_a_prompt_that_is_no_text_is_wrong_usage(server, home, workspace):
+    argv = [sys.executable, "-m", "kin_nb.cli", "run"]
+    done = subprocess.run(argv, cwd=workspace, env=environment(home), input=b"x\xff", capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"The prompt is not valid text in this locale's encoding.\n"
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("prompt", ["-5", "--help me", "$HOME `x` {y} %s"])
+def test_a_prompt_is_taken_to_the_letter(kin, server, prompt):
+    server.enqueue("Well.")
+    assert kin("run", f"--prompt={prompt}").returncode == 0
+    assert server.requests[0]["messages"][-1]["content"] == prompt
+
+
+def test_a_negative_number_is_a_prompt_like_any_other(kin, server):
+    server.enqueue("Minus five.")
+    assert kin("run", "-p", "-5").stdout == "Minus five.\n"
+
+
+def test_text_that_the_terminal_cannot_show_is_no_failure(kin_process, server):
+    server.enqueue("✓ done \ud800")
+    done = kin_process("run", "-p", "Do.", PYTHONIOENCODING="latin-1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("\\u2713 done")
+
+
+# limits
+
+
+def test_a_limit_of_turns_stops_after_them_with_the_answer_so_far(kin, server):
+    server.enqueue("I look.", calls=[LOOK])
+    done = kin("run", "-p", "What is x?", "--max-turns", "1")
+    assert (done.returncode, done.stdout) == (3, "I look.\n")
+    assert done.stderr.startswith("Turn limit of 1 reached. To go on: kin-nb run --continue, with a higher limit")
+    assert len(server.requests) == 1
+
+
+def test_a_limit_that_is_not_reached_is_not_mentioned(kin, server):
+    server.enqueue("I look.", calls=[LOOK])
+    server.enqueue("x is 1.")
+    done = kin("run", "-p", "What is x?", "--max-turns", "2", "--max-price", "0")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "x is 1.\n", ""), "a model without prices costs nothing"
+
+
+def test_a_limit_of_no_turns_asks_no_model(kin, server):
+    done = kin("run", "-p", "What is x?", "--max-turns", "0")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert server.requests == []
+
+
+def test_a_price_limit_stops_once_it_is_exceeded(kin, server, home):
+    config = home / ".kin-code" / "config.toml"
+    config.write_text(f"{config.read_text()}input_price = 3.0\noutput_price = 15.0\n")
+    usage = {"prompt_tokens": 1000, "completion_tokens": 200, "total_tokens": 1200}
+    server.enqueue("I look.", calls=[LOOK], usage=usage)
+    done = kin("run", "-p", "What is x?", "--max-price", "0.005")
+    assert (done.returncode, done.stdout) == (3, "I look.\n")
+    assert done.stderr.startswith("Price limit exceeded: $0.0060 > $0.01"), done.stderr
+
+
+def test_what_a_limit_stopped_goes_on_with_a_higher_one(kin, server):
+    server.enqueue("I look.", calls=[LOOK])
+    assert kin("run", "-p", "What is x?", "--max-turns", "1").returncode == 3
+    again = kin("run", "-p", "Go on.", "--continue", "--max-turns", "1")
+    assert (again.returncode, again.stdout) == (3, "")
+    assert "it counts the whole session" in again.stderr
+    server.enqueue("x is 1.")
+    assert kin("run", "-p", "Please.", "--continue", "--max-turns", "2").stdout == "x is 1.\n"
+    assert conversation(server.requests[1]) == [
+        ("user", "What is x?"),
+        ("assistant", "I look."),
+        ("tool", "call00001"),
+        ("user", "Go on."),
+        ("user", "Please."),
+    ]
+
+
+# modes and agents
+
+
+def agent_file(home, text: str) -> None:
+    path = home / ".kin-code" / "agents" / "reviewer.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+
+
+def tools_of(request: dict) -> list[str]:
+    return [tool["function"]["name"] for tool in request["tools"]]
+
+
+def test_a_mode_of_ones_own_brings_its_settings(kin, server, home):
+    agent_file(home, 'mode = "plan"\nenabled_tools = ["grep", "read_file"]\n')
+    server.enqueue("Reviewed.")
+    assert kin("run", "-p", "Review.", "--mode", "reviewer")[:2] == (0, "Reviewed.\n")
+    assert sorted(tools_of(server.requests[0])) == ["grep", "read_file"]
+    (log,) = logs(home)
+    assert '"mode":"reviewer"' in log.read_text()
+
+
+def test_a_mode_of_ones_own_that_allows_edits(kin, server, home, workspace):
+    agent_file(home, 'mode = "accept-edits"\n')
+    server.enqueue(calls=[EDIT])
+    server.enqueue("Done.")
+    assert kin("run", "-p", "Make x 3.", "--mode", "reviewer").returncode == 0
+    assert (workspace / "a.py").read_text() == "x = 3\n"
+
+
+def test_an_unknown_mode_lists_those_that_there_are(kin, server, home):
+    agent_file(home, "")
+    done = kin("run", "-p", "x", "--mode", "review")
+    assert done.returncode == 2
+    assert "Modes: default, plan, accept-edits, auto-approve, reviewer." in done.stderr
+
+
+def test_a_mode_whose_file_is_broken_is_named_with_its_line(kin, server, home):
+    agent_file(home, 'description = "x"\nmode = "telepathy"\n')
+    done = kin("run", "-p", "x", "--mode", "reviewer")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{home}/.kin-code/agents/reviewer.toml:2: ")
+
+
+def test_an_agents_settings_without_its_mode(kin, server, home, workspace):
+    agent_file(home, 'mode = "auto-approve"\nenabled_tools = ["edit_file"]\n')
+    server.enqueue(calls=[EDIT])
+    server.enqueue("No.")
+    assert kin("run", "-p", "Make x 3.", "--agent", "reviewer").returncode == 1, "--mode is still default"
+    assert tools_of(server.requests[0]) == ["edit_file"]
+    assert (workspace / "a.py").read_text() == "x = 1\n"
+
+
+@pytest.mark.parametrize("option", ["--agent", "--mode", "--model"])
+@pytest.mark.parametrize("name", ["nobody", "../reviewer", "", "a/b"])
+def test_a_name_that_there_is_not(kin, server, option, name):
+    done = kin("run", "-p", "x", option, name)
+    assert done.returncode in {1, 2}
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert server.requests == []
+
+
+# warnings
+
+
+def test_what_cannot_be_used_is_a_warning_each_and_the_run_works(kin, server, settings, home):
+    path = settings("activ_model = 1\n")
+    path.write_text(f'{path.read_text()}\n[[mcp_servers]]\nname = "gone"\ncommand = ["/no/such/program"]\n')
+    (home / ".kin-code" / "tools").mkdir()
+    (home / ".kin-code" / "tools" / "broken.py").write_text("import json\n1 / 0\n")
+    (home / ".kin-code" / "skills" / "bad").mkdir(parents=True)
+    (home / ".kin-code" / "skills" / "bad" / "SKILL.md").write_text("no frontmatter\n")
+    server.enqueue("All the same.")
+    done = kin("run", "-p", "Do it.")
+    assert (done.returncode, done.stdout) == (0, "All the same.\n")
+    said = done.stderr.splitlines()
+    for text in ("activ_model", "/no/such/program", "broken.py:2", "SKILL.md:1"):
+        (line,) = [line for line in said if text in line]
+        assert line.startswith("warning: ")
+    assert len(said) == 4
+
+
+@pytest.mark.parametrize("output", ["json", "streaming"])
+def test_a_warning_is_no_message(kin, server, settings, output):
+    settings("activ_model = 1\n")
+    server.enqueue("Fine.")
+    done = kin("run", "-p", "Do it.", "--output", output)
+    assert "activ_model" not in done.stdout
+    assert [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.stderr.startswith("warning: ")
+
+
+def test_a_folder_that_is_not_trusted_is_a_warning_that_names_what_was_left_out(kin, server, project):
+    server.enqueue("Hello.")
+    done = kin("run", "-p", "Hello?")
+    assert done.returncode == 0
+    assert "AGENTS.md" in done.stderr
+    assert "`kin-nb trust`" in done.stderr
+    assert "Always write tests." not in server.requests[0]["messages"][0]["content"]
+    assert "shout" not in tools_of(server.requests[0])
+    kin("trust")
+    server.enqueue("Hello.")
+    done = kin("run", "-p", "Hello?")
+    assert (done.returncode, done.stderr) == (0, "")
+    system = server.requests[1]["messages"][0]["content"]
+    assert "Always write tests." in system
+    assert "Speak like the project." in system
+    assert "shout" in tools_of(server.requests[1])
+
+
+def test_a_skill_is_taken_by_name(kin, server, home):
+    skill = home / ".kin-code" / "skills" / "tidy" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: tidy\ndescription: Tidies up\n---\nSweep the floor.\n")
+    server.enqueue("Swept.")
+    assert kin("run", "-p", "/skill:tidy the kitchen").returncode == 0
+    asked = server.requests[0]["messages"][-1]["content"]
+    assert "Sweep the floor." in asked
+    assert asked.endswith("the kitchen")
+    done = kin("run", "-p", "/skill:tidi")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "There is no skill 'tidi'. Did you mean tidy?\n"
+    assert len(server.requests) == 1
+
+
+# how it comes
+
+
+def test_streaming_writes_each_message_before_the_next_is_asked_for(server, home, workspace):
+    hold = threading.Event()
+    server.enqueue("I look.", calls=[LOOK])
+    server.enqueue("x is 1.", hold=hold)
+    argv = [sys.executable, "-m", "kin_nb.cli", "run", "-p", "What is x?", "--output", "streaming"]
+    process = subprocess.Popen(argv, cwd=workspace, env=environment(home), stdout=subprocess.PIPE, text=True)
+    too_long = threading.Timer(10, process.kill)
+    too_long.start()
+    try:
+        assert process.stdout is not None
+        roles = [json.loads(process.stdout.readline())["role"] for _ in range(4)]
+        assert roles == ["system", "user", "assistant", "tool"]
+        assert not hold.is_set()
+        hold.set()
+        rest, _ = process.communicate(timeout=10)
+        assert json.loads(rest)["content"] == "x is 1."
+    finally:
+        too_long.cancel()
+        process.kill()
+        process.communicate(timeout=10)
+
+
+def test_interrupt_is_exit_130_and_takes_the_running_tool_along(server, home, workspace):
+    with running(server, home, workspace) as (process, child):
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+        assert process.returncode == 130
+        assert "Traceback" not in errors
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)

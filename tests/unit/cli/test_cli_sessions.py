@@ -1,0 +1,157 @@
+"""`kin-nb sessions`: a table, one session, its document."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.notebook.people import environment
+from tests.unit.cli.conftest import LOOK, logs, session_ids
+
+NONE_YET = "No sessions yet. `kin-nb run` begins one, and so does the first %%kin cell of a notebook.\n"
+
+
+@pytest.fixture
+def two(kin, server, home) -> list[str]:
+    """The ids of two sessions, the newest first."""
+    server.enqueue("I look.", calls=[LOOK])
+    server.enqueue("x is 1.")
+    kin("run", "-p", "What is x?\nTell me.")
+    (first,) = session_ids(home)
+    server.enqueue("Hello \N{SNOWMAN}.")
+    kin("run", "-p", "Hello?")
+    return [*(set(session_ids(home)) - {first}), first]
+
+
+@pytest.mark.parametrize("words", [[], ["list"]])
+def test_an_empty_home_has_none_and_none_is_made(kin, home, words):
+    assert kin("sessions", *words) == (0, NONE_YET, "")
+    assert list(home.iterdir()) == []
+
+
+def test_show_without_any_says_so(kin):
+    done = kin("sessions", "show")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("There is no session in ")
+
+
+def test_the_list_is_a_table_newest_first(kin, two):
+    done = kin("sessions")
+    heading, *rows = done.stdout.splitlines()
+    assert heading.split("  ")[0] == "id"
+    assert [row.split()[0] for row in rows] == [name[:8] for name in two]
+    at = heading.index("first prompt")
+    assert [row[at:] for row in rows] == ["Hello?", "What is x? Tell me."]
+    assert kin("sessions", "list").stdout == done.stdout
+
+
+def test_what_to_do_next_is_not_in_what_a_program_reads(kin, two):
+    done = kin("sessions")
+    for command in ("kin-nb sessions show ID", "kin-nb run --resume ID", "kin-nb save ID FILE"):
+        assert command in done.stderr
+        assert command not in done.stdout
+
+
+def test_the_list_of_one_workspace(kin, server, two, workspace, tmp_path):
+    server.enqueue("Elsewhere.")
+    kin("run", "-p", "Where?", cwd=tmp_path)
+    assert "Where?" in kin("sessions", "list").stdout
+    listed = kin("sessions", "list", "--workdir", ".")
+    assert "Where?" not in listed.stdout
+    assert len(listed.stdout.splitlines()) == 3
+    assert kin("sessions", "list", "--workdir", workspace / "none").stdout.startswith(
+        f"No sessions in {workspace}/none yet."
+    )
+
+
+def test_show_tells_the_newest_turn_by_turn_or_the_one_that_is_named(kin, two):
+    assert kin("sessions", "show").stdout.startswith(f"Session {two[0]}\n")
+    done = kin("sessions", "show", two[1][:6])
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Session {two[1]}\nin ")
+    assert "1. What is x?\n   read_file\n   done · 2 steps" in done.stdout
+
+
+def test_show_as_json_is_the_whole_document(kin, two):
+    done = kin("sessions", "show", two[1], "--json")
+    document = json.loads(done.stdout)
+    assert list(document) == ["metadata", "messages", "stats", "config_snapshot"]
+    assert document["metadata"]["session_id"] == two[1]
+    assert [message["role"] for message in document["messages"]] == ["system", "user", "assistant", "tool", "assistant"]
+    assert document["stats"]["steps"] == 2
+    assert document["config_snapshot"]["active_model"] == "scripted"
+
+
+@pytest.mark.parametrize(("name", "said"), [("nonesuch", "No session nonesuch in "), ("abc", "No session abc in ")])
+def test_a_name_of_no_session_lists_the_newest(kin, two, name, said):
+    done = kin("sessions", "show", name)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(said)
+    assert two[0][:8] in done.stderr
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x00\xff\n", b"[]\n", b'{"type":"session"}\n', b'{"type":"session"' * 1000])
+def test_a_broken_log_is_left_out_of_the_list_and_named_when_asked_for(kin, home, two, damage):
+    log = home / ".kin-code" / "sessions" / two[0] / "log.jsonl"
+    log.write_bytes(damage)
+    listed = kin("sessions")
+    assert listed.returncode == 0
+    assert [line.split()[0] for line in listed.stdout.splitlines()[1:]] == [two[1][:8]]
+    for option in ([], ["--json"]):
+        done = kin("sessions", "show", two[0], *option)
+        assert "Traceback" not in done.stderr
+        if done.returncode:
+            assert (done.returncode, done.stdout) == (1, "")
+            assert str(log) in done.stderr
+        else:
+            assert damage == b'{"type":"session"}\n', "a header alone is a session without turns"
+
+
+def test_a_log_that_was_cut_in_the_middle_of_a_line_is_shown_as_far_as_it_goes(kin, home, two):
+    log = home / ".kin-code" / "sessions" / two[1] / "log.jsonl"
+    log.write_bytes(log.read_bytes()[:-100])
+    done = kin("sessions", "show", two[1])
+    assert done.returncode == 0
+    assert "interrupted" in done.stdout
+    assert len(kin("sessions").stdout.splitlines()) == 3
+
+
+def test_a_log_that_nobody_may_read_stops_nothing_else(kin, home, two):
+    log = home / ".kin-code" / "sessions" / two[0] / "log.jsonl"
+    log.unlink()
+    log.mkdir()
+    assert len(kin("sessions").stdout.splitlines()) == 2
+
+
+def test_broken_settings_are_an_error_with_their_place(kin, home, two):
+    config = home / ".kin-code" / "config.toml"
+    config.write_text("x = \n")
+    for words in (["sessions"], ["sessions", "show"]):
+        done = kin(*words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"{config}:1: not valid TOML")
+
+
+def test_a_reader_that_leaves_early_is_no_failure_to_complain_about(server, kin, home, workspace, two):
+    for words in (["sessions"], ["sessions", "show", "--json"], ["config", "--all"]):
+        read, write = os.pipe()
+        os.close(read)
+        argv = [sys.executable, "-m", "kin_nb.cli", *words]
+        with os.fdopen(write, "w") as broken:
+            done = subprocess.run(
+                argv,
+                cwd=workspace,
+                env=environment(home),
+                stdout=broken,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert "Traceback" not in done.stderr
+        assert "BrokenPipe" not in done.stderr
+        assert done.returncode == 1
+    assert len(logs(home)) == 2

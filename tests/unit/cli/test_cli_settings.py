@@ -1,0 +1,165 @@
+"""`kin-nb config` and `kin-nb trust`."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.trusted_folders import PROJECT_FILES, TrustedFolders
+
+SECRETS = """
+[[providers]]
+name = "here"
+api_base = "https://example.org/v1?token=hidden-in-the-address"
+[providers.extra_headers]
+X-Auth = "hidden-in-a-header"
+
+[[mcp_servers]]
+name = "tickets"
+command = ["tickets", "--api-key", "hidden-in-the-command"]
+env = { TICKETS_TOKEN = "hidden-in-the-environment" }
+"""
+
+
+def test_without_settings_all_are_the_defaults(kin, home):
+    assert kin("config") == (0, "# Nothing is set: all settings have their defaults.\n", "")
+    assert kin("config", "--origin") == (0, "Nothing is set: all settings have their defaults.\n", "")
+    assert list(home.iterdir()) == []
+
+
+def test_what_is_set_is_shown_as_settings_that_could_be_read_again(kin, settings):
+    settings('policy = "strict"\ndisabled_tools = ["bash"]\n[tools.grep]\npermission = "always"')
+    done = kin("config")
+    assert tomllib.loads(done.stdout) == {
+        "policy": "strict",
+        "disabled_tools": ["bash"],
+        "tools": {"grep": {"permission": "always"}},
+    }
+    assert not done.stdout.endswith("\n\n")
+
+
+def test_origin_names_the_file_and_line_or_the_variable_in_columns(kin, settings, monkeypatch):
+    settings('# mine\npolicy = "strict"\ninstructions = "Be brief."')
+    monkeypatch.setenv("KIN_ACTIVE_MODEL", "local")
+    first, second, third = kin("config", "--origin").stdout.splitlines()
+    assert first.split() == ["active_model", '"local"', "KIN_ACTIVE_MODEL"]
+    assert second.split() == ["policy", '"strict"', "~/.kin-code/config.toml:2"]
+    assert third.endswith("~/.kin-code/config.toml:3")
+    assert first.index("KIN_") == second.index("~/") == third.index("~/")
+
+
+@pytest.mark.parametrize("words", [["--all"], ["--origin", "--all"]])
+def test_all_shows_the_defaults_too(kin, settings, words):
+    settings('policy = "strict"')
+    lines = [line.split() for line in kin("config", *words).stdout.splitlines()]
+    assert ["policy", '"strict"', "~/.kin-code/config.toml:1"] in lines
+    assert ["active_model", '"devstral-2"', "default"] in lines
+    assert all(line[-1] for line in lines)
+
+
+def test_an_agents_settings_come_with_their_file(kin, home):
+    path = home / ".kin-code" / "agents" / "reviewer.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text('enabled_tools = ["grep"]\n')
+    assert kin("config").stdout.startswith("# Nothing is set")
+    (line,) = kin("config", "--agent", "reviewer", "--origin").stdout.splitlines()
+    assert line.split() == ["enabled_tools", '["grep"]', "~/.kin-code/agents/reviewer.toml:1"]
+    done = kin("config", "--agent", "nobody")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == 'no agent "nobody". Agents: reviewer.\n'
+
+
+@pytest.mark.parametrize("words", [[], ["--origin"], ["--all"]])
+def test_secrets_are_shown_nowhere(kin, settings, home, words):
+    settings(SECRETS)
+    (home / ".kin-code" / ".env").touch(0o600)
+    (home / ".kin-code" / ".env").write_text("MISTRAL_API_KEY=hidden-in-the-env-file\n")
+    done = kin("config", *words)
+    assert done.returncode == 0
+    assert "tickets" in done.stdout
+    assert "hidden" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("a = 1\n[[models]\n", 2), ("policy = 'strict'\nmodels = 3\n", 2), ('policy = "lax"\n', 1), ("tools = 7\n", 1)],
+)
+@pytest.mark.parametrize("words", [["config"], ["config", "--origin"], ["run", "-p", "x"]])
+def test_a_broken_file_is_named_with_its_line(kin, settings, text, line, words):
+    path = settings(text)
+    done = kin(*words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{path}:{line}: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_key_that_means_nothing_is_a_warning(kin, settings):
+    settings("polcy = 1\n")
+    done = kin("config")
+    assert done.returncode == 0
+    assert done.stderr.startswith("warning: ")
+    assert "polcy" in done.stderr
+
+
+# trust
+
+
+def test_trust_says_what_counts_before_it_does(kin, project, monkeypatch):
+    """Seen from the moment of the decision: what was printed until then."""
+    printed: list[str] = []
+    trust = TrustedFolders.trust
+
+    def trusting(folders: TrustedFolders, path: Path) -> Path:
+        printed.append(sys.stdout.getvalue())
+        return trust(folders, path)
+
+    monkeypatch.setattr(TrustedFolders, "trust", trusting)
+    done = kin("trust")
+    assert done.returncode == 0
+    (before,) = printed
+    assert before.splitlines() == [
+        f"What counts of {project} once it is trusted:",
+        "  AGENTS.md              instructions to the model",
+        "  .kin-code/config.toml  settings: model servers, policy, MCP servers",
+        "  .kin-code/tools        Python files that are run",
+    ]
+    assert done.stdout == f"{before}{project} is trusted from now on. To take that back: kin-nb trust --no .\n"
+
+
+def test_every_kind_of_file_that_trust_is_needed_for_is_explained(kin, workspace):
+    for name in PROJECT_FILES:
+        (workspace / name).mkdir(parents=True)
+    listed = [line.split(maxsplit=1) for line in kin("trust").stdout.splitlines() if line.startswith("  ")]
+    assert [line[0] for line in listed] == list(PROJECT_FILES)
+    assert all(len(line) == 2 for line in listed)
+
+
+def test_trust_and_its_opposite_decide_whether_the_project_is_read(kin, project):
+    assert "nothing was read of its AGENTS.md" in kin("config").stderr
+    assert kin("trust", project).returncode == 0
+    done = kin("config")
+    assert done.stderr == ""
+    assert 'instructions = "Speak like the project."' in done.stdout
+    done = kin("trust", "--no")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{project} is not trusted: nothing of it is read as settings.\n"
+    assert kin("config") == (0, "# Nothing is set: all settings have their defaults.\n", ""), "and not mentioned again"
+
+
+def test_a_folder_with_nothing_in_it_may_be_trusted_ahead(kin, workspace, tmp_path):
+    done = kin("trust", workspace, cwd=tmp_path)
+    assert done.stdout.splitlines()[0] == f"{workspace} holds nothing that trust is needed for, yet."
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("folder", ["/", "~", "..", "nowhere", "a.py", "~nobody-of-that-name/x"])
+def test_what_is_too_broad_or_no_folder_is_refused(kin, home, workspace, folder):
+    (home / "AGENTS.md").parent.mkdir(exist_ok=True)
+    (home / "AGENTS.md").write_text("Mine.\n")
+    done = kin("trust", str(home) if folder == "~" else folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (home / ".kin-code" / "trusted_folders.toml").exists()
