@@ -51,13 +51,20 @@ class Turn:
     ) -> None:
         self._agent, self._images = agent, images
         self._wrong: SkillError | None = None
+        self._prompt = self._sent = prompt
         try:
-            prompt = agent.toolbox.expand(prompt)
+            self._sent = agent.toolbox.expand(prompt)
         except SkillError as error:
             self._wrong = error
-        self._prompt = prompt
         recorded = tuple(RecordedImage(**image.model_dump()) for image in images)
-        turn = TurnRecord(turn=0, prompt=prompt, key=key, cell_id=cell_id, images=recorded)
+        turn = TurnRecord(
+            turn=0,
+            prompt=prompt,
+            sent=self._sent if self._sent != prompt else "",
+            key=key,
+            cell_id=cell_id,
+            images=recorded,
+        )
         self._recorder = agent.begin_turn(turn)
         self._stopped: str | None = None
         self._reminders: list[str] = []
@@ -75,7 +82,7 @@ class Turn:
                 recorder.warn(warning)
                 yield WarningEvent(message=warning)
             self._check_prompt()
-            agent.history.append(user_message(self._prompt, self._images))
+            agent.history.append(user_message(self._sent, self._images))
             async with aclosing(self._steps()) as events:
                 async for event in events:
                     agent.turns[-1] = recorder.record

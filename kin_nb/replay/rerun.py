@@ -63,7 +63,7 @@ class Rerun:
         known_ids: Container[str] = frozenset(),
     ) -> None:
         self.turn = turn
-        self.prompt = here(turn.prompt, workspace)
+        self.prompt = here(turn.sent or turn.prompt, workspace)
         self._recorded: dict[str, RecordedCall] = {}
         """By the id that the call has in this run."""
         self.backend = ReplayBackend(self._as_played(turn, workspace, known_ids))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable
 
 from kin_nb.core.context.compaction import compacted
 from kin_nb.core.context.repair import repaired
+from kin_nb.core.safety.secrets import WORKSPACE
 from kin_nb.core.session.records import RecordedCall, RecordedImage, RecordedStep, TurnRecord, canonical_json, sha256
 from kin_nb.core.types import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 
@@ -81,7 +83,7 @@ class History:
                 self.restart()
             if turn.compaction:
                 self.compact(expand(turn.compaction.summary))
-            self.append(user_message(expand(turn.prompt), images_of(turn.images)))
+            self.append(user_message(expand(turn.sent or turn.prompt), images_of(turn.images)))
             for step in turn.steps:
                 if step.compaction:
                     self.compact(expand(step.compaction.summary))
@@ -113,7 +115,7 @@ def fingerprinted(message: LLMMessage) -> dict[str, object]:
 
 def messages_of(turn: TurnRecord, expand: Expand = str) -> list[LLMMessage]:
     """Everything said in a turn, in order, whether or not it was compacted since: every call answered exactly once."""
-    prompt = user_message(expand(turn.prompt), images_of(turn.images))
+    prompt = user_message(expand(turn.sent or turn.prompt), images_of(turn.images))
     return [prompt, *(message for step in turn.steps for message in messages_of_step(step, expand))]
 
 
@@ -128,7 +130,7 @@ def user_message(text: str, images: Iterable[ImageContent] = ()) -> LLMMessage:
 
 def assistant_message(content: str, reasoning: str, calls: Iterable[RecordedCall], expand: Expand = str) -> LLMMessage:
     tool_calls = [
-        ToolCall(id=c.id, index=i, function=FunctionCall(name=c.name, arguments=expand(c.arguments)))
+        ToolCall(id=c.id, index=i, function=FunctionCall(name=c.name, arguments=_expanded_json(c.arguments, expand)))
         for i, c in enumerate(calls)
     ]
     return LLMMessage(
@@ -145,3 +147,8 @@ def tool_message(call_id: str, name: str, output: str, images: Iterable[ImageCon
 
 def images_of(recorded: Iterable[RecordedImage]) -> list[ImageContent]:
     return [ImageContent(media_type=image.media_type, data=image.data) for image in recorded]
+
+
+def _expanded_json(arguments: str, expand: Expand) -> str:
+    """Inside JSON text a path is written as JSON writes it."""
+    return arguments.replace(WORKSPACE, json.dumps(expand(WORKSPACE))[1:-1])

@@ -17,9 +17,9 @@ class TurnRecorder:
 
     def __init__(self, log: SessionLog, redact: Callable[[str], str], turn: TurnRecord) -> None:
         self._log, self._redact = log, redact
-        self.record = turn.model_copy(
-            update={"prompt": redact(turn.prompt), "compaction": self._redacted_compaction(turn.compaction)}
-        )
+        texts = {"prompt": redact(turn.prompt), "sent": redact(turn.sent)}
+        compaction = self._redacted_compaction(turn.compaction)
+        self.record = turn.model_copy(update={**texts, "compaction": compaction})
         log.append("turn", record=self.record.model_dump(mode="json", exclude={"steps"}))
 
     def reply(self, step: RecordedStep) -> RecordedStep:

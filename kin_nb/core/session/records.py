@@ -106,6 +106,8 @@ class TurnRecord(Record):
     type: Literal["turn"] = "turn"
     turn: int
     prompt: str
+    sent: str = ""
+    """What the model got in its place, when a skill was loaded with it."""
     key: str = ""
     """sha256 of the cell's body and options: which cell plays this turn."""
     cell_id: str | None = None

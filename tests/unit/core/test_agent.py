@@ -12,6 +12,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import ModelConfig, ProviderConfig
+from kin_nb.core.context.history import History
 from kin_nb.core.events import (
     ApprovalDecisionEvent,
     ApprovalRequestEvent,
@@ -25,6 +26,7 @@ from kin_nb.core.events import (
     TurnStartEvent,
 )
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.types import ApprovalResponse
 from tests.model_server import ModelServer, tool_call
@@ -412,3 +414,30 @@ async def test_a_command_after_a_failed_edit_says_what_it_shows(model_server, tr
     calls = (await run_turn(trusted))[-1].record.calls
     note = "[note: edit_file before this did not succeed; nothing was changed by it]"
     assert [note in call.output for call in calls] == [False, False, True, False]
+
+
+async def test_a_skill_named_in_a_prompt_is_sent_and_the_prompt_stays_as_it_was_typed(model_server, config):
+    folder = kin_home() / "skills" / "tidy"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: How to tidy\n---\nSort the imports.\n")
+    agent = Agent(config)
+    model_server.enqueue("Done.")
+    record = (await run_turn(agent, "/skill:tidy a.py"))[-1].record
+    assert record.prompt == "/skill:tidy a.py"
+    assert "Sort the imports." in sent(model_server, 1)[0]["content"]
+    assert sent(model_server, 1)[0]["content"].endswith("a.py")
+    again = History(agent.messages[0].content, agent.redact)
+    again.extend_from([record], lambda text: text.replace("{workspace}", str(config.effective_workdir)))
+    assert again.fingerprint() == agent.history.fingerprint()
+    await agent.aclose()
+
+
+async def test_an_unknown_skill_is_an_error_that_names_the_nearest(model_server, config):
+    folder = kin_home() / "skills" / "tidy"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: How to tidy\n---\nSort.\n")
+    agent = Agent(config)
+    events = await run_turn(agent, "/skill:tydi a.py")
+    assert "tidy" in next(e.message for e in events if isinstance(e, ErrorEvent))
+    assert model_server.requests == []
+    await agent.aclose()
