@@ -22,9 +22,10 @@ WARN_AT = (50, 75, 90)
 """Per cent of the model's window; each is said once until the conversation is compacted or cleared."""
 
 PLAN_REMINDER = (
-    "plan mode is on. Read, search and think; change nothing: write tools and bash are refused, read_file, list_dir and "
-    "grep work. A question gets its answer as usual. Where a change is asked for, answer with a plan: what you would "
-    "change, where, in which order, and how you would check it. Only the person can leave plan mode."
+    "plan mode is on. Read, search and think; change nothing: write tools and bash are refused; read_file, list_dir, "
+    "grep and todo work. A question gets its answer as usual. Where a change is asked for, answer with a plan: what you "
+    "would change, where, in which order, how you would check it; name open choices at its end, with your default. Only "
+    "the person can leave plan mode."
 )
 
 

@@ -23,6 +23,8 @@ def kin_home() -> Path:
 
 def shown(path: Path) -> str:
     """With `~` for the home folder: shorter, and what a person would type."""
+    if path == Path.home():
+        return "~"
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 

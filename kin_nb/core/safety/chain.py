@@ -53,5 +53,5 @@ def decide(call: ToolRequest, context: SafetyContext, chain: tuple[SafetyPolicy,
             return replace(decision, policy=type(policy).__name__)
     what = "changes files" if call.accesses.writes else "acts"
     if call.accesses.everything:
-        what = "runs a command" if hasattr(call.args, "command") else "acts, and does not say on what"
+        what = "runs a command" if hasattr(call.args, "command") else "may touch anything"
     return replace(Decision.ask(f"{call.tool_name} {what}; policy {context.policy} asks first"), policy=ASK)

@@ -204,10 +204,13 @@ async def test_what_only_python_knows_is_found_too(grep, tmp_path, pattern):
             " Its capitals make it heed case; 1 line matches it without: write it in small letters.",
         ),
         ({"pattern": r"needle\n"}, r" The search goes line by line: \n matches nothing."),
-        ({"pattern": "needle", "glob": "*.rs"}, " No file there matches the glob *.rs."),
+        ({"pattern": "needle", "glob": "*.rs"}, " No file was searched: none there matches the glob *.rs."),
         (
             {"pattern": "needle", "glob": "src/*.py"},
-            " No file there matches the glob src/*.py. A glob with a / counts from the workspace, and ** stands for any folders.",
+            (
+                " No file was searched: none there matches the glob src/*.py. "
+                "A glob with a / counts from the workspace or from path, and ** stands for any folders."
+            ),
         ),
         ({"pattern": "absent", "glob": "src/**/*.py"}, ""),
     ],
@@ -317,3 +320,11 @@ async def test_what_was_found_before_it_turned_out_to_be_large_is_not_counted_tw
     put(tmp_path, "a")
     put(tmp_path, "b", text="needle\n" + "x" * 3_000_000)
     assert await lines(Grep.from_config(BaseToolConfig(workdir=tmp_path))) == ["a:1:needle", "b:1:needle"]
+
+
+async def test_a_glob_with_a_slash_counts_from_the_workspace_or_from_the_folder(grep, tmp_path):
+    (tmp_path / "src" / "click").mkdir(parents=True)
+    (tmp_path / "src" / "click" / "core.py").write_text("needle\n")
+    for glob in ("src/click/*.py", "click/*.py"):
+        assert (await grep.invoke(pattern="needle", path="src", glob=glob)).match_count == 1
+    assert (await grep.invoke(pattern="needle", path="src", glob="lib/*.py")).match_count == 0

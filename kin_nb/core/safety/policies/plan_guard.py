@@ -11,7 +11,8 @@ class DenyWhilePlanning:
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.mode is not AgentMode.PLAN or call.accesses.only_reads:
             return None
+        what = "may change something" if call.accesses.everything else "changes files"
         return Decision.deny(
-            f"plan mode is on, and {call.tool_name} may change something. Read with read_file, list_dir and grep; put what "
+            f"plan mode is on, and {call.tool_name} {what}. Read with read_file, list_dir and grep; put what "
             "you would run or change into your plan. Only the person leaves plan mode (%kin mode default)"
         )

@@ -34,9 +34,11 @@ _FALLBACK = Path(__file__).with_name("grep_python.py")
 class GrepArgs(BaseModel):
     pattern: str = Field(min_length=1, description="Python regular expression: a|b for alternatives, \\( for a bracket")
     path: str = Field(".", description="File or folder, relative to the workspace")
-    glob: str | None = Field(None, min_length=1, description="Only these files: *.py, src/**/*.ts")
+    glob: str | None = Field(
+        None, min_length=1, description="Only these files: *.py (in any folder), src/**/*.{ts,tsx}"
+    )
     literal: bool = Field(default=False, description="pattern is plain text")
-    context: int = Field(0, ge=0, le=10, description="Lines to show around each match")
+    context: int = Field(0, ge=0, le=10, description="Lines to show around each match; read_file for more")
     files_only: bool = Field(default=False, description="Only paths, with the number of matching lines")
     max_matches: int = Field(100, ge=1, le=1000)
 

@@ -77,10 +77,14 @@ def no_such_files(root: Path, place: str, excludes: list[str], glob: str) -> str
     """That the glob names no file below `place`, in a sentence; "" when it does, or there are too many to look at."""
     rule, end = glob_rule(glob), time.monotonic() + _WALK_SECONDS
     for file in files(str(root), place, excludes):
-        if rule.search(file.removeprefix("./")) or time.monotonic() > end:
+        name = file.removeprefix("./")
+        below = name.removeprefix(f"{place.removeprefix('./')}/")
+        if rule.search(name) or rule.search(below) or time.monotonic() > end:
             return ""
-    tip = " A glob with a / counts from the workspace, and ** stands for any folders." if "/" in glob else ""
-    return f"No file there matches the glob {glob}.{tip}"
+    tip = (
+        " A glob with a / counts from the workspace or from path, and ** stands for any folders." if "/" in glob else ""
+    )
+    return f"No file was searched: none there matches the glob {glob}.{tip}"
 
 
 def _many(lines: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -74,9 +75,14 @@ class Matches:
     def may_show(self, file: bytes) -> bool:
         if file not in self._allowed:
             path = self._workspace.root / os.fsdecode(file)
-            named = self._glob is None or path == self._asked or self._glob.search(self._workspace.relative(path))
+            named = self._glob is None or path == self._asked or self._is_named(path, self._glob)
             self._allowed[file] = bool(named) and (self._all_allowed or not self._workspace.is_sensitive(path))
         return self._allowed[file]
+
+    def _is_named(self, path: Path, glob: re.Pattern[str]) -> bool:
+        """A glob with a `/` counts from the workspace, or from the folder that is searched: models write either."""
+        below = path.relative_to(self._asked).as_posix() if path.is_relative_to(self._asked) else ""
+        return bool(glob.search(self._workspace.relative(path)) or glob.search(below))
 
     def _add_line(self, line: bytes) -> None:
         file, separator, match = line.partition(b"\0")

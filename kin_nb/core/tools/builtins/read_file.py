@@ -35,7 +35,9 @@ _PICTURES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF87a": "g
 class ReadFileArgs(BaseModel):
     path: FilePath
     offset: int = Field(1, ge=0, description="First line, counted from 1 as grep and tracebacks do")
-    limit: int | None = Field(None, ge=1, description=f"Most lines; {MOST_LINES} when absent")
+    limit: int | None = Field(
+        None, ge=1, description=f"Most lines; {MOST_LINES} when absent, 100 to 200 do around a match"
+    )
 
 
 class ReadFileResult(BaseModel):
