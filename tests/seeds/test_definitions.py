@@ -31,7 +31,9 @@ NOT_OURS = {
 UNPARSED = {"000": {3, 4, 6, 7, 9, 13, 14}, "002": {12, 25}}
 """Sketches: `...` for arguments, methods without a body, a loose `case`, Python 3.12's `type` statement."""
 
-DEFINED = {name: node for seed in ("002", "000") for name, node in reversed(classes(seed).items()) if name not in NOT_OURS}
+DEFINED = {
+    name: node for seed in ("002", "000") for name, node in reversed(classes(seed).items()) if name not in NOT_OURS
+}
 
 
 def ours(name: str) -> Any:
@@ -46,11 +48,11 @@ def namespace() -> dict[str, Any]:
     names: dict[str, Any] = {**vars(typing)}
     for module in reversed(MODULES):
         names |= vars(importlib.import_module(module))
-    import datetime
+    import datetime as dt
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
-    return {**names, "Path": Path, "datetime": datetime, "AsyncGenerator": AsyncGenerator}
+    return {**names, "Path": Path, "datetime": dt, "AsyncGenerator": AsyncGenerator}
 
 
 def plain(annotation: Any) -> Any:

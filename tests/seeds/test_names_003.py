@@ -21,15 +21,38 @@ from kin_nb.core.tools.manager import ToolManager
 NAMES = {
     "agent": ["Agent"],
     "config": [
-        *("KinConfig", "ProviderConfig", "ModelConfig", "PricingInfo", "Backend", "MCPHttp", "MCPStreamableHttp", "MCPStdio"),
+        *(
+            "KinConfig",
+            "ProviderConfig",
+            "ModelConfig",
+            "PricingInfo",
+            "Backend",
+            "MCPHttp",
+            "MCPStreamableHttp",
+            "MCPStdio",
+        ),
         *("MissingAPIKeyError", "ProjectContextConfig", "SessionLoggingConfig"),
     ],
     "types": [
         *("LLMMessage", "AgentStats", "BaseEvent", "AssistantEvent", "ToolCallEvent", "ToolResultEvent", "Role"),
-        *("CompactStartEvent", "CompactEndEvent", "ToolCall", "FunctionCall", "Content", "AvailableTool", "StrToolChoice"),
+        *(
+            "CompactStartEvent",
+            "CompactEndEvent",
+            "ToolCall",
+            "FunctionCall",
+            "Content",
+            "AvailableTool",
+            "StrToolChoice",
+        ),
     ],
     "middleware": [
-        *("ConversationContext", "MiddlewareResult", "MiddlewareAction", "MiddlewarePipeline", "ConversationMiddleware"),
+        *(
+            "ConversationContext",
+            "MiddlewareResult",
+            "MiddlewareAction",
+            "MiddlewarePipeline",
+            "ConversationMiddleware",
+        ),
         *("TurnLimitMiddleware", "PriceLimitMiddleware", "AutoCompactMiddleware", "ContextWarningMiddleware"),
         *("PlanModeMiddleware", "ResetReason"),
     ],
@@ -42,7 +65,14 @@ NAMES = {
     "paths": ["kin_home"],
     "llm.types": ["BackendLike"],
     "llm.format": [
-        *("APIToolFormatHandler", "ParsedToolCall", "ParsedMessage", "ResolvedToolCall", "FailedToolCall", "ResolvedMessage"),
+        *(
+            "APIToolFormatHandler",
+            "ParsedToolCall",
+            "ParsedMessage",
+            "ResolvedToolCall",
+            "FailedToolCall",
+            "ResolvedMessage",
+        ),
     ],
     "llm.exceptions": ["BackendError", "BackendErrorBuilder"],
     "llm.backend.factory": ["BACKEND_FACTORY"],
@@ -67,7 +97,14 @@ NAMES = {
 
 METHODS = {
     Agent: [
-        *("act", "add_message", "set_approval_callback", "switch_mode", "reload_with_initial_messages", "clear_history"),
+        *(
+            "act",
+            "add_message",
+            "set_approval_callback",
+            "switch_mode",
+            "reload_with_initial_messages",
+            "clear_history",
+        ),
         "compact",
     ],
     ToolManager: ["available_tools", "get", "get_tool_config", "reset_all"],
@@ -100,7 +137,16 @@ def test_the_core_exports_run_programmatic():
 @pytest.mark.parametrize(
     "attribute",
     [
-        *("config", "messages", "stats", "session_id", "tool_manager", "format_handler", "backend", "middleware_pipeline"),
+        *(
+            "config",
+            "messages",
+            "stats",
+            "session_id",
+            "tool_manager",
+            "format_handler",
+            "backend",
+            "middleware_pipeline",
+        ),
         *("interaction_logger", "approval_callback"),
     ],
 )
@@ -117,7 +163,7 @@ def test_act_yields_events():
 
 
 def test_the_factory_has_both_backends():
-    assert BACKEND_FACTORY == {Backend.GENERIC: GenericBackend, Backend.MISTRAL: MistralBackend}
+    assert {Backend.GENERIC: GenericBackend, Backend.MISTRAL: MistralBackend} == BACKEND_FACTORY
 
 
 @pytest.mark.parametrize(
@@ -141,7 +187,14 @@ def test_a_tool_asks_by_default():
 @pytest.mark.parametrize(
     "setting",
     [
-        *("active_model", "api_timeout", "auto_compact_threshold", "context_warnings", "system_prompt_id", "instructions"),
+        *(
+            "active_model",
+            "api_timeout",
+            "auto_compact_threshold",
+            "context_warnings",
+            "system_prompt_id",
+            "instructions",
+        ),
         *("include_commit_signature", "include_model_info", "include_project_context", "include_prompt_detail"),
         *("providers", "models", "tools", "tool_paths", "enabled_tools", "disabled_tools", "mcp_servers", "workdir"),
         *("session_logging", "project_context"),

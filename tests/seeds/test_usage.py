@@ -75,7 +75,10 @@ def names(**more: Any) -> dict[str, Any]:
     """What a reader of the seeds has imported."""
     return {
         **vars(kin_nb.core.types),
-        **{c.__name__: c for c in (Agent, KinConfig, AgentMode, ConversationContext, MiddlewareAction, MiddlewareResult)},
+        **{
+            c.__name__: c
+            for c in (Agent, KinConfig, AgentMode, ConversationContext, MiddlewareAction, MiddlewareResult)
+        },
         "ResetReason": ResetReason,
         **more,
     }
@@ -169,7 +172,9 @@ async def test_000_events_are_matched_as_shown(model_server, trusted):
     shown = ("display", "show_tool_call", "show_error", "show_result")
     compaction = ("show_compaction_started", "show_compaction_complete")
     model_server.enqueue("Writing.", calls=[tool_call("write_file", path="hello.py", content="print('hi')\n")])
-    model_server.enqueue("", calls=[tool_call("read_file", path="missing")], usage={"prompt_tokens": 10**6, "completion_tokens": 1})
+    model_server.enqueue(
+        "", calls=[tool_call("read_file", path="missing")], usage={"prompt_tokens": 10**6, "completion_tokens": 1}
+    )
     model_server.enqueue("A summary.")
     model_server.enqueue("Done.")
     await run("000", 19, names(agent=trusted, **{name: hear(name) for name in (*shown, *compaction)}))
@@ -266,12 +271,16 @@ async def test_000_a_custom_backend_answers(config, enable_streaming):
         count_tokens_somehow=lambda *_: 7,
         AsyncGenerator=Any,
     )
-    code = blocks("000")[24].replace("AsyncGenerator[LLMChunk]", "Any")
-    code = code.replace("chunk in custom_streaming_call(...):\n            yield LLMChunk(message=..., usage=...)", "chunk in custom_streaming_call():\n            yield chunk")
-    code = code.replace("LLMChunk(message=..., usage=...)", "response")
-    code = code.replace("class CustomBackend:", "class CustomBackend:\n    def __init__(self, provider, timeout): pass\n")
-    code = code.replace("backend=CustomBackend(provider=provider, timeout=60)", f"backend=CustomBackend(provider=provider, timeout=60), enable_streaming={enable_streaming}")
-    agent = (await run_code(code, scope))["agent"]
+    made = "CustomBackend(provider=provider, timeout=60)"
+    left_out = {
+        "AsyncGenerator[LLMChunk]": "Any",
+        "in custom_streaming_call(...):": "in custom_streaming_call():",
+        "yield LLMChunk(message=..., usage=...)": "yield chunk",
+        "return LLMChunk(message=..., usage=...)": "return response",
+        "class CustomBackend:": "class CustomBackend:\n    def __init__(self, provider, timeout): pass\n",
+        f"backend={made}": f"backend={made}, enable_streaming={enable_streaming}",
+    }
+    agent = (await run_code(blocks("000")[24], scope, left_out))["agent"]
     events = await run_turn(agent, "Hi")
     assert "".join(e.content for e in events if isinstance(e, AssistantEvent)) == "From my own server."
     assert agent.stats.session_prompt_tokens == 3
@@ -289,7 +298,9 @@ async def test_000_a_custom_adapter_speaks_its_own_format(model_server, workspac
     }
     from kin_nb.core.llm.backend.generic import BACKEND_ADAPTERS, PreparedRequest
 
-    await run_code(blocks("000")[25], names(ProviderConfig=ProviderConfig, PreparedRequest=PreparedRequest, json=json), left_out)
+    await run_code(
+        blocks("000")[25], names(ProviderConfig=ProviderConfig, PreparedRequest=PreparedRequest, json=json), left_out
+    )
     try:
         config = KinConfig(
             workdir=workspace,
