@@ -65,11 +65,11 @@ class Agent:
         session_id: str | None = None,
         log: SessionLog | None = None,
     ) -> None:
-        self.configured, self.mode = config, mode
-        self.config = config = overlaid(config, mode.config_overrides)
+        self.mode = mode
+        self.workspace = Workspace(config.effective_workdir)
+        self.config = config = self._settle(config)
         self.stats = AgentStats()
         self.turns: list[TurnRecord] = []
-        self.workspace = Workspace(config.effective_workdir)
         self.toolbox = Toolbox(config)
         self.middleware_pipeline = MiddlewarePipeline()
         self._max_turns, self._max_price = max_turns, max_price
@@ -156,8 +156,7 @@ class Agent:
 
     def switch_config(self, config: KinConfig) -> None:
         """Another model or other settings from the next request on; the conversation stays."""
-        self.configured = config
-        self.config = config = overlaid(config, self.mode.config_overrides)
+        self.config = config = self._settle(config)
         self.toolbox.reconfigure(config)
         self._setup_middleware()
         self._set_prices()
@@ -279,6 +278,11 @@ class Agent:
         new = [text for text in dict.fromkeys(found) if text not in self._warned]
         self._warned.update(new)
         return new
+
+    def _settle(self, config: KinConfig) -> KinConfig:
+        """`config` as the mode has it, in this session's workspace: that stays, wherever the process goes."""
+        self.configured = config
+        return overlaid(config, self.mode.config_overrides).model_copy(update={"workdir": self.workspace.root})
 
     def _setup_middleware(self) -> None:
         """The built-in ones for the settings in force, before those that were added; what was said already stays said."""

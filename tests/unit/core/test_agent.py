@@ -441,3 +441,19 @@ async def test_an_unknown_skill_is_an_error_that_names_the_nearest(model_server,
     assert "tidy" in next(e.message for e in events if isinstance(e, ErrorEvent))
     assert model_server.requests == []
     await agent.aclose()
+
+
+async def test_the_workspace_of_a_session_stays_when_the_process_goes_elsewhere(
+    model_server, config, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(config.workdir)
+    config.workdir = None
+    agent = Agent(config, AgentMode.AUTO_APPROVE)
+    monkeypatch.chdir(tmp_path)
+    agent.switch_config(config.model_copy(update={"instructions": "Be brief."}))
+    model_server.enqueue(calls=[tool_call("read_file", path="a.py"), tool_call("bash", command="pwd")])
+    model_server.enqueue("Done.")
+    record = (await run_turn(agent))[-1].record
+    assert [call.status for call in record.calls] == ["ok", "ok"]
+    assert record.calls[1].output.startswith("{workspace}")
+    await agent.aclose()
