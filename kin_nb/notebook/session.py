@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -189,6 +190,7 @@ class KinSession:
             raise KinError(explain(error)) from None
         if self._agent is None:
             self._agent = Agent(config, self.mode)
+            atexit.register(self.close)  # MCP servers end with the kernel, also those that outlive their pipes
         elif self._agent.configured != config:
             self._agent.switch_config(config)
         return self._agent
@@ -197,6 +199,7 @@ class KinSession:
         cell_io(self.shell).display(output.data, output.metadata)
 
     def close(self) -> None:
+        atexit.unregister(self.close)
         agent, self._agent = self._agent, None
         if agent is not None and self._thread.running:
             run_on_agent_thread(lambda _: agent.aclose(), self._thread)

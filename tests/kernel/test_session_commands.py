@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from notebook_client import LiveKernel
 
@@ -228,3 +231,21 @@ def test_a_skill_by_its_name(kin, model_server, home):
     assert error(kin, "%%kin\n/skill:tidi").startswith("There is no skill 'tidi'. Did you mean tidy?")
     assert len(model_server.requests) == 1
     ask(kin, model_server, "And now?", "Still here.")
+
+
+def test_servers_end_with_the_kernel_also_one_that_would_stay(model_server, home, workspace):
+    """The kernel is this test's own: it ends here."""
+    tests = Path(__file__).parents[1]
+    server = [sys.executable, "-ES", str(tests / "unit" / "mcp" / "servers" / "stdio_server.py"), "stays"]
+    entry = f'[[mcp_servers]]\nname = "test"\ncommand = {json.dumps(server)}\ncwd = "{workspace}"\n'
+    write(home / "config.toml", CONFIG.format(url=model_server.url) + entry)
+    kernel = LiveKernel([tests.parent, tests / "kernel"], {"KIN_HOME": str(home), "HOME": str(home)}, subshells=False)
+    try:
+        ok(kernel, "%load_ext kin_nb")
+        ask(kernel, model_server, "Hello", "Hello.")
+        process = psutil.Process(int((workspace / "starts").read_text()))
+        assert process.is_running()
+        kernel.manager.shutdown_kernel(now=False)
+        process.wait(timeout=10)
+    finally:
+        kernel.close()
