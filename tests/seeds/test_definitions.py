@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import importlib
 import inspect
+import sys
 import types
 import typing
 from typing import Annotated, Any, get_args, get_origin
@@ -28,7 +29,8 @@ NOT_OURS = {
     # A sketch of a proxy with a bare BaseTool and an http_client of its own; docs/seed-differences.md.
     *("MCPHttpProxyTool", "MCPStdioProxyTool"),
 }
-UNPARSED = {"000": {3, 4, 6, 7, 9, 13, 14}, "002": {12, 25}}
+TYPE_STATEMENT = set() if sys.version_info >= (3, 12) else {25}
+UNPARSED = {"000": {3, 4, 6, 7, 9, 13, 14}, "002": {12} | TYPE_STATEMENT}
 """Sketches: `...` for arguments, methods without a body, a loose `case`, Python 3.12's `type` statement."""
 
 DEFINED = {
