@@ -233,7 +233,7 @@ _SHORTEST = 2
 
 _STILL_TOO_LONG = (
     "The conversation was compacted and still takes {tokens:,} tokens, more than this model is given.\n"
-    "Choose a model with a larger window (%kin model NAME), or raise context_window or auto_compact_threshold."
+    "Choose a model with a larger window (%kin model NAME, --model NAME), or raise context_window or auto_compact_threshold."
 )
 
 

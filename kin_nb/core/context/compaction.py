@@ -34,7 +34,7 @@ def summary_of(reply: LLMChunk) -> str:
     what = "tool calls" if reply.message.tool_calls else "nothing"
     raise CompactionError(
         f"The conversation could not be compacted: the model answered with {what} instead of a summary.\n"
-        "Try again, choose another model with %kin model NAME, or begin anew."
+        "Try again, choose another model (%kin model NAME, --model NAME), or begin anew."
     )
 
 

@@ -18,7 +18,7 @@ from kin_nb.core.llm.error_words import clean, reason_of, root_cause, status_in,
 if TYPE_CHECKING:
     import httpx
 
-OTHER_MODEL = "choose another model with %kin model NAME."
+OTHER_MODEL = "choose another model (%kin model NAME, --model NAME)."
 BODY_EXCERPT = 400  # characters
 _MESSAGE = 200  # characters of the server's own words on the first line
 
@@ -151,7 +151,7 @@ E = TypeVar("E", bound=BackendError)
 def incomplete_error(where: Where, how: str) -> IncompleteReplyError:
     """`how` says what was seen, in a few words: "the connection closed"."""
     what = f"{_name(where['provider'])}: the reply ended early ({clean(how, where['provider'])})."
-    todo = f"Run the cell again, or {OTHER_MODEL}"
+    todo = f"Ask again, or {OTHER_MODEL}"
     return _make(IncompleteReplyError, what, todo, where, retryable=True)
 
 
@@ -164,7 +164,7 @@ def idle_error(where: Where, seconds: float) -> IncompleteReplyError:
     """Not retryable: whoever waited that long should decide."""
     name = _name(where["provider"])
     what = f"{name}: the reply ended early (nothing came for {seconds:g} s from {shown(where['endpoint'])})."
-    todo = f"Run the cell again, raise api_timeout in config.toml, or {OTHER_MODEL}"
+    todo = f"Ask again, raise api_timeout in config.toml, or {OTHER_MODEL}"
     return _make(IncompleteReplyError, what, todo, where)
 
 
@@ -219,16 +219,16 @@ def _judge(where: Where, status: int | None, text: str) -> tuple[type[BackendErr
         todo = f"Check the plan and billing at {provider.name}, or {OTHER_MODEL}"
         return RateLimitError, f"The quota at {name} is used up", todo, False
     if status == 429:  # noqa: PLR2004  (Too Many Requests, RFC 6585)
-        todo = f"Wait a moment and run the cell again, or {OTHER_MODEL}"
+        todo = f"Wait a moment and ask again, or {OTHER_MODEL}"
         return RateLimitError, f"{name} gets too many requests", todo, True
     if status == 413 or (status in {None, 400, 422, 500} and _CONTEXT.search(text)):  # noqa: PLR2004  (Content Too Large)
-        todo = f"%kin clear begins a new conversation; or {OTHER_MODEL}"
+        todo = f"Begin a new conversation (%kin clear), or {OTHER_MODEL}"
         return ContextTooLongError, f"The conversation no longer fits {where['model']}: {name} refused it", todo, False
     if status == 404 or (status in {None, 400, 422} and _MODEL.search(text)):  # noqa: PLR2004  (Not Found)
         todo = f"Correct [[models]] or api_base in config.toml, or {OTHER_MODEL}"
         return UnknownModelError, f'{name} does not know the model "{where["model"]}"', todo, False
     retryable = status is not None and (status in _RETRYABLE or status >= 500)  # noqa: PLR2004  (server errors)
-    todo = f"Run the cell again in a moment, or {OTHER_MODEL}" if retryable else f"Mend what it names, or {OTHER_MODEL}"
+    todo = f"Ask again in a moment, or {OTHER_MODEL}" if retryable else f"Mend what it names, or {OTHER_MODEL}"
     return BackendError, f"{name} answered with an error", todo, retryable
 
 

@@ -372,7 +372,7 @@ async def test_no_server_says_so_and_what_to_do(unused_tcp_port: int) -> None:
             await collect(backend)
     assert str(caught.value).splitlines() == [
         f"Cannot reach local server at http://127.0.0.1:{unused_tcp_port}/v1: connection refused.",
-        "Start it, or choose another model with %kin model NAME.",
+        "Start it, or choose another model (%kin model NAME, --model NAME).",
     ]
 
 
