@@ -189,15 +189,13 @@ class Turn:
             raise
         if reply.says_nothing:
             raise IncompleteReplyError("The model's reply was empty.", "Run the prompt again, or say it otherwise.")
-        yield StepReplyEvent(step=self._keep(reply, injected))
-        if reply.is_cut_off:
-            yield self._stop(CUT_OFF)
-        if not reply.calls:
-            return
         executor = ToolExecutor(agent.tool_manager, agent.safety, agent.stats, agent.history, self._recorder, agent.ask)
-        async with aclosing(executor.run(reply.calls)) as events:
+        complete = StepReplyEvent(step=self._keep(reply, injected))
+        async with aclosing(executor.run(reply.calls, complete)) as events:
             async for event in events:
                 yield event
+        if reply.is_cut_off:
+            yield self._stop(CUT_OFF)
         if executor.refused_without_note:
             yield self._stop(f"you refused {executor.refused_without_note}; write what to do instead in the next cell")
 

@@ -60,9 +60,11 @@ class ToolExecutor:
         self.refused_without_note: str | None = None
         """Name of the tool that a person refused without a word to the agent: the turn stops there."""
 
-    async def run(self, calls: list[ToolCall]) -> AsyncGenerator[BaseEvent, None]:
+    async def run(self, calls: list[ToolCall], reply: BaseEvent) -> AsyncGenerator[BaseEvent, None]:
+        """`reply` announces the calls, which are in the history already: whoever stops here leaves them answered too."""
         answered: set[str] = set()
         try:
+            yield reply
             resolved = [resolve(call, self._manager, self._context().workspace) for call in calls]
             for call in resolved:
                 if isinstance(call, ResolvedToolCall):

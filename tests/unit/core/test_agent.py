@@ -28,6 +28,7 @@ from kin_nb.core.events import (
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.core.session.log import fold, read_lines
 from kin_nb.core.types import ApprovalResponse
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
@@ -283,15 +284,25 @@ async def test_cancelling_ends_the_command_and_answers_every_call(model_server, 
     await run_turn(trusted, "and now?")
 
 
-async def test_closing_the_generator_early_answers_every_call(model_server, trusted):
-    model_server.enqueue(calls=[tool_call("read_file", path="a.py"), tool_call("list_dir", path=".")])
+@pytest.mark.parametrize("last", range(12))
+async def test_closing_the_generator_after_any_event_leaves_a_valid_session(model_server, trusted, last):
+    both = [tool_call("read_file", path="a.py"), tool_call("list_dir", path=".")]
+    model_server.enqueue("Looking.", calls=both)
+    for _ in range(2):  # the turn's second step, if it gets there, and the next turn
+        model_server.enqueue("Still valid.")
     async with aclosing(trusted.act("go")) as events:
-        async for event in events:
-            if isinstance(event, ToolResultEvent):
-                break
-    assert [c.status for c in trusted.turns[-1].calls] == ["ok", "interrupted"]
-    model_server.enqueue("Still valid.")
-    await run_turn(trusted)
+        seen = [event async for event in _first(last + 1, events)]
+    assert len(seen) == last + 1
+    calls = trusted.turns[-1].calls
+    assert all(call.status in {"ok", "interrupted"} for call in calls)
+    await run_turn(trusted)  # the server checks that the history is valid
+    assert fold(read_lines(trusted.log.path))[1] == trusted.turns
+
+
+async def _first(count: int, events):
+    """The first `count` events, and no look at the next."""
+    for _ in range(count):
+        yield await anext(events)
 
 
 async def test_the_prompt_prefix_never_moves(model_server, agent):
