@@ -25,6 +25,20 @@ def count_summary(stats: AgentStats, usage: LLMUsage, context_tokens: int) -> No
     stats.context_tokens = context_tokens
 
 
+def recorded_compaction(
+    pending: RecordedCompaction | None, summary: str, old_tokens: int, new_tokens: int, usage: LLMUsage
+) -> RecordedCompaction:
+    """A compaction as it is recorded; one that no record holds yet was paid for too."""
+    before = pending or RecordedCompaction(summary="")
+    return RecordedCompaction(
+        summary=summary,
+        old_tokens=before.old_tokens or old_tokens,
+        new_tokens=new_tokens,
+        prompt_tokens=usage.prompt_tokens + before.prompt_tokens,
+        completion_tokens=usage.completion_tokens + before.completion_tokens,
+    )
+
+
 def turn_cost(stats: AgentStats, record: TurnRecord) -> str:
     """USD, "" when the model has no prices: an unknown cost is not a cost of nothing."""
     prices = stats.input_price_per_million, stats.output_price_per_million

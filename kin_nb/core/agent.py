@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any
 
-from kin_nb.core.accounting import count_summary, count_turn
+from kin_nb.core.accounting import count_summary, count_turn, recorded_compaction
 from kin_nb.core.config import KinConfig, overlaid
 from kin_nb.core.context.compaction import compacted
 from kin_nb.core.context.history import History
@@ -18,15 +18,9 @@ from kin_nb.core.interaction_logger import InteractionLogger
 from kin_nb.core.llm.asking import ModelLink
 from kin_nb.core.llm.format import APIToolFormatHandler
 from kin_nb.core.llm.types import BackendLike
-from kin_nb.core.middleware import (
-    BuiltinMiddleware,
-    ContextWarningMiddleware,
-    ConversationContext,
-    MiddlewarePipeline,
-    ResetReason,
-    builtin_middleware,
-)
+from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, ResetReason, builtin_middleware
 from kin_nb.core.modes import AgentMode, Policy
+from kin_nb.core.resuming import resumed
 from kin_nb.core.safety.callbacks import Ask, from_callback, refuse
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.grants import Grants
@@ -34,13 +28,12 @@ from kin_nb.core.safety.secrets import WORKSPACE
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.session.header import session_header
 from kin_nb.core.session.journal import SessionJournal
-from kin_nb.core.session.log import SessionLog, sessions_root
+from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCompaction, TurnRecord
-from kin_nb.core.session.store import SessionStore
 from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.manager import ToolManager
-from kin_nb.core.turn import Turn
+from kin_nb.core.turn import Turn, TurnRunningError
 from kin_nb.core.types import AgentStats, ApprovalCallback, ImageContent, LLMChunk, LLMMessage
 
 
@@ -67,6 +60,7 @@ class Agent:
     ) -> None:
         self.mode = mode
         self.workspace = Workspace(config.effective_workdir)
+        self.configured = config
         self.config = config = self._settle(config)
         self.stats = AgentStats()
         self.turns: list[TurnRecord] = []
@@ -84,8 +78,10 @@ class Agent:
         """What middleware adds to the next request."""
         self.compaction: RecordedCompaction | None = None
         """The compaction that no record holds yet."""
-        self._fresh = False
+        self.fresh = False
         self._warned: set[str] = set()
+        self.busy = False
+        """A turn is running, or still ending."""
         self._set_prices()
 
     # What the session is.
@@ -150,38 +146,43 @@ class Agent:
 
     def switch_mode(self, mode: AgentMode | CustomMode) -> None:
         """Messages, grants and what tools remember stay; the mode's settings take the place of the last one's."""
-        if mode != self.mode:
-            self.mode = mode
+        if mode == self.mode:
+            return
+        before, self.mode = self.mode, mode
+        try:
             self.switch_config(self.configured)
+        except BaseException:
+            self.mode = before  # nothing of a mode that cannot be applied is left
+            raise
 
     def switch_config(self, config: KinConfig) -> None:
-        """Another model or other settings from the next request on; the conversation stays."""
-        self.config = config = self._settle(config)
+        """Another model or other settings from the next request on; the conversation stays.
+
+        Raises ConfigError; then nothing changed.
+        """
+        settled = self._settle(config)
+        _ = settled.system_prompt
+        self.configured, self.config = config, settled
+        config = settled
         self.toolbox.reconfigure(config)
         self._setup_middleware()
         self._set_prices()
         self.history.set_system_prompt(self.toolbox.system_prompt())
 
     @classmethod
-    def resume(cls, config: KinConfig, name: str = "latest", **options: Any) -> Self:
+    def resume(cls, config: KinConfig, name: str = "latest", **options: Any) -> Agent:
         """An agent that goes on with a stored session, in its log: an id, the beginning of one, or this folder's latest.
 
         `options`: what the constructor takes. Raises SessionError.
         """
-        store = SessionStore(sessions_root(config.session_logging.save_dir))
-        stored, log = store.resume(name, config.effective_workdir)
-        agent = cls(config, session_id=stored.id, log=log, **options)
-        agent.journal.session_id = stored.session_id
-        agent.header = stored.header
-        agent._take_up(stored.turns)
-        return agent
+        return resumed(cls, config, name, options)
 
     def continue_from(self, turns: Iterable[TurnRecord]) -> None:
         """Go on after recorded turns (resume, or a session notebook continued live)."""
         turns = list(turns)
         self._begin_log()
         self.log.append("continued", turns=[turn.model_dump(mode="json") for turn in turns])
-        self._take_up(turns)
+        self.take_up(turns)
 
     async def reload_with_initial_messages(
         self, config: KinConfig | None = None, max_turns: int | None = None, max_price: float | None = None
@@ -199,7 +200,7 @@ class Agent:
         self.toolbox.reset()
         self.middleware_pipeline.reset(ResetReason.STOP)
         self.injected.clear()
-        self.compaction, self._fresh = None, True
+        self.compaction, self.fresh = None, True
         self.journal.rename("clear")
 
     async def compact(self) -> str:
@@ -219,10 +220,8 @@ class Agent:
         # From here on nothing waits: the conversation is either as it was, or compacted with a record of it.
         self.history.compact(summary)
         count_summary(self.stats, usage, tokens)
-        self.compaction = RecordedCompaction(
-            summary=self.redact(summary), old_tokens=old, new_tokens=self.stats.context_tokens, **usage.model_dump()
-        )
-        self.journal.rename("compact")
+        self.compaction = recorded_compaction(self.compaction, self.redact(summary), old, tokens, usage)
+        self.journal.rename("compact", compaction=self.compaction.model_dump())
         self.middleware_pipeline.reset(ResetReason.COMPACT)
         return summary
 
@@ -239,11 +238,20 @@ class Agent:
 
         Contract: every tool call that enters the history leaves it answered, and the turn's record is closed, also
         when this generator is cancelled or closed early. A failing model server is an ErrorEvent, not an exception.
+        Raises TurnRunningError while another turn has not ended.
         """
-        turn = Turn(self, msg, images=tuple(images), key=key, cell_id=cell_id)
-        async with aclosing(turn.run()) as events:
-            async for event in events:
-                yield event
+        if self.busy:
+            raise TurnRunningError(
+                "The turn before is still ending: what it runs does not stop. Try again in a moment."
+            )
+        self.busy = True
+        try:
+            turn = Turn(self, msg, images=tuple(images), key=key, cell_id=cell_id)
+            async with aclosing(turn.run()) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self.busy = False
 
     # What a turn needs (turn.py).
 
@@ -266,8 +274,8 @@ class Agent:
         self.journal.learn_secrets(self.config)
         self._begin_log()
         told = {"turn": len(self.turns) + 1, "model": self.config.get_active_model().alias, "mode": self.mode.value}
-        begun = {"fresh": self._fresh, "compaction": self.take_compaction()}
-        self._fresh = False
+        begun = {"fresh": self.fresh, "compaction": self.take_compaction()}
+        self.fresh = False
         recorder = TurnRecorder(self.log, self.redact, turn.model_copy(update={**told, **begun}))
         self.turns.append(recorder.record)
         return recorder
@@ -281,20 +289,19 @@ class Agent:
 
     def _settle(self, config: KinConfig) -> KinConfig:
         """`config` as the mode has it, in this session's workspace: that stays, wherever the process goes."""
-        self.configured = config
         return overlaid(config, self.mode.config_overrides).model_copy(update={"workdir": self.workspace.root})
 
     def _setup_middleware(self) -> None:
-        """The built-in ones for the settings in force, before those that were added; what was said already stays said."""
-        own = self.middleware_pipeline.middlewares
-        added = [middleware for middleware in own if not isinstance(middleware, BuiltinMiddleware)]
-        warned = next((middleware for middleware in own if isinstance(middleware, ContextWarningMiddleware)), None)
         anew = builtin_middleware(self.config, lambda: self.mode.base, self._max_turns, self._max_price)
-        own[:] = [warned if warned and isinstance(m, ContextWarningMiddleware) else m for m in anew] + added
+        self.middleware_pipeline.renew(anew)
 
-    def _take_up(self, turns: Iterable[TurnRecord]) -> None:
+    def here(self, text: str) -> str:
+        """A recorded text with this machine's workspace in it."""
+        return text.replace(WORKSPACE, str(self.workspace.root))
+
+    def take_up(self, turns: Iterable[TurnRecord]) -> None:
         turns = list(turns)
-        self.history.extend_from(turns, lambda text: text.replace(WORKSPACE, str(self.workspace.root)))
+        self.history.extend_from(turns, self.here)
         self.turns.extend(turns)
         for turn in turns:
             if turn.fresh:

@@ -80,6 +80,14 @@ class MiddlewarePipeline:
         self.middlewares.append(middleware)
         return self
 
+    def renew(self, builtin: list[ConversationMiddleware]) -> None:
+        """These in place of the built-in ones, before those that were added; a warning that was said stays said."""
+        own = self.middlewares
+        added = [middleware for middleware in own if not isinstance(middleware, BuiltinMiddleware)]
+        warned = next((middleware for middleware in own if isinstance(middleware, ContextWarningMiddleware)), None)
+        self.middlewares[:] = [warned if warned and isinstance(m, ContextWarningMiddleware) else m for m in builtin]
+        self.middlewares += added
+
     def clear(self) -> None:
         self.middlewares.clear()
 

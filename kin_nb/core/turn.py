@@ -43,6 +43,10 @@ CUT_OFF = "the reply was cut off at the model's limit of output tokens; ask it t
 Events = AsyncGenerator[BaseEvent, None]
 
 
+class TurnRunningError(RuntimeError):
+    """A turn was begun while another one runs: an agent has one conversation."""
+
+
 class Turn:
     """The agent's next turn. Made: it has a number and a record. Run: everything else."""
 
@@ -66,6 +70,7 @@ class Turn:
             images=recorded,
         )
         self._recorder = agent.begin_turn(turn)
+        self._position = len(agent.turns) - 1
         self._stopped: str | None = None
         self._reminders: list[str] = []
         """What middleware said before this step: for its request alone, sent or not."""
@@ -77,15 +82,15 @@ class Turn:
         outcome: Outcome = "interrupted"
         message = ""
         try:
+            agent.history.append(user_message(self._sent, self._images))  # it is recorded: a resume has it too
             yield TurnStartEvent(turn=recorder.record.turn, prompt=self._prompt)
             for warning in await agent.warnings():
                 recorder.warn(warning)
                 yield WarningEvent(message=warning)
             self._check_prompt()
-            agent.history.append(user_message(self._sent, self._images))
             async with aclosing(self._steps()) as events:
                 async for event in events:
-                    agent.turns[-1] = recorder.record
+                    agent.turns[self._position] = recorder.record
                     yield event
             outcome, message = ("done", "") if self._stopped is None else ("stopped", self._stopped)
         except (BackendError, ConfigError, CompactionError, SkillError) as error:
@@ -97,8 +102,10 @@ class Turn:
         finally:
             elapsed = time.monotonic() - started
             cost = turn_cost(agent.stats, recorder.record)
-            agent.turns[-1] = recorder.end(outcome, message=message, cost=cost, milliseconds=round(elapsed * 1000))
-        yield TurnEndEvent(record=agent.turns[-1])
+            agent.turns[self._position] = recorder.end(
+                outcome, message=message, cost=cost, milliseconds=round(elapsed * 1000)
+            )
+        yield TurnEndEvent(record=agent.turns[self._position])
 
     def _check_prompt(self) -> None:
         if self._wrong is not None:

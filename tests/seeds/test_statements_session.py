@@ -279,7 +279,7 @@ def test_the_core_exports_nothing_else():
 
 
 def test_what_lies_below_the_agent_does_not_know_it():
-    above = {"agent.py", "programmatic.py", "turn.py"}
+    above = {"agent.py", "programmatic.py", "resuming.py", "turn.py"}
     users = {path.name for path in (PACKAGE / "core").rglob("*.py") if "kin_nb.core.agent" in imports(path)}
     assert users == above - {"agent.py"}
     values = {name for module in ("types", "modes", "events") for name in imports(PACKAGE / "core" / f"{module}.py")}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from kin_nb.core.context.compaction import compacted
 from kin_nb.core.context.repair import repaired
-from kin_nb.core.safety.secrets import WORKSPACE
+from kin_nb.core.safety.secrets import WORKSPACE, redact_json
 from kin_nb.core.session.records import RecordedCall, RecordedImage, RecordedStep, TurnRecord, canonical_json, sha256
 from kin_nb.core.types import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 
@@ -97,7 +97,7 @@ class History:
         if message.role is Role.user:
             self.last_request = message.content or ""
         if message.role is not Role.system:
-            self._hash.update(self._redact(canonical_json(fingerprinted(message))).encode() + b"\n")
+            self._hash.update(canonical_json(fingerprinted(message, self._redact)).encode() + b"\n")
 
     def _rebuild(self, messages: list[LLMMessage]) -> None:
         self._known = 0
@@ -107,10 +107,16 @@ class History:
             self._take(message)
 
 
-def fingerprinted(message: LLMMessage) -> dict[str, object]:
-    calls = [[c.id, c.function.name, c.function.arguments] for c in message.tool_calls or ()]
+def fingerprinted(message: LLMMessage, redact: Callable[[str], str]) -> dict[str, object]:
+    calls = [[c.id, c.function.name, redact_json(c.function.arguments or "", redact)] for c in message.tool_calls or ()]
     seen: dict[str, object] = {"images": [sha256(image.data) for image in message.images]} if message.images else {}
-    return {"role": message.role, "content": message.content or "", "calls": calls, "of": message.tool_call_id, **seen}
+    return {
+        "role": message.role,
+        "content": redact(message.content or ""),
+        "calls": calls,
+        "of": message.tool_call_id,
+        **seen,
+    }
 
 
 def messages_of(turn: TurnRecord, expand: Expand = str) -> list[LLMMessage]:

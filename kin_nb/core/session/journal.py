@@ -49,14 +49,15 @@ class SessionJournal:
             "system_prompt_text": self.redact(system_prompt),
             "config": config_snapshot(config),
         }
-        self.log.append("session", **header(), **private)
+        self.log.append("session", **{**header(), **private})
         if self.session_id != self.root_id:
             self._renamed("clear")
 
-    def rename(self, why: str) -> None:
+    def rename(self, why: str, **facts: Any) -> None:
+        """A new `session_id`, in the log with what a resume must know that no turn holds yet."""
         self.session_id = new_session_id()
         if self.log.begun:
-            self._renamed(why)
+            self._renamed(why, **facts)
 
-    def _renamed(self, why: str) -> None:
-        self.log.append("renamed", session_id=self.session_id, why=why)
+    def _renamed(self, why: str, **facts: Any) -> None:
+        self.log.append("renamed", session_id=self.session_id, why=why, **facts)

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kin_nb.core.safety.secrets import redact_json
 from kin_nb.core.session.log import SessionLog, interrupted
-from kin_nb.core.session.records import FileChange, Outcome, RecordedCall, RecordedCompaction, RecordedStep, TurnRecord
+from kin_nb.core.session.records import (
+    FileChange,
+    Outcome,
+    RecordedCall,
+    RecordedCompaction,
+    RecordedDecision,
+    RecordedStep,
+    TurnRecord,
+)
 
 
 class TurnRecorder:
@@ -25,7 +34,7 @@ class TurnRecorder:
     def reply(self, step: RecordedStep) -> RecordedStep:
         """The reply is complete; its calls are pending. Returns the step as recorded."""
         text = self._redact
-        calls = tuple(call.model_copy(update={"arguments": text(call.arguments)}) for call in step.calls)
+        calls = tuple(call.model_copy(update={"arguments": redact_json(call.arguments, text)}) for call in step.calls)
         texts = {"content": text(step.content), "reasoning": text(step.reasoning), "injected": text(step.injected)}
         compaction = self._redacted_compaction(step.compaction)
         step = step.model_copy(update={**texts, "calls": calls, "compaction": compaction})
@@ -63,9 +72,13 @@ class TurnRecorder:
         return self.record
 
     def _update(self, type_: str, call_id: str, fields: dict[str, Any]) -> RecordedCall:
-        for key in ("output", "summary", "edited_arguments"):
+        for key in ("output", "summary"):
             if isinstance(fields.get(key), str):
                 fields[key] = self._redact(fields[key])
+        if isinstance(fields.get("edited_arguments"), str):
+            fields["edited_arguments"] = redact_json(fields["edited_arguments"], self._redact)
+        if isinstance(fields.get("decision"), RecordedDecision):
+            fields["decision"] = self._redacted_decision(fields["decision"])
         if "files" in fields:
             fields["files"] = tuple(self._redacted_change(change) for change in fields["files"])
         step = self.record.steps[-1]
@@ -76,6 +89,10 @@ class TurnRecorder:
         call = next(call for call in calls if call.id == call_id)
         self._log.append(type_, call=call.model_dump(mode="json", include={"id", *fields}))
         return call
+
+    def _redacted_decision(self, decision: RecordedDecision) -> RecordedDecision:
+        note = self._redact(decision.note) if decision.note else decision.note
+        return decision.model_copy(update={"note": note, "reason": self._redact(decision.reason)})
 
     def _redacted_compaction(self, compaction: RecordedCompaction | None) -> RecordedCompaction | None:
         return compaction and compaction.model_copy(update={"summary": self._redact(compaction.summary)})

@@ -101,10 +101,12 @@ class ToolExecutor:
         if answer is not None and answer.edited_args is not None:
             try:
                 call = self._edited(call, answer.edited_args)
-                preview = _preview(call)
+                again, preview = self._judged(call)
             except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
                 yield self._answer(call, answered, status="error", output=_failure(call.tool_name, error))
                 return
+            if again.verdict is Verdict.DENY:  # a person may edit, not lift what is forbidden
+                decision, answer = again, None
         decided = self._decided(call, self._record_decision(call, decision, answer, preview.summary))
         if not decided.execute:
             self._stats.tool_calls_rejected += 1
@@ -149,7 +151,7 @@ class ToolExecutor:
             )
         else:
             offered = _on_offer(call, decision)
-            if answer.approved and answer.scope != "once" and offered:
+            if answer.approved and answer.scope != "once" and offered and answer.edited_args is None:
                 self._context().grants.add(offered[0])
             recorded = RecordedDecision(
                 verdict="allow" if answer.approved else "deny",
@@ -188,6 +190,10 @@ class ToolExecutor:
         try:
             while (text := await queue.get()) is not None:
                 yield ToolOutputEvent(tool_call_id=call.call_id, text=text)
+        except BaseException:
+            if task.done() and not task.cancelled():  # it had ended: the record says how, whoever stopped listening
+                self._finished(call, task, answered, before, time.monotonic() - started)
+            raise
         finally:
             if not task.done():
                 task.cancel()

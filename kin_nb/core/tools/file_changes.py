@@ -13,14 +13,21 @@ PATCH_LIMIT = 256 * 1024
 
 
 def read_files(paths: Iterable[Path]) -> dict[Path, bytes | None]:
-    """Each path's content, None where there is no regular file."""
-    return {path: path.read_bytes() if path.is_file() else None for path in paths}
+    """Each path's content, None where there is no regular file. What cannot be read is left out: nothing is known of it."""
+    found: dict[Path, bytes | None] = {}
+    for path in paths:
+        try:
+            found[path] = path.read_bytes() if path.is_file() else None
+        except OSError:
+            continue
+    return found
 
 
 def changes_since(before: dict[Path, bytes | None], root: Path) -> tuple[FileChange, ...]:
     """The files whose content is no longer what `before` holds, with paths relative to `root` where they lie below it."""
     after = read_files(before)
-    return tuple(_change(path, old, after[path], root) for path, old in before.items() if old != after[path])
+    both = ((path, old, after[path]) for path, old in before.items() if path in after)
+    return tuple(_change(path, old, new, root) for path, old, new in both if old != new)
 
 
 def _change(path: Path, old: bytes | None, new: bytes | None, root: Path) -> FileChange:
