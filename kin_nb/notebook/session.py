@@ -23,6 +23,7 @@ from kin_nb.notebook.approval import CardPlace, choose_channel
 from kin_nb.notebook.cell_io import CellOutput, cell_io
 from kin_nb.notebook.cell_view import CellView
 from kin_nb.notebook.errors import KinError, TurnFailedError
+from kin_nb.notebook.installed import import_installed
 from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
 from kin_nb.notebook.tap import ShellTap, hearing
@@ -79,6 +80,8 @@ class KinSession:
 
         Raises TurnFailedError when the turn ended with an error, Interrupted (pump.py) when the person stopped it.
         """
+        if agent.busy:
+            raise KinError("The turn before is still ending: what it runs does not stop. Try again in a moment.")
         view = view or CellView(io)
 
         def place(request: ApprovalRequest) -> CardPlace:
@@ -137,7 +140,7 @@ class KinSession:
     def compact(self) -> Output:
         """The conversation gives way to a summary of it. Raises KinError when the model gives none."""
         self._not_in_playback("compact")
-        agent = self._agent
+        agent = self.agent() if self._agent is not None else None  # with the model that is chosen now
         if agent is None or len(agent.messages) <= 1:
             raise KinError("Nothing to compact yet: no %%kin cell has run in this kernel.")
         try:
@@ -168,11 +171,12 @@ class KinSession:
         """A built-in mode or one of agents/*.toml. Raises KinError, listing the modes, when there is none of that name."""
         config = self.config()
         try:
-            self.mode = load_mode(name, config.effective_workdir, trusted=config.project_trusted)
+            mode = load_mode(name, config.effective_workdir, trusted=config.project_trusted)
+            if self._agent is not None:
+                self._agent.switch_mode(mode)
         except (ValueError, ConfigError) as error:
             raise KinError(str(error)) from None
-        if self._agent is not None:
-            self._agent.switch_mode(self.mode)
+        self.mode = mode
 
     def config(self, **overrides: Any) -> KinConfig:
         """The configuration as it is now: a key set or a file mended is seen without a restart."""
@@ -186,13 +190,14 @@ class KinSession:
         config = self.config()
         try:
             config.check_api_key()
+            if self._agent is None:
+                import_installed(servers=bool(config.mcp_servers))
+                self._agent = Agent(config, self.mode)
+                atexit.register(self.close)  # MCP servers end with the kernel, also those that outlive their pipes
+            elif self._agent.configured != config:
+                self._agent.switch_config(config)
         except ConfigError as error:
             raise KinError(explain(error)) from None
-        if self._agent is None:
-            self._agent = Agent(config, self.mode)
-            atexit.register(self.close)  # MCP servers end with the kernel, also those that outlive their pipes
-        elif self._agent.configured != config:
-            self._agent.switch_config(config)
         return self._agent
 
     def show(self, output: Output) -> None:

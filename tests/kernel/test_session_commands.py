@@ -249,3 +249,19 @@ def test_servers_end_with_the_kernel_also_one_that_would_stay(model_server, home
         process.wait(timeout=10)
     finally:
         kernel.close()
+
+
+def test_a_prompt_runs_no_module_of_the_folder_that_it_is_asked_in(model_server, home, workspace):
+    """IPython has the current folder first on its path. The kernel is this test's own: nothing is imported in it yet."""
+    for name in ("httpx", "httpcore", "httpx_sse", "h11", "nh3"):
+        (workspace / f"{name}.py").write_text("open('ran', 'w')\nraise ImportError('the folder\\'s own')\n")
+    write(home / "config.toml", CONFIG.format(url=model_server.url))
+    tests = Path(__file__).parents[1]
+    kernel = LiveKernel([tests.parent, tests / "kernel"], {"KIN_HOME": str(home), "HOME": str(home)}, subshells=False)
+    try:
+        ok(kernel, f"import os, sys; os.chdir({str(workspace)!r}); assert '' in sys.path")
+        ok(kernel, "%load_ext kin_nb")
+        ask(kernel, model_server, "Hello", "Hello.")
+        assert not (workspace / "ran").exists()
+    finally:
+        kernel.close()

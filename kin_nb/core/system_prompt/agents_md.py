@@ -8,6 +8,7 @@ from kin_nb.core.paths import kin_home, shown
 from kin_nb.core.safety.workspace import open_regular, sensitive_reason
 from kin_nb.core.system_prompt.one_line import one_line
 from kin_nb.core.tools.base import ToolError
+from kin_nb.core.trusted_folders import TrustedFolders
 
 NAME = "AGENTS.md"
 _INTRODUCTION = "Instructions from files, those nearest to the workspace last: where two disagree, the later one holds."
@@ -29,9 +30,13 @@ def agents_md(workdir: Path, *, trusted: bool, most_bytes: int) -> str:
 
 
 def agents_md_present(workdir: Path) -> list[Path]:
-    """The project's AGENTS.md files that a trusted `workdir` brings in, the root's first. Reads none of them."""
-    root, workdir = repository_root(workdir), workdir.resolve()
-    folders = [folder for folder in (workdir, *workdir.parents) if folder.is_relative_to(root)]
+    """The project's AGENTS.md files that a trusted `workdir` brings in, the root's first. Reads none of them.
+
+    A folder above that the person refused brings in none.
+    """
+    root, workdir, trust = repository_root(workdir), workdir.resolve(), TrustedFolders()
+    around = [folder for folder in workdir.parents if folder.is_relative_to(root)]
+    folders = [workdir, *(folder for folder in around if trust.is_trusted(folder) is not False)]
     return [folder / NAME for folder in reversed(folders) if _is_there(folder / NAME)]
 
 

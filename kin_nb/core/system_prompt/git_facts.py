@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kin_nb.core.safety.secrets import child_environment
+from kin_nb.core.system_prompt.agents_md import repository_root
 from kin_nb.core.system_prompt.one_line import one_line
 
 NO_GIT = "Git: not a repository, or git is not there."
@@ -29,6 +30,7 @@ _GIT = (
 _QUESTIONS = {
     "prefix": ("rev-parse", "--show-prefix", "--symbolic", "--branches=[m]ain", "--branches=[m]aster"),
     "main": ("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"),
+    "worktree": ("config", "--includes", "--get", "core.worktree"),
     "filters": ("config", "--includes", "--show-scope", "--name-only", "-z", "--get-regexp", r"^filter\."),
 }
 _STATUS = ("status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--ignore-submodules=dirty", "-z", "--", ".")
@@ -42,6 +44,8 @@ def git_facts(workdir: Path, *, commits: int, timeout: float) -> str:
         answers = _ask(workdir, {**_QUESTIONS, "log": log}, deadline)
         if answers["prefix"] is None:
             return NO_GIT
+        if answers["worktree"] or not _is_its_own(repository_root(workdir) / ".git"):
+            return NOT_ASKED  # names and messages of files elsewhere, which nobody opened
         prefix, *branches = answers["prefix"].split("\n")
         safe = answers["filters"] is not None and not {"local", "worktree"} & set(answers["filters"].split("\0"))
         status = _ask(workdir, {"status": _STATUS}, deadline)["status"] if safe else None
@@ -52,6 +56,17 @@ def git_facts(workdir: Path, *, commits: int, timeout: float) -> str:
     main = answers["main"] or (branches[0] if branches else "")
     subjects = [line.rstrip() for line in (answers["log"] or "").split("\0") if line]
     return "\n".join([*_status_lines(status, prefix), *_main_line(main), *_commit_lines(subjects)])
+
+
+def _is_its_own(git: Path) -> bool:
+    """Whether the repository's data lies in it, or is a worktree's that names this very folder in return."""
+    if git.is_symlink() or not git.is_file():
+        return git.is_dir() and not git.is_symlink()
+    try:
+        kept = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+        return Path((kept / "gitdir").read_text(encoding="utf-8").strip()).resolve() == git.resolve()
+    except (OSError, ValueError):
+        return False
 
 
 def _ask(workdir: Path, questions: dict[str, tuple[str, ...]], deadline: float) -> dict[str, str | None]:

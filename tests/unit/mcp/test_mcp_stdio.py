@@ -29,11 +29,12 @@ async def test_nothing_is_started_before_connect_and_nothing_twice(make, tmp_pat
 
 
 async def test_a_server_gets_no_secrets_but_those_configured_for_it(make, tmp_path):
-    environ = {"PATH": "/usr/bin", "GITHUB_TOKEN": "hidden", "LANG": "C", "OTHER": "x"}
-    servers = make(stdio(env={"API_KEY": "k-${GITHUB_TOKEN}", "MODE": "$plain"}), environ=environ)
+    environ = {"PATH": "/usr/bin", "GITHUB_TOKEN": "hidden", "LANG": "C", "OTHER": "x", "ODD": "y"}
+    servers = make(stdio(env={"API_KEY": "k-${GITHUB_TOKEN}", "MODE": "$plain"}), environ=environ, secret=["ODD"])
     assert await servers.connect() == []
     seen = json.loads(await said(servers, "environment"))
     seen.pop("LC_CTYPE", None)  # Python's own
+    assert seen.pop("PYTHONSAFEPATH") == "1"
     assert seen == {"PATH": "/usr/bin", "LANG": "C", "OTHER": "x", "API_KEY": "k-hidden", "MODE": "$plain"}
     assert await said(servers, "folder") == str(tmp_path)
 
@@ -46,6 +47,18 @@ async def test_a_folder_is_relative_to_the_workspace(make, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("fields", "runs"),
+    [({}, False), ({"env": {"PYTHONSAFEPATH": ""}}, True), ({"cwd": "../own"}, True)],
+)
+async def test_a_module_of_the_workspace_is_no_server_unless_the_settings_say_so(make, tmp_path, fields, runs):
+    folder = tmp_path.parent / "own" if "cwd" in fields else tmp_path
+    folder.mkdir(exist_ok=True)
+    (folder / "some_server.py").write_text("raise SystemExit('it ran')")
+    warnings = await make(stdio(command=[sys.executable, "-m", "some_server"], **fields)).connect()
+    assert ("it ran" in warnings[0]) is runs
+
+
+@pytest.mark.parametrize(
     ("fields", "why"),
     [
         (
@@ -53,6 +66,7 @@ async def test_a_folder_is_relative_to_the_workspace(make, tmp_path):
             "it cannot be started (No such file or directory: no-such-program); check its command and cwd",
         ),
         ({"command": "a 'b"}, "No closing quotation; check command and env in its [[mcp_servers]]"),
+        ({"cwd": "~no-such-person"}, "Could not determine home directory; check cwd in its [[mcp_servers]]"),
         ({"command": []}, "the command is empty; check command and env in its [[mcp_servers]]"),
         ({"command": ["a\0b"]}, "it cannot be started (embedded null byte); check its command and cwd"),
         (

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.system_prompt.agents_md import agents_md, agents_md_present, repository_root
+from kin_nb.core.trusted_folders import TrustedFolders
 
 
 def told(workdir: Path, *, trusted: bool = True, most_bytes: int = 1_000) -> str:
@@ -105,3 +106,9 @@ def test_a_folder_of_another_owner_ends_the_search(project):
     (project / ".git").mkdir()
     os.chown(project, 12345, -1)
     assert repository_root(project / "mine") == project / "mine"
+
+
+def test_a_folder_above_that_was_refused_says_nothing(nested, project):
+    TrustedFolders().distrust(project)
+    TrustedFolders().trust(nested)
+    assert agents_md_present(nested) == [nested / "AGENTS.md"]

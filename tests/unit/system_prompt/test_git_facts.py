@@ -220,3 +220,23 @@ def test_hooks_do_not_run_and_the_index_is_not_written(repository, git, trap):
     assert (repository / ".git" / "index").read_bytes() == index
     git("status")
     assert trap.sprung()
+
+
+def test_a_repository_that_points_elsewhere_brings_no_names_from_there(repository, git, tmp_path):
+    elsewhere = tmp_path / "private"
+    elsewhere.mkdir()
+    (elsewhere / "layoffs.txt").write_text("")
+    git("config", "core.worktree", str(elsewhere))
+    assert facts(repository) == NOT_ASKED
+
+
+def test_a_folder_whose_git_file_names_another_repository_brings_nothing_from_there(repository, tmp_path):
+    opened = tmp_path / "opened"
+    opened.mkdir()
+    (opened / ".git").write_text(f"gitdir: {repository / '.git'}\n")
+    assert facts(opened) == NOT_ASKED
+
+
+def test_a_worktree_of_ones_own_is_asked(repository, git, tmp_path):
+    git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
+    assert facts(tmp_path / "side").startswith("Git: branch side, clean.")

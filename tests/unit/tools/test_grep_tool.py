@@ -328,3 +328,24 @@ async def test_a_glob_with_a_slash_counts_from_the_workspace_or_from_the_folder(
     for glob in ("src/click/*.py", "click/*.py"):
         assert (await grep.invoke(pattern="needle", path="src", glob=glob)).match_count == 1
     assert (await grep.invoke(pattern="needle", path="src", glob="lib/*.py")).match_count == 0
+
+
+HOSTILE = "*a" * 30 + "*b\n" + "**/a/" * 30 + "b\n" + "{a,a}" * 30 + "b\n" + "[z-a]\n[\n{x,[z-a]}\n[!]\n"
+
+
+async def test_an_ignore_file_cannot_hold_the_search_up_or_break_it(no_program, tmp_path):
+    put(tmp_path, "a" * 120, "/".join("a" * 40) + "/c", "ignored.py")
+    put(tmp_path, ".gitignore", text=HOSTILE + "ignored.*\n" + "#" * 300_000 + "\na*\n")
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / ".gitignore")
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / ".gitignore").symlink_to("/dev/zero")
+    grep = Grep.from_config(BaseToolConfig(workdir=tmp_path))
+    assert (await grep.invoke(pattern="needle")).match_count == 2
+
+
+@pytest.mark.parametrize("glob", ["[z-a]*.py", "[a", "[!]", "a\\", "{a,a}" * 30, "a" * 5000])
+async def test_a_broken_glob_is_an_error_that_says_so(grep, tmp_path, glob):
+    put(tmp_path, "a.py")
+    with pytest.raises(ToolError, match=r"The glob .* cannot be read: "):
+        await grep.invoke(pattern="needle", glob=glob)

@@ -3,14 +3,17 @@
     python -I grep_python.py '{"pattern": …, "path": …, "excludes": […]}'
 
 Prints what `rg --null --line-number --sort path` prints for the same question: `path NUL line:text`. Exits with 2 and a
-line on stderr when the pattern is no regular expression. Imports the standard library only.
+line on stderr when the pattern is no regular expression. As a program it imports the standard library only.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +22,21 @@ from typing import Any, BinaryIO
 HEAD = 65_536
 """Bytes in which a NUL makes a file a binary one."""
 _LONGEST = 4_000
+_IGNORE_FILE = 262_144
+"""Bytes of a .gitignore that are read."""
+_LONGEST_GLOB = 4_096
+_OPTIONS = 64
+"""Ways to read the `{a,b}` of one glob."""
+_TOKEN = re.compile(
+    r"(?P<escaped>\\.)|(?P<stars>\*+)|(?P<any>\?)|(?P<set>\[[!^]?\]?(?:\\.|[^\]\\])*\])|(?P<options>\{[^{}]*\})|.",
+    re.DOTALL,
+)
 Rule = tuple[re.Pattern[str], bool, bool]
 """A pattern of paths below its folder, whether it takes them back in, and whether it means folders only."""
+
+
+class BrokenGlobError(ValueError):
+    """A glob that can match nothing, or that would take long to read."""
 
 
 def main(question: dict[str, Any]) -> int:
@@ -101,39 +117,141 @@ def ignored(path: str, rules: list[tuple[str, Rule]], *, is_folder: bool) -> boo
 
 
 def read_gitignore(root: str, folder: str) -> list[Rule]:
+    """The rules of a regular file; a line that is broken is passed over, as git does."""
+    rules = []
+    for line in _ignore_lines(os.path.join(root, folder, ".gitignore")):  # noqa: PTH118
+        if line.strip() and not line.startswith("#"):
+            try:
+                rules.append(gitignore_rule(line))
+            except BrokenGlobError:
+                continue
+    return rules
+
+
+def _ignore_lines(path: str) -> list[str]:
+    """Never waits for a pipe, never follows a link; a line that the limit cuts is left out."""
     try:
-        text = Path(root, folder, ".gitignore").read_text(encoding="utf-8", errors="surrogateescape")
+        with open(path, "rb", opener=_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return []
+            raw = file.read(_IGNORE_FILE + 1)
     except OSError:
         return []
-    return [gitignore_rule(line) for line in text.split("\n") if line.strip() and not line.startswith("#")]
+    if len(raw) > _IGNORE_FILE:
+        raw = raw[: raw.rfind(b"\n") + 1]
+    return raw.decode("utf-8", "surrogateescape").split("\n")
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 def gitignore_rule(line: str) -> Rule:
+    """Raises BrokenGlobError."""
     line = line.strip()
     negated = line.startswith("!")
     line = line.removeprefix("!")
-    return glob_rule(line.rstrip("/")), negated, line.endswith("/")
+    return _pattern(line.rstrip("/")), negated, line.endswith("/")
 
 
 def glob_rule(glob: str) -> re.Pattern[str]:
-    """A gitignore glob as a pattern of relative paths: without an inner `/` it matches in any folder."""
-    anchored = "/" in glob
-    body = "".join(
-        _translate(part)
-        for part in re.findall(r"/\*\*/|\*\*/|/\*\*|\*|\?|\[!?\]?[^\]]*\]|\{[^{}]*\}|.", glob.lstrip("/"))
-    )
-    return re.compile(("^" if anchored else "(?:^|/)") + body + "$")
+    """The glob that a model asks for. Raises ToolError."""
+    try:
+        return _pattern(glob)
+    except BrokenGlobError as error:
+        from kin_nb.core.tools.base import ToolError  # noqa: PLC0415  (the program has no such glob)
+
+        raise ToolError(f"The glob {glob[:100]} cannot be read: {error}.") from None
 
 
-def _translate(part: str) -> str:
-    fixed = {"/**/": "/(?:.*/)?", "**/": "(?:.*/)?", "/**": "/.*", "*": "[^/]*", "?": "[^/]"}
-    if part in fixed:
-        return fixed[part]
-    if part.startswith("[") and len(part) > 1:
-        return "[" + ("^" if part[1] == "!" else "") + re.escape(part[1:-1].removeprefix("!")).replace(r"\-", "-") + "]"
-    if part.startswith("{") and len(part) > 1:
-        return "(?:" + "|".join("".join(map(_translate, option)) for option in part[1:-1].split(",")) + ")"
-    return re.escape(part)
+def _pattern(glob: str) -> re.Pattern[str]:
+    """A gitignore glob as a pattern of relative paths: without an inner `/` it matches in any folder.
+
+    Translated as file_indexer's gitignore.py does, which a program of its own cannot import.
+    """
+    if len(glob) > _LONGEST_GLOB:
+        raise BrokenGlobError(f"it has more than {_LONGEST_GLOB} characters")
+    translate = _path if "/" in glob else _name
+    body = "|".join(translate(option) for option in _spelled_out(glob.lstrip("/")))
+    try:
+        return re.compile(("^" if "/" in glob else "(?:^|/)") + f"(?:{body})\\Z")
+    except re.error as error:
+        raise BrokenGlobError(str(error)) from None
+
+
+def _spelled_out(glob: str) -> list[str]:
+    """`{a,b}c` as `ac` and `bc`: alternatives inside a pattern could make the matcher try for ever."""
+    found = _TOKEN.finditer(glob)
+    parts = [token[0][1:-1].split(",") if token.lastgroup == "options" else [token[0]] for token in found]
+    if math.prod(map(len, parts)) > _OPTIONS:
+        raise BrokenGlobError(f"its {{}} stand for more than {_OPTIONS} globs")
+    return ["".join(choice) for choice in itertools.product(*parts)]
+
+
+def _path(glob: str) -> str:
+    """`**` between slashes stands for any folders. Each part before the last is taken where it fits first, for good:
+
+    that finds a match whenever there is one, and no pattern makes the matcher try for ever.
+    """
+    groups: list[list[str]] = [[]]
+    for segment in glob.split("/"):
+        if len(segment) > 1 and not segment.strip("*"):
+            groups.append([])
+        else:
+            groups[-1].append(_name(segment))
+    head, *rest = groups
+    if not rest:
+        return "/".join(head)
+    *middle, tail = rest
+    between = "".join(f"(?>(?:[^/]+/)*?{_folders(group)})" for group in middle if group)
+    return _folders(head) + between + ("(?:[^/]+/)*" + "/".join(tail) if tail else ".+")
+
+
+def _folders(names: list[str]) -> str:
+    return "".join(f"{name}/" for name in names)
+
+
+def _name(glob: str) -> str:
+    """What is between two slashes; what stands between two `*` is taken where it fits first, as above."""
+    pieces = [""]
+    for token in _TOKEN.finditer(glob):
+        text = token[0]
+        match token.lastgroup:
+            case "stars":
+                pieces.append("")
+            case "any":
+                pieces[-1] += "[^/]"
+            case "set":
+                pieces[-1] += _set(text)
+            case "escaped":
+                pieces[-1] += re.escape(text[1])
+            case _ if text in {"[", "\\"}:
+                raise BrokenGlobError(f"its {text} has no end" if text == "[" else "it ends in a backslash")
+            case _:
+                pieces[-1] += re.escape(text)
+    head, *rest = pieces
+    if not rest:
+        return head
+    *middle, tail = rest
+    between = "".join(f"(?>[^/]*?{piece})" for piece in middle if piece)
+    return f"(?=[^/]){head}{between}[^/]*{tail}"
+
+
+def _set(text: str) -> str:
+    """`[a-c_]`, with `!` or `^` for all others."""
+    negated = text[1] in "!^"
+    members = re.findall(r"\\?.", text[1 + negated : -1], re.DOTALL)
+    regex, at = "", 0
+    while at < len(members):
+        is_range = members[at + 1 : at + 2] == ["-"] and at + 2 < len(members)
+        low, high = members[at][-1], members[at + 2 if is_range else at][-1]
+        if high < low or "[:" in text:
+            raise BrokenGlobError(f"{text} is no set of characters")
+        regex += f"{re.escape(low)}-{re.escape(high)}" if is_range else re.escape(low)
+        at += 3 if is_range else 1
+    if not regex:
+        raise BrokenGlobError(f"{text} is no set of characters")
+    return f"(?!/)[{'^' if negated else ''}{regex}]"
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -33,10 +33,13 @@ MOST_WARNINGS = 10
 class ManagedServer:
     """`tools` are those of the last list that it gave: they stay while it is away, so that a call can start it again."""
 
-    def __init__(self, config: MCPServer, *, workdir: Path, environ: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, config: MCPServer, *, workdir: Path, environ: Mapping[str, str] | None, secret: Sequence[str] = ()
+    ) -> None:
         self.config = config
         self.tools: list[RemoteTool] = []
         self._workdir, self._environ = workdir, os.environ if environ is None else environ
+        self._not_for_it = secret
         self._connection: Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = asyncio.Lock()
@@ -139,9 +142,16 @@ class ManagedServer:
             own = {name: self._expanded(name, value) for name, value in self.config.env.items()}
         except ValueError as error:
             raise ServerFailed(f"{error}; check command and env in its [[mcp_servers]]") from error
+        try:
+            cwd = self._workdir / (self.config.cwd or Path()).expanduser()
+            in_the_workspace = cwd.resolve().is_relative_to(self._workdir.resolve())
+        except (RuntimeError, ValueError, OSError) as error:  # a ~name that nobody has, a loop, a NUL
+            raise ServerFailed(f"{str(error).rstrip('.')}; check cwd in its [[mcp_servers]]") from error
         self._secrets = {own[name] for name, value in self.config.env.items() if is_secret_name(name) or "${" in value}
-        cwd = self._workdir / self.config.cwd.expanduser() if self.config.cwd else self._workdir
-        return StdioLink(argv, cwd=cwd, environment={**child_environment(self._environ), **own})
+        inherited = child_environment(self._environ, also=self._not_for_it)
+        if in_the_workspace:
+            inherited["PYTHONSAFEPATH"] = "1"  # `python -m server` must not run a server.py of the workspace
+        return StdioLink(argv, cwd=cwd, environment={**inherited, **own})
 
     def _expanded(self, name: str, value: str) -> str:
         """`${VAR}` from our own environment, so that a secret need not stand in the file. Raises ValueError."""
