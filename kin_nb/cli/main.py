@@ -6,6 +6,7 @@ import argparse
 import io
 import os
 import sys
+import traceback
 from pathlib import Path
 
 from kin_nb import __version__
@@ -29,6 +30,10 @@ def main(argv: list[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return _unwritten(FAILED)
+    except Exception as error:  # noqa: BLE001  (the last net)
+        if os.environ.get("KIN_DEBUG") == "1":
+            traceback.print_exc()
+        return fail(" ".join(f"kin-nb failed: {type(error).__name__}: {error}".split()))
 
 
 def _written(code: int) -> int:

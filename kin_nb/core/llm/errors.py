@@ -174,6 +174,12 @@ def unusable_key_error(where: Where) -> AuthenticationError:
     return _make(AuthenticationError, what, f"Copy the key into {variable} again, or {OTHER_MODEL}", where)
 
 
+def unusable_header_error(where: Where, header: str) -> BackendError:
+    name = where["provider"].name
+    what = f"The header {header!a} cannot be sent to {name}: it is not ASCII."
+    return _make(BackendError, what, f"Check extra_headers of provider {name}, or {OTHER_MODEL}", where)
+
+
 def no_api_error(where: Where) -> UnknownModelError:
     what = f"{shown(where['endpoint'])} answered with a web page: no model server is there."
     todo = f"Correct api_base of provider {where['provider'].name} in config.toml, or {OTHER_MODEL}"

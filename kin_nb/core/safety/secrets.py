@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from kin_nb.core.config.keys import known_keys
+from kin_nb.core.config.keys import find_key, known_keys
 
 if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
@@ -25,9 +25,10 @@ _SECRET_WORD = re.compile(
         \w*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY)S? | SSHPASS | WEBHOOK
         | (?:API|ACCESS|PRIVATE|SIGNING|ENCRYPTION|MASTER)_?KEYS?
     ) (?:_|$)
+    | ^KEYS?_ | (?:^|_) KEYS?_?\d+ $
     | (?:^|_) (?:KEY|KEYS|AUTH|AUTHORIZATION|COOKIE|PASS|PAT|DSN|CONNECTION_STRING) $ | _PWD $""",
 )
-_URL_PASSWORD = re.compile(r"(://[^\s/:@\[{$<]{0,100}):([^\s/@{}$<>\[\]]{1,300})@")
+_URL_PASSWORD = re.compile(r"""(://[^\s/:@\[{$<"',\\]{0,100}):([^\s/@{}$<>\[\]"',\\]{1,300})@""")
 
 
 def is_secret_name(name: str) -> bool:
@@ -40,13 +41,24 @@ def is_secret_name(name: str) -> bool:
     return words not in {"PWD", "OLDPWD", "OLD_PWD"} and _SECRET_WORD.search(words) is not None
 
 
-def child_environment(base: Mapping[str, str], keep: Iterable[str] = ()) -> dict[str, str]:
+def child_environment(base: Mapping[str, str], keep: Iterable[str] = (), *, also: Iterable[str] = ()) -> dict[str, str]:
     """`base` without the variables that hold secrets, by name or as a password inside a URL; `keep` names exceptions.
 
-    A proxy's URL stays, password and all: without it a child reaches nothing.
+    `also` names more secrets: see key_names. A proxy's URL stays, password and all: without it a child reaches nothing.
     """
-    kept = set(keep)
-    return {name: value for name, value in base.items() if name in kept or not _holds_a_secret(name, value)}
+    kept, secret = set(keep), set(also)
+    return {
+        name: value
+        for name, value in base.items()
+        if name in kept or not (name in secret or _holds_a_secret(name, value))
+    }
+
+
+def key_names(config: KinConfig) -> list[str]:
+    """The variables that the configuration takes keys from, whatever their names."""
+    names = [provider.api_key_env_var for provider in config.providers]
+    names += [server.api_key_env for server in config.mcp_servers if server.transport != "stdio"]
+    return [name for name in dict.fromkeys(names) if name]
 
 
 def secret_values(config: KinConfig, environment: Mapping[str, str] | None = None) -> list[str]:
@@ -62,8 +74,10 @@ def secret_values(config: KinConfig, environment: Mapping[str, str] | None = Non
 
 
 def _server_secrets(config: KinConfig) -> Iterator[str]:
-    """What MCP servers are sent, or given as variables, under names that hold secrets."""
+    """The keys of MCP servers, and what they are sent, or given as variables, under names that hold secrets."""
     for server in config.mcp_servers:
+        if server.transport != "stdio":
+            yield find_key(server.api_key_env) or ""
         sent = server.env if server.transport == "stdio" else server.http_headers()
         for name, value in sent.items():
             if is_secret_name(name) or "${" in value:
@@ -128,6 +142,27 @@ class Redactor:
             if literal in text or literal.upper() in text:
                 text = pattern.sub(replacement, text)
         return self._paths.sub(lambda match: self._places[match[0]], text) if self._paths else text
+
+
+def redact_json(text: str, redact: Callable[[str], str]) -> str:
+    """JSON text with each text in it redacted as it reads: escaped, a line's beginning does not look like one.
+
+    It stays to the letter where nothing is taken out; what is no JSON is redacted as it stands.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return redact(text)
+    clean = _redacted(value, redact)
+    return text if clean == value else json.dumps(clean, ensure_ascii=False)
+
+
+def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {redact(key): _redacted(item, redact) for key, item in value.items()}
+    return [_redacted(item, redact) for item in value] if isinstance(value, list) else value
 
 
 def _holds_a_secret(name: str, value: str) -> bool:

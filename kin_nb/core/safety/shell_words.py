@@ -35,13 +35,16 @@ _EXACT_ONLY = _set(
     "dbus-run-session ssh-agent "
     # destroy, change rights, write where they are told, or send
     "rm rmdir mv cp ln dd tee install truncate shred chmod chown chgrp mount umount kill pkill killall curl wget nc "
-    "ncat socat telnet ftp sftp scp export set unset shopt enable hash"
+    "ncat socat telnet ftp sftp scp export set unset shopt enable hash "
+    # write where an option or a second argument says, or load a plugin
+    "sort uniq tree shuf split csplit xxd iconv gcc cc g++ c++ clang ld as"
 )
 
 _SUBCOMMANDS: dict[str, frozenset[str]] = {
     # program: its subcommands that are approved to the letter only
     "git": _set(
-        "config bisect submodule rebase filter-branch difftool mergetool clean remote clone push reset restore checkout"
+        "config bisect submodule rebase filter-branch difftool mergetool clean remote clone push reset restore checkout "
+        "grep archive format-patch bundle"
     ),
     "npm": _set("exec x explore init create config set publish"),
     "pnpm": _set("exec dlx create config publish"),
@@ -111,7 +114,7 @@ def command_prefix(command: str) -> str | None:
     `python -m module`. A later command is covered when its own prefix is the same: compare prefixes, not text.
     """
     words = plain_words(command)
-    if words is None or any(_reaches_out(word) for word in words[1:]):
+    if words is None or any(reaches_out(word) for word in words[1:]):
         return None
     prefix = _prefix(words)
     return None if prefix is None else " ".join(prefix)
@@ -135,7 +138,7 @@ def _word(command: str, position: int) -> tuple[str | None, int]:
     return word, position
 
 
-def _reaches_out(word: str) -> bool:
+def reaches_out(word: str) -> bool:
     """Whether an argument names a program to run, a place outside the workspace, or a sensitive file."""
     if _runs_something(word) or _LEAVES_THE_WORKSPACE.search(word):
         return True

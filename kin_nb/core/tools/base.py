@@ -36,6 +36,8 @@ class BaseToolConfig(BaseModel):
 
     permission: ToolPermission = ToolPermission.ASK
     workdir: Path | None = None
+    key_names: list[str] = Field(default_factory=list, repr=False)
+    """Variables that hold keys, whatever their names: the session's own, not for the programs that tools start."""
     allowlist: list[str] = Field(default_factory=list)
     denylist: list[str] = Field(default_factory=list)
 

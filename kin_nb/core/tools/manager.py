@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.name_patterns import chosen
+from kin_nb.core.safety.secrets import key_names
 from kin_nb.core.tools.base import AnyTool, BaseToolConfig, ToolError
 from kin_nb.core.types import AvailableFunction, AvailableTool
 
@@ -54,12 +55,12 @@ class ToolManager:
         return self._instances[tool_name]
 
     def get_tool_config(self, tool_name: str) -> BaseToolConfig:
-        """The tool's defaults, then `[tools.NAME]`, then the workspace. Raises ToolError that names the wrong keys."""
+        """The tool's defaults, then `[tools.NAME]`, then the session's. Raises ToolError that names the wrong keys."""
         config_class = self._classes[tool_name]._get_tool_config_class()  # noqa: SLF001  (seed 003's name)
         given = self._config.tools.get(tool_name)
         settings = given.model_dump(exclude_unset=True) if given else {}
         try:
-            return config_class.model_validate({**settings, "workdir": self._config.effective_workdir})
+            return config_class.model_validate({**settings, **self._of_the_session()})
         except ValidationError as error:
             wrong = [f"tools.{tool_name}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
             raise ToolError(f"The settings of {tool_name} are wrong.\n" + "\n".join(wrong)) from error
@@ -117,6 +118,9 @@ class ToolManager:
     def reset_all(self) -> None:
         """Forget every instance and its state."""
         self._instances.clear()
+
+    def _of_the_session(self) -> dict[str, object]:
+        return {"workdir": self._config.effective_workdir, "key_names": key_names(self._config)}
 
     def _is_available(self, name: str) -> bool:
         enabled = chosen(name, self._config.enabled_tools, self._config.disabled_tools)

@@ -75,3 +75,16 @@ def test_a_person_who_types_the_prompt_is_told_how_it_ends(server, home, workspa
     assert (process.returncode, out) == (0, "Hello.\n")
     assert err == "Type the prompt, then Ctrl-D on a line of its own.\n"
     assert server.requests[0]["messages"][-1]["content"] == "Hello?\n"
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_nobody_expected_is_a_line_and_a_trace_only_on_demand(kin, monkeypatch, debug):
+    def broken(_arguments):
+        raise RuntimeError("one\ntwo")
+
+    monkeypatch.setattr("kin_nb.cli.sessions.list_all", broken)
+    monkeypatch.setenv("KIN_DEBUG", "1" if debug else "")
+    done = kin("sessions")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1] == "kin-nb failed: RuntimeError: one two"
+    assert ("Traceback" in done.stderr) is debug

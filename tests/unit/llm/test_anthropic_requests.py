@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -238,3 +239,20 @@ def test_arguments_that_are_no_object_go_out_as_an_empty_one(arguments: str | No
     call = ToolCall(id="aaaaaaaaa", function=FunctionCall(name="bash", arguments=arguments))
     history = [user("go"), LLMMessage(role=Role.assistant, tool_calls=[call]), done("aaaaaaaaa")]
     assert body(history)["messages"][1]["content"][0]["input"] == {}
+
+
+def test_thinking_at_the_end_of_a_cut_reply_is_left_out() -> None:
+    blocks = [SIGNED, {"type": "text", "text": "Let me see."}, EMPTY, {"type": "redacted_thinking", "data": "x"}]
+    cut = said("Let me see.", reasoning_blocks=blocks)
+    sent = body([user("go"), cut, user("on")], thinking="high")
+    assert unmarked(sent["messages"])[1]["content"] == [SIGNED, {"type": "text", "text": "Let me see."}]
+    assert cut.reasoning_blocks == blocks
+
+
+@pytest.mark.parametrize("name", ["functions.read_file", "", "a\nb", "x" * 300])
+def test_a_name_that_a_model_made_up_goes_back_as_one_that_is_taken(name: str) -> None:
+    call = ToolCall(id="t1", index=0, function=FunctionCall(name=name, arguments="{}"))
+    reply = LLMMessage(role=Role.assistant, tool_calls=[call])
+    sent = body([user("go"), reply, done("t1")])
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent["messages"][1]["content"][0]["name"])
+    assert call.function.name == name

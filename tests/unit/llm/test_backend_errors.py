@@ -182,3 +182,18 @@ def test_what_counts_as_this_machine(url: str, local: bool) -> None:
 
 def test_an_address_is_shown_without_secrets() -> None:
     assert shown("https://u:p@h:1/v1?k=s#f") == "https://h:1/v1"
+
+
+@pytest.mark.parametrize("port", ["99999", "-1"])
+async def test_a_port_that_is_none_is_said(port: str) -> None:
+    error = await failure(f"http://127.0.0.1:{port}/v1")
+    assert f"{port} is no port" in error.what
+    assert "Correct api_base" in error.todo
+
+
+@pytest.mark.parametrize("headers", [{"X-Team": "Jos\u00e9"}, {"X-\u00c4": "a"}])
+async def test_a_header_that_is_not_ascii_is_said_without_its_value(headers: dict[str, str]) -> None:
+    error = await failure("http://127.0.0.1:9/v1", extra_headers=headers)
+    assert "cannot be sent to acme: it is not ASCII" in error.what
+    assert "Jos" not in str(error)
+    assert "extra_headers" in error.todo

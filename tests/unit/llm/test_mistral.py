@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -149,3 +150,15 @@ async def test_another_api_style_stays(model_server: ModelServer) -> None:
     """A proxy in front of Mistral may want another format."""
     with pytest.raises(Exception, match="unknown api_style"):
         backend(model_server, api_style="soap")
+
+
+@pytest.mark.parametrize("name", ["functions.read_file", "", "a\nb", "x" * 300])
+def test_a_name_that_a_model_made_up_goes_back_as_one_that_is_taken(name: str) -> None:
+    call = ToolCall(id="abcdefghi", index=0, function=FunctionCall(name=name, arguments="{}"))
+    reply = LLMMessage(role=Role.assistant, tool_calls=[call])
+    answer = LLMMessage(role=Role.tool, content="no such tool", tool_call_id="abcdefghi", name=name)
+    messages = body([GO, reply, answer])["messages"]
+    sent = messages[1]["tool_calls"][0]["function"]["name"]
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent)
+    assert messages[2].get("name", sent) == sent
+    assert (call.function.name, answer.name) == (name, name)

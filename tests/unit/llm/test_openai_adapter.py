@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -134,3 +135,15 @@ def test_reasoning_is_found_under_its_usual_names(name: str) -> None:
     provider = LOCAL.model_copy(update={"reasoning_field_name": "thoughts"})
     message = OpenAIAdapter().parse_response({"choices": [{"delta": {name: "hm"}}]}, provider).message
     assert message.reasoning_content == "hm"
+
+
+@pytest.mark.parametrize("name", ["functions.read_file", "", "a\nb", "x" * 300])
+def test_a_name_that_a_model_made_up_goes_back_as_one_that_is_taken(name: str) -> None:
+    call = ToolCall(id="abcdefghi", index=0, function=FunctionCall(name=name, arguments="{}"))
+    reply = LLMMessage(role=Role.assistant, tool_calls=[call])
+    answer = LLMMessage(role=Role.tool, content="no such tool", tool_call_id="abcdefghi", name=name)
+    messages = body([LLMMessage(role=Role.user, content="go"), reply, answer])["messages"]
+    sent = messages[1]["tool_calls"][0]["function"]["name"]
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent)
+    assert messages[2].get("name", sent) == sent
+    assert (call.function.name, answer.name) == (name, name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import KinConfig, ProviderConfig
-from kin_nb.core.safety.secrets import Redactor, child_environment, is_secret_name, secret_values
+from kin_nb.core.safety.secrets import Redactor, child_environment, is_secret_name, key_names, secret_values
 
 WORKSPACE = Path("/home/ada/projects/engine")
 HOME = Path("/home/ada")
@@ -43,6 +43,7 @@ def redact():
             "SSH_KEY",
         ),
         *("CLIENT_SECRET", "GOOGLE_APPLICATION_CREDENTIALS", "my-api-key", "SLACK_WEBHOOK_URL", "OPENAI_APIKEY"),
+        *("OPENAI_KEY_2", "KEY_OPENAI", "MY_KEY1"),
     ],
 )
 def test_a_name_tells_a_secret(name):
@@ -64,6 +65,7 @@ def test_a_name_tells_a_secret(name):
             "MONKEY",
         ),
         *("COMPASS_DIR", "AUTHOR", "GIT_AUTHOR_NAME", "VIRTUAL_ENV", "JPY_SESSION_NAME", "KEYTIMEOUT", "PATTERN"),
+        "PRIMARY_KEY_COLUMN",
     ],
 )
 def test_a_harmless_name_is_left_alone(name):
@@ -95,6 +97,20 @@ def test_the_values_to_hide_are_the_providers_keys_and_the_environments_secrets(
     )
     environment = {"ODDLY_NAMED": "provider-key-1", "A_TOKEN": "token-value-1", "B_TOKEN": "tiny", "HOME": "/home/ada"}
     assert set(secret_values(config, environment)) == {"provider-key-1", "token-value-1", "header-value-1"}
+
+
+def test_the_variables_that_hold_keys_are_known_by_the_configuration(monkeypatch):
+    monkeypatch.setenv("ODD_SERVER", "server-key-1")
+    config = KinConfig(
+        providers=[ProviderConfig(name="p", api_base="http://x", api_key_env_var="ODD")],
+        mcp_servers=[{"name": "s", "url": "http://y", "api_key_env": "ODD_SERVER", "headers": {"Authorization": "x"}}],
+    )
+    assert key_names(config) == ["ODD", "ODD_SERVER"]
+    assert child_environment({"ODD": "a", "ODD_SERVER": "b", "C": "c"}, ["ODD"], also=key_names(config)) == {
+        "ODD": "a",
+        "C": "c",
+    }
+    assert "server-key-1" in secret_values(config, {})
 
 
 def test_secret_values_vanish_also_escaped(redact):

@@ -209,3 +209,13 @@ def test_a_line_is_split_into_its_simple_commands():
         (["date", "+%s"], False),
         (["echo", "x $"], False),
     ]
+
+
+def test_an_allowed_command_does_not_reach_out_unless_its_pattern_spells_where():
+    assert allowed("cat a.py", "cat")
+    for command in ("cat /etc/passwd", "cat ../x", "cat .env", "cat a.py .env"):
+        assert not allowed(command, "cat")
+        assert not allowed(command, "cat *")
+    assert not allowed("git log --output=x", "git log")
+    assert allowed("cat /etc/hosts", "cat /etc/hosts")
+    assert not allowed("cat /etc/hosts /etc/passwd", "cat /etc/hosts")

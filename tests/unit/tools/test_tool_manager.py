@@ -197,3 +197,14 @@ def test_new_settings_that_are_wrong_are_said_at_the_next_use(configured):
     manager.reconfigure(configured(tools={"bash": {"default_timeout": 0}}))
     with pytest.raises(ToolError, match=r"tools\.bash\.default_timeout"):
         manager.get("bash")
+
+
+@pytest.mark.parametrize("keep", [False, True])
+async def test_no_program_sees_the_variables_that_hold_the_sessions_keys(configured, monkeypatch, keep):
+    monkeypatch.setenv("ACME_LLM", "q8Zr4TfWm2Lx7NcV")
+    provider = {"name": "acme", "api_base": "http://127.0.0.1:9/v1", "api_key_env_var": "ACME_LLM"}
+    tools = {"bash": {"keep_env": ["ACME_LLM"] if keep else []}}
+    manager = ToolManager(configured(providers=[provider], tools=tools))
+    result = await manager.get("bash").invoke(command="echo ${ACME_LLM-none}")
+    assert result.output == ("q8Zr4TfWm2Lx7NcV\n" if keep else "none\n")
+    assert manager.get("grep").config.key_names == ["ACME_LLM"]

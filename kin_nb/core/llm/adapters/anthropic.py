@@ -10,6 +10,7 @@ from kin_nb.core.llm.adapters.anthropic_models import Abilities, abilities
 from kin_nb.core.llm.adapters.anthropic_replies import read_reply
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS, PreparedRequest, register_adapter
 from kin_nb.core.llm.adapters.encoding import Sent, arguments_object, as_count, to_json
+from kin_nb.core.llm.adapters.openai import wire_name
 from kin_nb.core.types import AvailableTool, ImageContent, LLMChunk, LLMMessage, Role, StrToolChoice, ToolCall
 
 VERSION = "2023-06-01"
@@ -167,8 +168,8 @@ def _encode(message: LLMMessage) -> bytes:
     """The message's blocks, without the brackets around them; b"" when it has none that the API takes."""
     if message.role is Role.assistant:
         blocks = list(_said(message))
-        if all(block["type"] in {"thinking", "redacted_thinking"} for block in blocks):
-            blocks = []  # a message may not end with thinking, and a reply that was cut may be nothing else
+        while blocks and blocks[-1]["type"] in {"thinking", "redacted_thinking"}:
+            blocks.pop()  # a message may not end with thinking, as a reply that was cut may
     elif message.role is Role.tool:
         blocks = [_result(message)]
     else:
@@ -195,7 +196,7 @@ def _said(message: LLMMessage) -> Iterator[dict[str, Any]]:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     arguments = arguments_object(call.function.arguments) or {}
-    return {"type": "tool_use", "id": call.id or "", "name": call.function.name or "", "input": arguments}
+    return {"type": "tool_use", "id": call.id or "", "name": wire_name(call.function.name), "input": arguments}
 
 
 def _result(message: LLMMessage) -> dict[str, Any]:

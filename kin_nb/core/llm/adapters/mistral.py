@@ -7,7 +7,7 @@ from typing import Any
 from kin_nb.core.config import ProviderConfig
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS, register_adapter
 from kin_nb.core.llm.adapters.dialects import MISTRAL, Dialect
-from kin_nb.core.llm.adapters.openai import STAND_IN, OpenAIAdapter, content_parts, tool_call
+from kin_nb.core.llm.adapters.openai import STAND_IN, OpenAIAdapter, content_parts, tool_call, wire_name
 from kin_nb.core.types import LLMMessage, Role
 
 
@@ -36,7 +36,7 @@ class MistralAdapter(OpenAIAdapter):
     def encode(self, message: LLMMessage, reasoning: str) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message.role.value, "content": content_parts(message)}
         if message.role is Role.tool:
-            named = {"name": message.name} if message.name else {}
+            named = {"name": wire_name(message.name)} if message.name else {}
             return {**wire, "tool_call_id": message.tool_call_id or "", **named}
         if message.role is not Role.assistant:
             return wire

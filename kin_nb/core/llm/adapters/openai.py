@@ -34,6 +34,7 @@ STAND_IN = "Noted."
 """What the assistant says where a template wants it to have said something."""
 _STAND_IN = to_json({"role": "assistant", "content": STAND_IN})
 _MISTRALS = re.compile(r"(mistral|mixtral|devstral|magistral|ministral|codestral|pixtral)", re.IGNORECASE)
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @register_adapter(BACKEND_ADAPTERS, "openai")
@@ -122,7 +123,7 @@ class OpenAIAdapter:
         if message.tool_calls:
             wire["tool_calls"] = [tool_call(call) for call in message.tool_calls]
         if message.name:
-            wire["name"] = message.name
+            wire["name"] = wire_name(message.name) if message.role is Role.tool else message.name
         if message.tool_call_id is not None:
             wire["tool_call_id"] = message.tool_call_id
         return wire
@@ -168,8 +169,13 @@ def tool_call(call: ToolCall) -> dict[str, Any]:
     return {
         "id": call.id or "",
         "type": "function",
-        "function": {"name": call.function.name or "", "arguments": arguments},
+        "function": {"name": wire_name(call.function.name), "arguments": arguments},
     }
+
+
+def wire_name(name: str | None) -> str:
+    """A tool's name as servers take it: a model may have made one up, and the history would be refused for good."""
+    return _NO_NAME.sub("_", name or "")[:64] or "unknown"
 
 
 def _shown(messages: list[LLMMessage], end: int, *, alternate: bool) -> bytes:

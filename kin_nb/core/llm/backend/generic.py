@@ -227,6 +227,7 @@ class GenericBackend:
         client = self._client.get(where)
         headers = request_headers(request.headers, extra_headers, where)
         try:
+            _check_port(httpx.URL(url))
             async with client.stream("POST", url, content=request.body, headers=headers) as response:
                 if not response.is_success:
                     body = await _start_of_body(response)
@@ -235,6 +236,14 @@ class GenericBackend:
         except (httpx.RequestError, httpx.InvalidURL) as error:
             # `from None`: the cause can quote a header, and with it the key.
             raise BackendErrorBuilder.build_request_error(**where, error=error) from None
+
+
+def _check_port(url: httpx.URL) -> None:
+    """Raises InvalidURL: the system's own complaint comes late, in a group of exceptions."""
+    import httpx  # noqa: PLC0415  (first use)
+
+    if url.port is not None and not 0 <= url.port < 65_536:  # noqa: PLR2004  (16 bits)
+        raise httpx.InvalidURL(f"{url.port} is no port")
 
 
 async def _start_of_body(response: httpx.Response) -> str:

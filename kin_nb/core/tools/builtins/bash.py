@@ -129,7 +129,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
 
     def environment(self) -> dict[str, str]:
         """This process's variables without secrets, then what keeps programs from asking, then the config's `env`."""
-        environment = child_environment(os.environ, self.config.keep_env)
+        environment = child_environment(os.environ, self.config.keep_env, also=self.config.key_names)
         for name, value in _THE_KERNELS_OWN.items():
             if environment.get(name) == value:
                 del environment[name]

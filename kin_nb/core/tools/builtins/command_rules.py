@@ -1,7 +1,8 @@
 """What a pattern of bash's allowlist or denylist means for a command line.
 
 A pattern is compared by words: equal, or followed by more words; with `*`, `?` or `[` in it, as a glob over the whole
-command. An allowlist is for commands that can be read at a glance: one simple command of plain words. A denylist looks
+command. An allowlist is for commands that can be read at a glance: one simple command of plain words, none of
+which names a program to run, a place outside the workspace or a sensitive file unless the pattern spells it. A denylist looks
 for the command anywhere in the line. That is a fence for good intentions, not for bad ones: the line may still build a
 command that no reading finds.
 """
@@ -12,7 +13,7 @@ import shlex
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from kin_nb.core.safety.shell_words import plain_words
+from kin_nb.core.safety.shell_words import plain_words, reaches_out
 from kin_nb.core.tools.builtins.command_split import SimpleCommand, split
 
 _LEADS_TO_ANOTHER = frozenset(
@@ -26,7 +27,10 @@ _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "fish", "ksh"))
 
 def allows(pattern: str, command: str) -> bool:
     words = plain_words(command)
-    return words is not None and _fits(pattern, words)
+    if words is None or not _fits(pattern, words):
+        return False
+    spelled = pattern.split()
+    return not any(reaches_out(word) and word not in spelled for word in words[1:])
 
 
 def denies(pattern: str, command: SimpleCommand) -> bool:

@@ -71,7 +71,9 @@ class Grep(BaseTool[GrepArgs, GrepResult, BaseToolConfig, BaseToolState]):
         """Raises ToolError for an invalid expression, a missing path, or a search of more than SECONDS."""
         if any(mark in text for text in (args.pattern, args.glob or "") for mark in "\0\n"):
             raise ToolError("pattern and glob are one line each.")
-        search = _Search(Workspace(self.config.effective_workdir), args)
+        search = _Search(
+            Workspace(self.config.effective_workdir), args, child_environment(os.environ, also=self.config.key_names)
+        )
         found = await search.matches(search.pattern, SECONDS)
         if not found.total:
             return GrepResult(matches="", match_count=0, was_truncated=False, note=await search.why_nothing())
@@ -90,8 +92,8 @@ class Grep(BaseTool[GrepArgs, GrepResult, BaseToolConfig, BaseToolState]):
 class _Search:
     """One question. Raises ToolError for a path that leads nowhere, and for an invalid expression."""
 
-    def __init__(self, workspace: Workspace, args: GrepArgs) -> None:
-        self.workspace, self._args = workspace, args
+    def __init__(self, workspace: Workspace, args: GrepArgs, environment: dict[str, str]) -> None:
+        self.workspace, self._args, self._environment = workspace, args, environment
         self._path, name = resolve_existing(workspace, args.path)
         if not self._path.is_dir():
             open_regular(self._path, name).close()
@@ -142,7 +144,7 @@ class _Search:
             ended = await run_process(
                 command,
                 cwd=self.workspace.root,
-                environment=child_environment(os.environ),
+                environment=self._environment,
                 seconds=seconds,
                 sink=found.add,
                 stderr=stderr,
