@@ -13,6 +13,7 @@ from kin_nb.core.safety.secrets import SECRET, Redactor, is_secret_name, secret_
 
 _HIDDEN_TABLES = {"extra_headers", "headers", "env"}
 _QUERY_VALUE = re.compile(r"([?&][^=&#\s]*=)[^&#\s]+")
+_NAMED = re.compile(r"""(["']?)([A-Za-z][\w-]*)([=:])(.+)""", re.DOTALL)
 _FLAG = re.compile(r"(--?)([A-Za-z][\w-]*)(=?)(.*)", re.DOTALL)
 
 
@@ -43,17 +44,27 @@ def masker(config: KinConfig) -> Callable[[KeyPath, Any], Any]:
 
 
 def _without_flag_values(words: list[Any]) -> list[Any]:
-    """`--token x` and `--token=x` of a command line keep the flag."""
+    """`--token x`, `--token=x`, `TOKEN=x` and `X-Api-Key: x` of a command line keep the name."""
     shown: list[Any] = []
     hide_next = False
     for word in words:
         flag = _FLAG.fullmatch(word) if isinstance(word, str) else None
         secret = flag is not None and is_secret_name(flag[2])
+        named = _NAMED.fullmatch(word) if isinstance(word, str) and flag is None else None
         if hide_next and flag is None:
             shown.append(SECRET)
+        elif named is not None and (is_secret_name(named[2]) or named[2].lower() == "authorization"):
+            shown.append(f"{named[1]}{named[2]}{named[3]}{SECRET}")
         elif flag is not None and secret and flag[3]:
             shown.append(f"{flag[1]}{flag[2]}={SECRET}")
         else:
             shown.append(word)
-        hide_next = flag is not None and secret and not flag[3]
+        header = isinstance(word, str) and word.strip("'\"").endswith(":")
+        hide_next = (flag is not None and secret and not flag[3]) or (header and _names_a_secret(word))
     return shown
+
+
+def _names_a_secret(word: str) -> bool:
+    """`'X-Api-Key:` before its value, in a line that was split at blanks."""
+    name = word.strip("'\":")
+    return is_secret_name(name) or name.lower() == "authorization"

@@ -26,6 +26,7 @@ class TurnRecorder:
 
     def __init__(self, log: SessionLog, redact: Callable[[str], str], turn: TurnRecord) -> None:
         self._log, self._redact = log, redact
+        self.redact = redact
         texts = {"prompt": redact(turn.prompt), "sent": redact(turn.sent)}
         compaction = self._redacted_compaction(turn.compaction)
         self.record = turn.model_copy(update={**texts, "compaction": compaction})

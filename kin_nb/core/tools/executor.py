@@ -255,8 +255,11 @@ class ToolExecutor:
         **fields: object,
     ) -> ToolResultEvent:
         """The one place where a call gets its answer: record, history, event."""
+        # Redacted before it is cut: half a secret is not recognised.
+        recorded = self._recorder.result(
+            call.call_id, status=status, output=_capped(self._recorder.redact(output)), **fields
+        )
         output = _capped(output)
-        recorded = self._recorder.result(call.call_id, status=status, output=output, **fields)
         self._history.append(tool_message(call.call_id, call.tool_name, output, images_of(recorded.images)))
         answered.add(call.call_id)
         if status != "ok" and (isinstance(call, FailedToolCall) or call.request.write_paths):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from pydantic import ValidationError
 
@@ -25,9 +25,9 @@ class ToolManager:
         from kin_nb.core.tools.discovery import discover_tools  # noqa: PLC0415  (tools import base, which we are beside)
 
         discovered = discover_tools(config)
-        self.warnings = discovered.warnings
         self._config, self._without = config, frozenset(without)
         self._classes = discovered.classes
+        self.warnings = [*discovered.warnings, *self._mistaken()]
         self._registered: set[str] = set()
         self._instances: dict[str, AnyTool] = {}
         self._schemas: list[AvailableTool] | None = None
@@ -121,6 +121,23 @@ class ToolManager:
 
     def _of_the_session(self) -> dict[str, object]:
         return {"workdir": self._config.effective_workdir, "key_names": key_names(self._config)}
+
+    def _mistaken(self) -> Iterator[str]:
+        """A line for each `[tools.NAME]` that is nearly a tool's, and each key in it that its tool does not have."""
+        for name, given in self._config.tools.items():
+            if name not in self._classes:  # perhaps an MCP server's, which is not known yet
+                near = difflib.get_close_matches(name, self._classes, n=1, cutoff=0.8)
+                if near:
+                    yield f"{self._place(name)}tools.{name} is no tool; did you mean {near[0]}?"
+                continue
+            known = self._classes[name]._get_tool_config_class().model_fields  # noqa: SLF001  (seed 003's name)
+            for key in given.model_fields_set - set(known):
+                near = difflib.get_close_matches(key, known, n=1)
+                advice = f"did you mean {near[0]}?" if near else "it is ignored."
+                yield f"{self._place(name, key)}tools.{name}.{key} is no setting; {advice}"
+
+    def _place(self, *keys: str) -> str:
+        return self._config.layers.place(("tools", *keys))
 
     def _is_available(self, name: str) -> bool:
         enabled = chosen(name, self._config.enabled_tools, self._config.disabled_tools)

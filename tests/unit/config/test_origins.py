@@ -120,3 +120,12 @@ def test_no_report_shows_a_secret(write, monkeypatch, report):
         assert secret not in text
     for harmless in ("P_API_KEY", "X-Plain", "serve --token [secret] --port", "--api-key=[secret]", "ANY"):
         assert harmless in text
+
+
+def test_values_given_to_a_server_by_name_are_hidden():
+    from kin_nb.core.config.masking import _without_flag_values
+
+    words = ["-e", "GITHUB_TOKEN=abc", "--header", "Authorization: hunter", "-H", "'X-Api-Key:", "hunter'", "img"]
+    assert _without_flag_values(words) == [
+        *("-e", "GITHUB_TOKEN=[secret]", "--header", "Authorization:[secret]", "-H", "'X-Api-Key:", "[secret]", "img"),
+    ]

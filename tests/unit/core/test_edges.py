@@ -216,3 +216,33 @@ async def test_a_call_that_had_ended_keeps_its_result_when_the_listener_leaves(m
     assert (trusted.turns[-1].calls[0].status, trusted.turns[-1].calls[0].exit) == ("ok", 0)
     model_server.enqueue("Still valid.")
     await run_turn(trusted)
+
+
+async def test_a_secret_across_the_cut_of_a_long_result_is_not_recorded_in_halves(model_server, trusted, workspace):
+    (workspace / "long.py").write_text("print('x' * 19_990 + '" + GITHUB + "' + 'x' * 39_000)\n")
+    model_server.enqueue(calls=[tool_call("bash", command="python3 long.py")])
+    model_server.enqueue("Done.")
+    await run_turn(trusted)
+    assert GITHUB[:10] not in trusted.log.path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ('[tools.wirte_file]\ndenylist = ["data/*"]\n', ":1: tools.wirte_file is no tool; did you mean write_file?"),
+        (
+            '[tools.write_file]\ndenlyist = ["data/*"]\n',
+            ":2: tools.write_file.denlyist is no setting; did you mean denylist?",
+        ),
+        ('[tools.jira_search]\npermission = "always"\n', ""),
+    ],
+)
+def test_a_mistake_in_a_tools_settings_is_said_with_its_line(settings, said):
+    from kin_nb.core.config import KinConfig
+    from kin_nb.core.paths import kin_home
+    from kin_nb.core.tools.manager import ToolManager
+
+    kin_home().mkdir(exist_ok=True)
+    (kin_home() / "config.toml").write_text(settings)
+    warnings = ToolManager(KinConfig.load()).warnings
+    assert [warning.endswith(said) for warning in warnings] == ([True] if said else [])

@@ -147,3 +147,12 @@ def test_a_name_that_a_model_made_up_goes_back_as_one_that_is_taken(name: str) -
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent)
     assert messages[2].get("name", sent) == sent
     assert (call.function.name, answer.name) == (name, name)
+
+
+def test_an_object_schema_without_properties_is_sent_with_none():
+    from kin_nb.core.llm.adapters.openai import _tool
+    from kin_nb.core.types import AvailableFunction, AvailableTool
+
+    tool = AvailableTool(function=AvailableFunction(name="t", description="", parameters={"type": "object"}))
+    assert _tool(tool)["function"]["parameters"] == {"type": "object", "properties": {}}
+    assert tool.function.parameters == {"type": "object"}

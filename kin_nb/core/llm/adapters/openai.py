@@ -149,8 +149,15 @@ class OpenAIAdapter:
     def _encoded_tools(self, tools: list[AvailableTool]) -> bytes:
         same = len(tools) == len(self._tools) and all(a is b for a, b in zip(tools, self._tools, strict=True))
         if not same:
-            self._tools, self._tools_json = list(tools), to_json([t.model_dump() for t in tools])
+            self._tools, self._tools_json = list(tools), to_json([_tool(tool) for tool in tools])
         return self._tools_json
+
+
+def _tool(tool: AvailableTool) -> dict[str, Any]:
+    """OpenAI refuses an object schema without properties, and with it the whole request."""
+    wire = tool.model_dump()
+    wire["function"]["parameters"].setdefault("properties", {})
+    return wire
 
 
 def content_parts(message: LLMMessage) -> str | list[dict[str, Any]]:
