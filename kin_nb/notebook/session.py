@@ -198,6 +198,10 @@ class KinSession:
                 self._agent.switch_config(config)
         except ConfigError as error:
             raise KinError(explain(error)) from None
+        except (OSError, ValueError, RuntimeError) as error:  # a path among the settings that leads nowhere
+            raise KinError(
+                f"The session cannot begin: {type(error).__name__}: {error}. `kin-nb config` shows the settings."
+            ) from None
         return self._agent
 
     def show(self, output: Output) -> None:
