@@ -36,12 +36,10 @@ from kin_nb.core.session.records import RecordedCall, RecordedDecision, Recorded
 from kin_nb.core.tools.base import Preview, ToolDecision, ToolError, ToolPermission, tool_output
 from kin_nb.core.tools.file_changes import changes_since, read_files
 from kin_nb.core.tools.images import usable
+from kin_nb.core.tools.limits import capped
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve, resolve_args
 from kin_nb.core.types import AgentStats, ToolCall
-
-MODEL_LIMIT = 40_000
-"""Most characters of a result that the model gets."""
 
 
 class ToolExecutor:
@@ -257,9 +255,9 @@ class ToolExecutor:
         """The one place where a call gets its answer: record, history, event."""
         # Redacted before it is cut: half a secret is not recognised.
         recorded = self._recorder.result(
-            call.call_id, status=status, output=_capped(self._recorder.redact(output)), **fields
+            call.call_id, status=status, output=capped(self._recorder.redact(output)), **fields
         )
-        output = _capped(output)
+        output = capped(output)
         self._history.append(tool_message(call.call_id, call.tool_name, output, images_of(recorded.images)))
         answered.add(call.call_id)
         if status != "ok" and (isinstance(call, FailedToolCall) or call.request.write_paths):
@@ -314,10 +312,3 @@ async def _run(call: ResolvedToolCall) -> BaseModel:
 
 def _failure(name: str, error: BaseException) -> str:
     return str(error) if isinstance(error, ToolError) else f"{name} failed: {type(error).__name__}: {error}"
-
-
-def _capped(text: str) -> str:
-    if len(text) <= MODEL_LIMIT:
-        return text
-    half = MODEL_LIMIT // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"

@@ -24,7 +24,9 @@ from tests.model_server import ModelServer, tool_call
 
 MODEL = ModelConfig(name="scripted", provider="test")
 PROMPT = [LLMMessage(role=Role.user, content="go")]
-TOOL = AvailableTool(function=AvailableFunction(name="bash", description="run", parameters={"type": "object"}))
+TOOL = AvailableTool(
+    function=AvailableFunction(name="bash", description="run", parameters={"type": "object", "properties": {}})
+)
 
 
 class Pauses:
