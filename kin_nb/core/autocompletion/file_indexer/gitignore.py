@@ -78,7 +78,7 @@ def _rule(number: int, line: str) -> _Rule | None:
     anchored, pattern = "/" in pattern, pattern.removeprefix("/")
     if not pattern:
         return None
-    return _Rule(number, (_path(pattern) if anchored else _name(pattern)) + ending, negated, anchored)
+    return _Rule(number, (path_regex(pattern) if anchored else name_regex(pattern)) + ending, negated, anchored)
 
 
 def _without_trailing_blanks(line: str) -> str:
@@ -91,17 +91,18 @@ def _without_trailing_blanks(line: str) -> str:
     return text + " "
 
 
-def _path(pattern: str) -> str:
-    """`**` between slashes stands for any folders. Each part before the last is taken where it fits first, for good:
+def path_regex(pattern: str) -> str:
+    """The expression that a whole path has to match. Raises BrokenRuleError.
 
-    that finds a match whenever there is one, and no pattern makes the matcher try for ever.
+    `**` between slashes stands for any folders. Each part before the last is taken where it fits first, for good: that
+    finds a match whenever there is one, and no pattern makes the matcher try for ever.
     """
     groups: list[list[str]] = [[]]
     for segment in pattern.split("/"):
         if len(segment) > 1 and not segment.strip("*"):
             groups.append([])
         else:
-            groups[-1].append(_name(segment))
+            groups[-1].append(name_regex(segment))
     head, *rest = groups
     if not rest:
         return "/".join(head)
@@ -114,8 +115,8 @@ def _folders(names: list[str]) -> str:
     return "".join(f"{name}/" for name in names)
 
 
-def _name(pattern: str) -> str:
-    """The part of a pattern between two slashes; what stands between two `*` is taken where it fits first, as above."""
+def name_regex(pattern: str) -> str:
+    """The same for what is between two slashes; what stands between two `*` is taken where it fits first, as above."""
     pieces = [""]
     for token in _TOKEN.finditer(pattern):
         text = token[0]
@@ -129,7 +130,7 @@ def _name(pattern: str) -> str:
             case "escaped":
                 pieces[-1] += re.escape(text[1])
             case _ if text in {"[", "\\"}:
-                raise BrokenRuleError(pattern)
+                raise BrokenRuleError("its [ has no end" if text == "[" else "it ends in a backslash")
             case _:
                 pieces[-1] += re.escape(text)
     head, *rest = pieces

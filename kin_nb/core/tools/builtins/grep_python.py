@@ -3,7 +3,8 @@
     python -I grep_python.py '{"pattern": …, "path": …, "excludes": […]}'
 
 Prints what `rg --null --line-number --sort path` prints for the same question: `path NUL line:text`. Exits with 2 and a
-line on stderr when the pattern is no regular expression. As a program it imports the standard library only.
+line on stderr when the pattern is no regular expression. As a program it imports no more than the standard
+library and how ignore files are read.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+
+if __name__ == "__main__":  # run by its path, without site-packages
+    sys.path.append(str(Path(__file__).resolve().parents[4]))
+
+from kin_nb.core.autocompletion.file_indexer.gitignore import BrokenRuleError, name_regex, path_regex
 
 HEAD = 65_536
 """Bytes in which a NUL makes a file a binary one."""
@@ -165,17 +171,15 @@ def glob_rule(glob: str) -> re.Pattern[str]:
 
 
 def _pattern(glob: str) -> re.Pattern[str]:
-    """A gitignore glob as a pattern of relative paths: without an inner `/` it matches in any folder.
-
-    Translated as file_indexer's gitignore.py does, which a program of its own cannot import.
-    """
+    """A gitignore glob as a pattern of relative paths: without an inner `/` it matches in any folder."""
     if len(glob) > _LONGEST_GLOB:
         raise BrokenGlobError(f"it has more than {_LONGEST_GLOB} characters")
-    translate = _path if "/" in glob else _name
-    body = "|".join(translate(option) for option in _spelled_out(glob.lstrip("/")))
+    translate = path_regex if "/" in glob else name_regex
+    _check_sets(glob)
     try:
+        body = "|".join(translate(option) for option in _spelled_out(glob.lstrip("/")))
         return re.compile(("^" if "/" in glob else "(?:^|/)") + f"(?:{body})\\Z")
-    except re.error as error:
+    except (BrokenRuleError, re.error) as error:
         raise BrokenGlobError(str(error)) from None
 
 
@@ -188,70 +192,16 @@ def _spelled_out(glob: str) -> list[str]:
     return ["".join(choice) for choice in itertools.product(*parts)]
 
 
-def _path(glob: str) -> str:
-    """`**` between slashes stands for any folders. Each part before the last is taken where it fits first, for good:
-
-    that finds a match whenever there is one, and no pattern makes the matcher try for ever.
-    """
-    groups: list[list[str]] = [[]]
-    for segment in glob.split("/"):
-        if len(segment) > 1 and not segment.strip("*"):
-            groups.append([])
-        else:
-            groups[-1].append(_name(segment))
-    head, *rest = groups
-    if not rest:
-        return "/".join(head)
-    *middle, tail = rest
-    between = "".join(f"(?>(?:[^/]+/)*?{_folders(group)})" for group in middle if group)
-    return _folders(head) + between + ("(?:[^/]+/)*" + "/".join(tail) if tail else ".+")
-
-
-def _folders(names: list[str]) -> str:
-    return "".join(f"{name}/" for name in names)
-
-
-def _name(glob: str) -> str:
-    """What is between two slashes; what stands between two `*` is taken where it fits first, as above."""
-    pieces = [""]
+def _check_sets(glob: str) -> None:
+    """Raises BrokenGlobError for `[z-a]` and the like: git reads them in its own way, a model has made a mistake."""
     for token in _TOKEN.finditer(glob):
+        if token.lastgroup != "set":
+            continue
         text = token[0]
-        match token.lastgroup:
-            case "stars":
-                pieces.append("")
-            case "any":
-                pieces[-1] += "[^/]"
-            case "set":
-                pieces[-1] += _set(text)
-            case "escaped":
-                pieces[-1] += re.escape(text[1])
-            case _ if text in {"[", "\\"}:
-                raise BrokenGlobError(f"its {text} has no end" if text == "[" else "it ends in a backslash")
-            case _:
-                pieces[-1] += re.escape(text)
-    head, *rest = pieces
-    if not rest:
-        return head
-    *middle, tail = rest
-    between = "".join(f"(?>[^/]*?{piece})" for piece in middle if piece)
-    return f"(?=[^/]){head}{between}[^/]*{tail}"
-
-
-def _set(text: str) -> str:
-    """`[a-c_]`, with `!` or `^` for all others."""
-    negated = text[1] in "!^"
-    members = re.findall(r"\\?.", text[1 + negated : -1], re.DOTALL)
-    regex, at = "", 0
-    while at < len(members):
-        is_range = members[at + 1 : at + 2] == ["-"] and at + 2 < len(members)
-        low, high = members[at][-1], members[at + 2 if is_range else at][-1]
-        if high < low or "[:" in text:
+        members = re.findall(r"\\?.", text[1 + (text[1] in "!^") : -1], re.DOTALL)
+        ranges = zip(members, members[1:], members[2:], strict=False)
+        if not members or "[:" in text or any(dash == "-" and high[-1] < low[-1] for low, dash, high in ranges):
             raise BrokenGlobError(f"{text} is no set of characters")
-        regex += f"{re.escape(low)}-{re.escape(high)}" if is_range else re.escape(low)
-        at += 3 if is_range else 1
-    if not regex:
-        raise BrokenGlobError(f"{text} is no set of characters")
-    return f"(?!/)[{'^' if negated else ''}{regex}]"
 
 
 if __name__ == "__main__":
