@@ -241,9 +241,7 @@ class Agent:
         Raises TurnRunningError while another turn has not ended.
         """
         if self.busy:
-            raise TurnRunningError(
-                "The turn before is still ending: what it runs does not stop. Try again in a moment."
-            )
+            raise TurnRunningError
         self.busy = True
         try:
             turn = Turn(self, msg, images=tuple(images), key=key, cell_id=cell_id)

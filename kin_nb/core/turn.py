@@ -46,6 +46,9 @@ Events = AsyncGenerator[BaseEvent, None]
 class TurnRunningError(RuntimeError):
     """A turn was begun while another one runs: an agent has one conversation."""
 
+    def __init__(self) -> None:
+        super().__init__("The turn before is still ending: what it runs does not stop. Try again in a moment.")
+
 
 class Turn:
     """The agent's next turn. Made: it has a number and a record. Run: everything else."""

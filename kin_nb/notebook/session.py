@@ -18,6 +18,7 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalRequest
 from kin_nb.core.session.records import RecordedCompaction, TurnRecord
+from kin_nb.core.turn import TurnRunningError
 from kin_nb.notebook.agent_thread import AgentThread
 from kin_nb.notebook.approval import CardPlace, choose_channel
 from kin_nb.notebook.cell_io import CellOutput, cell_io
@@ -81,7 +82,7 @@ class KinSession:
         Raises TurnFailedError when the turn ended with an error, Interrupted (pump.py) when the person stopped it.
         """
         if agent.busy:
-            raise KinError("The turn before is still ending: what it runs does not stop. Try again in a moment.")
+            raise KinError(str(TurnRunningError()))
         view = view or CellView(io)
 
         def place(request: ApprovalRequest) -> CardPlace:
