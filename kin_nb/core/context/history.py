@@ -119,12 +119,6 @@ def fingerprinted(message: LLMMessage, redact: Callable[[str], str]) -> dict[str
     }
 
 
-def messages_of(turn: TurnRecord, expand: Expand = str) -> list[LLMMessage]:
-    """Everything said in a turn, in order, whether or not it was compacted since: every call answered exactly once."""
-    prompt = user_message(expand(turn.sent or turn.prompt), images_of(turn.images))
-    return [prompt, *(message for step in turn.steps for message in messages_of_step(step, expand))]
-
-
 def messages_of_step(step: RecordedStep, expand: Expand = str) -> list[LLMMessage]:
     answers = [tool_message(c.id, c.name, expand(c.output), images_of(c.images)) for c in step.calls]
     return [assistant_message(step.content, step.reasoning, step.calls, expand), *answers]

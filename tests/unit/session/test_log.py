@@ -11,7 +11,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import SessionLoggingConfig
-from kin_nb.core.context.history import History, messages_of
+from kin_nb.core.context.history import History
 from kin_nb.core.session.errors import LogRecordError
 from kin_nb.core.session.log import SessionLog, fold, read_lines, session_log, sessions_root
 from kin_nb.core.session.recorder import TurnRecorder
@@ -82,8 +82,9 @@ async def test_a_completed_result_is_in_the_log_before_the_next_thing_happens(mo
 
 async def test_the_same_messages_come_back_from_the_records(logged, trusted, workspace):
     _, turns = fold(read_lines(logged))
-    back = [m for turn in turns for m in messages_of(turn, lambda t: t.replace("{workspace}", str(workspace)))]
-    assert [(m.role, m.content, m.tool_call_id) for m in back] == [
+    back = History(trusted.messages[0].content, trusted.redact)
+    back.extend_from(turns, lambda t: t.replace("{workspace}", str(workspace)))
+    assert [(m.role, m.content, m.tool_call_id) for m in back.messages[1:]] == [
         (m.role, m.content, m.tool_call_id) for m in trusted.messages[1:]
     ]
 
