@@ -201,3 +201,13 @@ class LiveKernel(Client):
         self.client.control_channel.send(message)
         reply = self.client.get_control_msg(timeout=SECONDS)
         return reply["content"]["subshell_id"]
+
+
+def shown(nb: LiveKernel, cell: str) -> str:
+    """The text of every display as it is now, in the order in which they came."""
+    texts: dict[str, str] = {}
+    for message in nb.of(cell):
+        if message["msg_type"] in {"display_data", "update_display_data"}:
+            key = message["content"]["transient"].get("display_id", message["header"]["msg_id"])
+            texts[key] = message["content"]["data"].get("text/plain", "")
+    return "\n".join(texts.values())

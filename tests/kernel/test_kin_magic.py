@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from notebook_client import LiveKernel
+from notebook_client import LiveKernel, shown
 
 from tests.model_server import ModelServer, tool_call
 
@@ -44,16 +44,6 @@ def run(nb: LiveKernel, code: str) -> str:
     cell = nb.run(code)
     assert nb.done(cell)["content"]["status"] == "ok"
     return cell
-
-
-def shown(nb: LiveKernel, cell: str) -> str:
-    """The text of every display as it is now, in the order in which they came."""
-    texts: dict[str, str] = {}
-    for message in nb.of(cell):
-        if message["msg_type"] in {"display_data", "update_display_data"}:
-            key = message["content"]["transient"].get("display_id", message["header"]["msg_id"])
-            texts[key] = message["content"]["data"].get("text/plain", "")
-    return "\n".join(texts.values())
 
 
 def test_approved_in_the_cell(kin, model_server, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from notebook_client import LiveKernel
+from notebook_client import LiveKernel, shown
 
 from tests.model_server import ModelServer, tool_call
 
@@ -84,15 +84,6 @@ def error(nb: LiveKernel, code: str) -> str:
     assert nb.done(cell)["content"]["status"] == "error"
     (text,) = ["\n".join(m["content"]["traceback"]) for m in nb.of(cell) if m["msg_type"] == "error"]
     return text
-
-
-def shown(nb: LiveKernel, cell: str) -> str:
-    texts: dict[str, str] = {}
-    for message in nb.of(cell):
-        if message["msg_type"] in {"display_data", "update_display_data"}:
-            key = message["content"]["transient"].get("display_id", message["header"]["msg_id"])
-            texts[key] = message["content"]["data"].get("text/plain", "")
-    return "\n".join(texts.values())
 
 
 def ask(nb: LiveKernel, server: ModelServer, prompt: str, answer: str, **more: object) -> str:

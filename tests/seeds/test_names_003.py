@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -159,7 +158,6 @@ async def test_an_agent_has_its_attribute(config, attribute):
 def test_act_yields_events():
     assert inspect.isasyncgenfunction(Agent.act)
     assert "AsyncGenerator[BaseEvent" in str(inspect.signature(Agent.act).return_annotation)
-    assert AsyncGenerator is not None
 
 
 def test_the_factory_has_both_backends():
