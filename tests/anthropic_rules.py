@@ -77,7 +77,11 @@ def _broken_options(request: dict[str, Any], *, counting: bool) -> Iterator[str]
     if choice not in {"auto", "any", "none"} or (choice == "any" and (kind or version >= (5, 0))):
         yield f"tool_choice: {choice} is not supported here"
     for tool in request.get("tools") or ():
-        if tool.keys() != {"name", "description", "input_schema"} or tool["input_schema"].get("type") != "object":
+        if (
+            tool.keys() != {"name", "description", "input_schema"}
+            or tool["input_schema"].get("type") != "object"
+            or (tool["input_schema"].keys() & {"anyOf", "oneOf", "allOf"})
+        ):
             yield f"tools: {tool}"
 
 

@@ -11,6 +11,7 @@ import pytest
 from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.llm.adapters import anthropic
 from kin_nb.core.llm.adapters.anthropic import AnthropicAdapter
+from kin_nb.core.llm.backend.generic import GenericBackend
 from kin_nb.core.types import (
     AvailableFunction,
     AvailableTool,
@@ -256,3 +257,20 @@ def test_a_name_that_a_model_made_up_goes_back_as_one_that_is_taken(name: str) -
     sent = body([user("go"), reply, done("t1")])
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent["messages"][1]["content"][0]["name"])
     assert call.function.name == name
+
+
+async def test_alternatives_at_the_root_of_a_schema_are_sent_as_properties(anthropic_server):
+    one = {"properties": {"page_id": {"type": "string"}}, "required": ["page_id"]}
+    two = {"properties": {"database_id": {"type": "string"}}}
+    own = {"type": "object", "properties": {"limit": {"type": "integer"}}, "required": ["limit"], "anyOf": [one, two]}
+    tool = AvailableTool(function=AvailableFunction(name="move", description="", parameters=own))
+    anthropic_server.enqueue("Fine.")
+    backend = GenericBackend(ProviderConfig(name="p", api_base=anthropic_server.url, api_style="anthropic"))
+    model = ModelConfig(name="claude-sonnet-4-5", provider="p")
+    request = {"model": model, "messages": [user("Hi")], "temperature": 0.2, "tools": [tool], "tool_choice": "auto"}
+    assert (await backend.complete(**request)).message.content == "Fine."  # the server refuses alternatives there
+    sent = anthropic_server.requests[0]["tools"][0]["input_schema"]
+    assert set(sent["properties"]) == {"limit", "page_id", "database_id"}
+    assert sent["required"] == ["limit"]
+    assert "anyOf" in own
+    await backend.aclose()

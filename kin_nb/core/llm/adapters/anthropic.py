@@ -17,6 +17,7 @@ VERSION = "2023-06-01"
 _CACHE_UP_TO_HERE = b',"cache_control":{"type":"ephemeral"}}'
 _OPENS = {role: b'{"role":"' + role.encode() + b'","content":[' for role in ("user", "assistant")}
 _CONTINUES = _OPENS["user"] + to_json({"type": "text", "text": "(continued)"}) + b"]},"
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 _CHOICES = {"auto": "auto", "none": "none", "any": "any", "required": "any"}
 
 
@@ -153,9 +154,26 @@ class AnthropicAdapter:
         same = len(tools) == len(self._tools) and all(a is b for a, b in zip(tools, self._tools, strict=True))
         if not same:
             functions = [tool.function for tool in tools]
-            wire = [{"name": f.name, "description": f.description, "input_schema": f.parameters} for f in functions]
+            wire = [
+                {"name": f.name, "description": f.description, "input_schema": _schema(f.parameters)} for f in functions
+            ]
             self._tools, self._tools_json = list(tools), to_json(wire)
         return self._tools_json
+
+
+def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The API refuses alternatives at the root, and with them the whole request: their properties, all optional, stay.
+
+    Whoever gave the schema validates against it; here it only tells the model what there is.
+    """
+    if parameters.keys().isdisjoint(_ALTERNATIVES):
+        return parameters
+    branches = [branch for key in _ALTERNATIVES for branch in parameters.get(key, ()) if isinstance(branch, dict)]
+    properties: dict[str, Any] = {}
+    for part in (*branches, parameters):
+        properties |= part.get("properties", {})
+    kept = {key: value for key, value in parameters.items() if key not in _ALTERNATIVES}
+    return {**kept, "type": "object", "properties": properties}
 
 
 def _role(message: LLMMessage) -> str:
