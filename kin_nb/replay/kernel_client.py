@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,32 +37,52 @@ def execute(
                 on_output(cell_index, msg["content"])
             return out
 
-    client = Client(
-        nb,
-        kernel_manager_class=_kernel_manager_class(
-            "kin_nb.notebook.kernel" if is_kin_kernel(nb) else "ipykernel_launcher"
-        ),
-        timeout=timeout,
-        iopub_timeout=60,  # a busy machine is late with outputs; after nbclient's 4 s they would be lost
-        store_widget_state=False,
-        record_timing=False,
-        on_cell_start=lambda cell, cell_index: on_cell(cell_index),  # noqa: ARG005  (nbclient calls by keyword)
-    )
-    client.execute(env=dict(env), cwd=str(cwd))
+    module = "kin_nb.notebook.kernel" if is_kin_kernel(nb) else "ipykernel_launcher"
+    with tempfile.TemporaryDirectory(prefix="kin-") as sockets:
+        client = Client(
+            nb,
+            kernel_manager_class=_kernel_manager_class(module, Path(sockets)),
+            timeout=timeout,
+            iopub_timeout=60,  # a busy machine is late with outputs; after nbclient's 4 s they would be lost
+            store_widget_state=False,
+            record_timing=False,
+            on_cell_start=lambda cell, cell_index: on_cell(cell_index),  # noqa: ARG005  (nbclient calls by keyword)
+        )
+        client.execute(env=dict(env), cwd=str(cwd))
 
 
-def _kernel_manager_class(module: str) -> type:
+def _kernel_manager_class(module: str, sockets: Path) -> type:
     """Managers whose kernel is `python -m module` of this interpreter: a user's kernelspec may name another.
 
-    A class, not a manager: nbclient shuts down only the kernels of managers that it made.
+    A class, not a manager: nbclient shuts down only the kernels of managers that it made. The kernel is spoken to over
+    sockets in the folder `sockets`.
     """
     from jupyter_client.kernelspec import KernelSpec  # noqa: PLC0415  (first use)
     from jupyter_client.manager import AsyncKernelManager  # noqa: PLC0415
 
     class ThisInterpreter(AsyncKernelManager):  # type: ignore[misc]  # jupyter_client is only partly typed
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**{**settings, **over_sockets(sockets)})
+
         @property
         def kernel_spec(self) -> Any:
             argv = [sys.executable, "-m", module, "-f", "{connection_file}", "--log-level=ERROR"]
             return KernelSpec(argv=argv, display_name="Python 3", language="python")
 
     return ThisInterpreter
+
+
+def over_sockets(folder: Path) -> dict[str, str]:
+    """A kernel manager's settings for a kernel that is spoken to over sockets in `folder`, which is its alone.
+
+    TCP ports are chosen before the kernel binds them, so runs side by side take each other's. {} where `folder` has too
+    long a path for a socket's address (107 bytes on Linux, 103 on macOS).
+    """
+    connection_file = folder / "kernel.json"
+    if len(str(connection_file).encode()) > _LONGEST_SOCKET:
+        return {}
+    return {"transport": "ipc", "connection_file": str(connection_file)}
+
+
+_LONGEST_SOCKET = 90
+"""Bytes of the connection file's path: a socket's is a little longer."""

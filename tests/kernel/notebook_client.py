@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from pathlib import Path
 from queue import Empty
 
 from jupyter_client import BlockingKernelClient, KernelManager
+
+from kin_nb.replay.kernel_client import over_sockets
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 SECONDS = 15
@@ -157,7 +160,8 @@ class LiveKernel(Client):
     def __init__(
         self, paths: list[Path], environment: dict[str, str], *, subshells: bool, module: str = "ipykernel_launcher"
     ) -> None:
-        self.manager = KernelManager(kernel_name="python3")
+        self._sockets = tempfile.TemporaryDirectory(prefix="kin-")
+        self.manager = KernelManager(kernel_name="python3", **over_sockets(Path(self._sockets.name)))
         self.manager.kernel_spec.argv = [sys.executable, "-m", module, "-f", "{connection_file}"]
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("KIN_", "PYTEST_"))}
         self.manager.start_kernel(env={**kept, **environment, "PYTHONPATH": os.pathsep.join(map(str, paths))})
@@ -195,6 +199,7 @@ class LiveKernel(Client):
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
         self.manager.cleanup_resources()
+        self._sockets.cleanup()
 
     def _create_subshell(self) -> str:
         message = self.client.session.msg("create_subshell_request", {})

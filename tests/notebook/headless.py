@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
+
+from kin_nb.replay.kernel_client import over_sockets
 
 LOAD = "%load_ext kin_nb"
 
@@ -20,7 +23,10 @@ class Headless:
     def __init__(self, folder: Path) -> None:
         self.nb = new_notebook()
         self._client = NotebookClient(self.nb, timeout=60, iopub_timeout=60, allow_errors=True)
+        self._sockets = tempfile.TemporaryDirectory(prefix="kin-")
         self._client.km = self._client.create_kernel_manager()
+        for name, value in over_sockets(Path(self._sockets.name)).items():
+            setattr(self._client.km, name, value)
         # the interpreter of this test, whatever kernelspecs the person has
         self._client.km.kernel_spec.argv = [
             sys.executable,
@@ -37,7 +43,7 @@ class Headless:
     def start(cls, folder: Path, environment: Mapping[str, str]) -> Iterator[Headless]:
         """A kernel in `folder` that has `environment` and nothing of this process's own settings."""
         headless = cls(folder)
-        with headless._client.setup_kernel(cwd=str(folder), env=dict(environment)):
+        with headless._sockets, headless._client.setup_kernel(cwd=str(folder), env=dict(environment)):
             yield headless
 
     def run(self, source: str) -> Any:

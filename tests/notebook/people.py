@@ -29,18 +29,17 @@ def run(
     stdin: str = "",
     **more: str,
 ) -> subprocess.CompletedProcess[str]:
-    """`python ARGV...` of that person, to its end; `before` is what starts it."""
+    """`python ARGV...` of that person, to its end; `before` is what starts it.
+
+    Once more when a kernel found its port taken: jupyter_client lets go of a free port before the kernel binds it.
+    """
     command = [*before, sys.executable, *map(str, argv)]
-    return subprocess.run(
-        command,
-        cwd=cwd,
-        env=environment(home, **more),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    how = {"cwd": cwd, "env": environment(home, **more), "input": stdin}
+    for _ in range(2):
+        done = subprocess.run(command, **how, capture_output=True, text=True, timeout=SECONDS, check=False)
+        if "zmq.error.ZMQError: Address already in use" not in done.stdout + done.stderr:
+            break
+    return done
 
 
 def kin_nb(*argv: str | Path, home: Path, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:

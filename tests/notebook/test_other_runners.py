@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from traitlets.config import Config
 
+from kin_nb.replay.kernel_client import over_sockets
 from tests.notebook.comparing import assert_same_notebook
 from tests.notebook.people import QUICKSTART, environment, run
 
@@ -61,5 +64,8 @@ def test_papermill_with_another_working_directory_and_output_elsewhere(stored, e
 def test_nbclient_in_process(stored, tmp_path):
     path, nb = stored
     executed = nbformat.read(path, as_version=4)
-    NotebookClient(executed, timeout=60).execute(cwd=str(path.parent), env=environment(tmp_path / "home"))
+    with TemporaryDirectory(prefix="kin-") as sockets:
+        config = Config({"AsyncKernelManager": over_sockets(Path(sockets))})
+        client = NotebookClient(executed, timeout=60, config=config)
+        client.execute(cwd=str(path.parent), env=environment(tmp_path / "home"))
     assert_same_notebook(executed, nb)
