@@ -1,47 +1,52 @@
-"""What a call changed: the files that it said it would write, before and after."""
+"""A file's change as it is recorded: hashes, modes, and a patch where there is text."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from pathlib import Path
+from pathlib import PurePath
+from typing import NamedTuple
 
-from kin_nb.core.session.records import FileChange, sha256
+from kin_nb.core.safety.workspace import sensitive_reason
+from kin_nb.core.session.records import FileChange
 
 PATCH_LIMIT = 256 * 1024
 """Contents over this many bytes are recorded by hash only."""
+_SECRET = sensitive_reason(PurePath(".env"))
 
 
-def read_files(paths: Iterable[Path]) -> dict[Path, bytes | None]:
-    """Each path's content, None where there is no regular file. What cannot be read is left out: nothing is known of it."""
-    found: dict[Path, bytes | None] = {}
-    for path in paths:
-        try:
-            found[path] = path.read_bytes() if path.is_file() else None
-        except OSError:
-            continue
-    return found
+class Content(NamedTuple):
+    """One side of a change, as in records. `data` None: there is none, or it is not at hand; then there is no patch."""
+
+    mode: str = ""
+    sha: str | None = None
+    data: bytes | None = None
 
 
-def changes_since(before: dict[Path, bytes | None], root: Path) -> tuple[FileChange, ...]:
-    """The files whose content is no longer what `before` holds, with paths relative to `root` where they lie below it."""
-    after = read_files(before)
-    both = ((path, old, after[path]) for path, old in before.items() if path in after)
-    return tuple(_change(path, old, new, root) for path, old, new in both if old != new)
+def file_change(name: str, before: Content, after: Content) -> FileChange:
+    """`name`: as records have it. A link's patch is one of where it leads; of folders there is an empty one.
 
-
-def _change(path: Path, old: bytes | None, new: bytes | None, root: Path) -> FileChange:
-    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    A file that may hold secrets shows none: records go into logs, and into notebooks that are passed on.
+    """
+    at_hand = all(side.sha is None or side.data is not None for side in (before, after)) and not is_secret_file(name)
     return FileChange(
         path=name,
-        before=None if old is None else sha256(old),
-        after=None if new is None else sha256(new),
-        patch=_patch(name, old or b"", new or b""),
+        before=before.sha,
+        after=after.sha,
+        patch=_patch(name, before.data or b"", after.data or b"") if at_hand else None,
+        before_mode=before.mode,
+        after_mode=after.mode,
     )
 
 
+def is_secret_file(name: str) -> bool:
+    """Whether a file of that name may hold secrets, wherever it lies."""
+    path = PurePath(name)
+    reason = sensitive_reason(path)
+    return _SECRET in {reason, reason and sensitive_reason(PurePath(path.name))}
+
+
 def _patch(name: str, old: bytes, new: bytes) -> str | None:
-    if max(len(old), len(new)) > PATCH_LIMIT:
+    if max(len(old), len(new)) > PATCH_LIMIT or b"\0" in old or b"\0" in new:
         return None
     try:
         before, after = (_lines(content.decode("utf-8")) for content in (old, new))

@@ -1,0 +1,105 @@
+"""What is at a path: never through a link, never opening what could block, never more than so many bytes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from kin_nb.core.session.records import sha256
+
+FILE, EXECUTABLE, LINK = "100644", "100755", "120000"
+EMPTY = sha256(b"")
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY
+_SIXTY_THREE_BITS = (1 << 63) - 1
+"""What a database can hold; some file systems number their files beyond."""
+
+
+class State(NamedTuple):
+    """As in records: git's mode, and the sha256 of the content (of a link: its target; of a folder: none)."""
+
+    mode: str = ""
+    sha: str | None = None
+
+
+NOTHING = State()
+FOLDER = State("040000")
+
+
+class Unknown(StrEnum):
+    """Why nothing is known of what is at a path."""
+
+    LARGE = "too large"
+    SPECIAL = "no regular file"
+    UNREADABLE = "not readable"
+    IGNORED = "ignored"
+
+
+@dataclass(frozen=True)
+class Look:
+    """`state` None: not known, for the reason in `unknown`. `settled`: nobody wrote while it was read."""
+
+    state: State | None
+    status: os.stat_result | None = None
+    content: bytes | None = None
+    unknown: Unknown | None = None
+    settled: bool = True
+
+
+def look(path: str, limit: int, *, dir_fd: int | None = None, status: os.stat_result | None = None) -> Look:
+    """`path`: relative to `dir_fd` when given. `status`: of os.lstat, when it is known. Files over `limit` stay unread."""
+    try:
+        status = status or os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
+        kind = stat.S_IFMT(status.st_mode)
+        if kind == stat.S_IFREG:
+            return _file(path, limit, dir_fd, status)
+        if kind == stat.S_IFLNK:
+            target = os.fsencode(os.readlink(path, dir_fd=dir_fd))
+            return Look(State(LINK, sha256(target)), status, target)
+    except (FileNotFoundError, NotADirectoryError):
+        return Look(NOTHING)
+    except (OSError, ValueError):
+        return Look(None, status, unknown=Unknown.UNREADABLE)
+    return Look(FOLDER, status) if kind == stat.S_IFDIR else Look(None, status, unknown=Unknown.SPECIAL)
+
+
+def file_mode(status: os.stat_result) -> str:
+    return EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE
+
+
+def mark(status: os.stat_result) -> tuple[int, int, int, int, int]:
+    """Another mark: the file may have changed. The time of change (ctime) cannot be set back by anyone."""
+    return (
+        status.st_size,
+        status.st_mtime_ns & _SIXTY_THREE_BITS,
+        status.st_ctime_ns & _SIXTY_THREE_BITS,
+        status.st_ino & _SIXTY_THREE_BITS,
+        status.st_mode,
+    )
+
+
+def _file(path: str, limit: int, dir_fd: int | None, status: os.stat_result) -> Look:
+    if status.st_size > limit:
+        return Look(None, status, unknown=Unknown.LARGE)
+    descriptor = os.open(path, _FLAGS, dir_fd=dir_fd)
+    try:
+        opened = os.fstat(descriptor)
+        if not stat.S_ISREG(opened.st_mode):  # swapped since
+            return Look(None, opened, unknown=Unknown.SPECIAL)
+        content = _read(descriptor, limit + 1)
+        settled = mark(os.fstat(descriptor)) == mark(opened)
+    finally:
+        os.close(descriptor)
+    if len(content) > limit:
+        return Look(None, opened, unknown=Unknown.LARGE)
+    return Look(State(file_mode(opened), sha256(content)), opened, content, settled=settled)
+
+
+def _read(descriptor: int, most: int) -> bytes:
+    chunks = []
+    while most > 0 and (chunk := os.read(descriptor, min(most, 1 << 20))):
+        chunks.append(chunk)
+        most -= len(chunk)
+    return b"".join(chunks)

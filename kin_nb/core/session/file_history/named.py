@@ -1,0 +1,52 @@
+"""The files that a call names: looked at one by one, without a scan."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from kin_nb.core.session.file_history.look import FOLDER, NOTHING, Unknown, look
+from kin_nb.core.session.file_history.scan import Limits, Skipped, Snapshot, skip_mark
+
+
+def seen(root: Path, named: Iterable[str], limits: Limits, scan: Callable[[], Snapshot]) -> Snapshot:
+    """Only these. One that is a folder needs a scan, and stands for all that is covered in it."""
+    snapshot = Snapshot()
+    for path in named:
+        found = look(str(root / path), limits.named_bytes)
+        if found.state == FOLDER:
+            snapshot.add(scan() if path == "." else scan().below(path))
+            continue
+        _add_folder_above(snapshot, root, path)
+        if found.state == NOTHING or found.status is None:
+            continue
+        if found.state is None or found.state.sha is None:
+            why = found.unknown or Unknown.UNREADABLE
+            snapshot.skipped[path] = Skipped(why, found.status.st_size, skip_mark(found.status))
+            continue
+        snapshot.entries[path] = found.state
+        snapshot.permissions[path] = stat.S_IMODE(found.status.st_mode)
+        if found.content is not None:
+            snapshot.contents[found.state.sha] = found.content
+    return snapshot
+
+
+def _add_folder_above(snapshot: Snapshot, root: Path, path: str) -> None:
+    """The nearest one that is there: undo must not take one that held nothing for one that the call made."""
+    above = path.rpartition("/")[0]
+    while above:
+        place = root / above
+        try:
+            permissions = stat.S_IMODE(place.lstat().st_mode)
+            with os.scandir(place) as items:
+                holds_something = next(items, None) is not None
+        except OSError:
+            above = above.rpartition("/")[0]
+            continue
+        snapshot.permissions[above] = permissions
+        snapshot.folders.add(above)
+        if not holds_something:
+            snapshot.entries[above] = FOLDER
+        return
