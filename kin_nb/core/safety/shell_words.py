@@ -32,7 +32,12 @@ _EXACT_ONLY = _set(
     "Rscript osascript tclsh swift java awk gawk mawk nawk sed ed ex vi vim nvim emacs nano less more man ssh rsync "
     "tar zip ipython jupyter npx pipx uvx bunx pdb timeit code runpy cProfile profile trace IPython ipykernel cmake "
     "ccache openssl sqlite3 psql mysql pkexec runuser setpriv taskset chrt numactl prlimit unbuffer xvfb-run "
-    "dbus-run-session ssh-agent "
+    "dbus-run-session ssh-agent valgrind perf mpirun mpiexec srun torchrun hyperfine nix nix-shell tox nox "
+    "scriptreplay nodemon watchexec direnv dotenv tmux screen ts-node tsx py-spy memray scalene fakeroot bwrap firejail "
+    "wish groovy scala elixir pwsh m4 dc "
+    # builtins of bash that evaluate their arguments, also as the index of an array: a[$(...)]
+    "printf test compgen complete compopt let declare typeset local readonly mapfile readarray jobs read bind fc "
+    "getopts wait "
     # destroy, change rights, write where they are told, or send
     "rm rmdir mv cp ln dd tee install truncate shred chmod chown chgrp mount umount kill pkill killall curl wget nc "
     "ncat socat telnet ftp sftp scp export set unset shopt enable hash "
@@ -48,7 +53,7 @@ _SUBCOMMANDS: dict[str, frozenset[str]] = {
     ),
     "npm": _set("exec x explore init create config set publish"),
     "pnpm": _set("exec dlx create config publish"),
-    "yarn": _set("exec dlx create config publish"),
+    "yarn": _set("exec dlx create config publish node"),
     "pip": _set("config"),
     "pip3": _set("config"),
     "uv": _set("tool publish"),
@@ -59,7 +64,8 @@ _SUBCOMMANDS: dict[str, frozenset[str]] = {
     "make": _set(""),
     "just": _set(""),
     "docker": _set("run exec cp compose container buildx context plugin"),
-    "podman": _set("run exec cp compose container"),
+    "podman": _set("run exec cp compose container unshare machine"),
+    "bundle": _set("exec config console open plugin"),
     "kubectl": _set("exec run debug cp attach config proxy apply delete"),
     "coverage": _set("run"),
     "gh": _set("api alias extension auth config secret"),
@@ -69,7 +75,7 @@ _SUBCOMMANDS: dict[str, frozenset[str]] = {
     "apt": _set(""),
     "terraform": _set("apply destroy"),
     "dotnet": _set("run exec"),
-    "hatch": _set("run shell"),
+    "hatch": _set("run shell env"),
 }
 _ONE_TARGET = frozenset(["make", "just"])
 _RUNNERS = frozenset([("uv", "run"), ("poetry", "run"), ("pdm", "run")])
@@ -83,6 +89,9 @@ _RUNNING_OPTIONS = _set(
     "init-script output output-file plugin config config-file rcfile"
 )
 _LEAVES_THE_WORKSPACE = re.compile(r"(^|[=:,@]|^-\w)/|(^|[/=:,@]|^-\w)\.\.(/|$)|@[\w.-]+:")
+
+_EVALUATED_INDEX = re.compile(r"\w\[.*[$`]", re.DOTALL)
+"""As in `printf -v 'a[$(x)]'`: bash runs x, quoted as it is."""
 
 
 def plain_words(command: str) -> list[str] | None:
@@ -140,7 +149,7 @@ def _word(command: str, position: int) -> tuple[str | None, int]:
 
 def reaches_out(word: str) -> bool:
     """Whether an argument names a program to run, a place outside the workspace, or a sensitive file."""
-    if _runs_something(word) or _LEAVES_THE_WORKSPACE.search(word):
+    if _runs_something(word) or _LEAVES_THE_WORKSPACE.search(word) or _EVALUATED_INDEX.search(word):
         return True
     return any(sensitive_reason(PurePath(part)) for part in {word, word.rpartition("=")[2], word.rpartition(":")[2]})
 

@@ -150,6 +150,9 @@ def test_the_prefix_is_the_program_and_its_subcommand(command, prefix):
             "go test -exec x",
             "tar cf x y",
         ),
+        *("printf x", "test -v x", "let x=1", "declare x", "read x", "mapfile x", "jobs -x ls", "compgen -C x"),
+        *("valgrind ls", "perf stat ls", "mpirun x", "hyperfine x", "bundle exec x", "nix run x", "yarn node -e x"),
+        *("echo 'a[$(touch x)]'", "ls 'a[`x`]'"),
         # nothing to name, or more than one thing
         *("git", "make", "make test deploy", "make SHELL=x test", "make test SHELL=x", "npm run", "git --version"),
         # a program that is a file, or not a name

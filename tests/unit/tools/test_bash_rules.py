@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kin_nb.core.safety.shell.split import split
 from kin_nb.core.tools.base import ToolPermission
 from kin_nb.core.tools.builtins.bash import Bash, BashArgs, BashConfig
-from kin_nb.core.tools.builtins.command_split import split
 
 
 def bash(**config) -> Bash:

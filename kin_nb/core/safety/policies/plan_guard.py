@@ -9,10 +9,13 @@ class DenyWhilePlanning:
     """Plan mode changes nothing, whatever grants and allow rules say (seed 003, modes)."""
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
-        if context.mode is not AgentMode.PLAN or call.accesses.only_reads:
+        changes_nothing_here = not (call.accesses.writes or call.accesses.everything)  # the network asks, as ever
+        if context.mode is not AgentMode.PLAN or changes_nothing_here:
             return None
-        what = "may change something" if call.accesses.everything else "changes files"
+        what = f"{call.tool_name} {'may change something' if call.accesses.everything else 'changes files'}"
+        if call.accesses.reason:
+            what = f"only commands that are proven to change nothing run. This one is not: {call.accesses.reason}"
         return Decision.deny(
-            f"plan mode is on, and {call.tool_name} {what}. Read with read_file, list_dir and grep; put what "
+            f"plan mode is on, and {what}. Read with read_file, list_dir and grep; put what "
             "you would run or change into your plan. Only the person leaves plan mode (%kin mode default)"
         )

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import os
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
 from kin_nb.core.safety.secrets import child_environment
+from kin_nb.core.safety.shell import Judgement, judge
+from kin_nb.core.safety.shell.carried import simple_commands
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
-from kin_nb.core.tools.builtins import command_rules
+from kin_nb.core.tools.builtins import command_rules, sandbox
 from kin_nb.core.tools.builtins.process import run_process
 
 OUTPUT_LIMIT = 39_500
@@ -32,6 +35,11 @@ _NOT_INTERACTIVE = {
     "DEBIAN_FRONTEND": "noninteractive",
     "PYTHONUNBUFFERED": "1",  # else what Python prints comes after its traceback
 }
+# with these, what is proven to only read does
+_FOR_READERS = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+# besides the proof, should it miss a repository's settings
+_GIT_RUNS_NOTHING = {"core.fsmonitor": "false", "core.hooksPath": os.devnull, "safe.bareRepository": "explicit"}
+_CHANGE_WHAT_WORDS_MEAN = ("CDPATH", "GLOBIGNORE", "BASHOPTS", "SHELLOPTS")
 # ipykernel sets these for code in cells; they would colour the output, and draw plots nowhere
 _THE_KERNELS_OWN = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "CLICOLOR": "1"}
 _INLINE_BACKENDS = "module://"
@@ -60,12 +68,15 @@ class BashResult(BaseModel):
     """Something was left running that still holds the output."""
     seconds: int = 0
     """The time that it was given."""
+    note: str = ""
+    """What the model is told besides."""
 
 
 class BashConfig(BaseToolConfig):
     """`env` is added last; `keep_env` names secret-looking variables that commands may see all the same.
 
-    Patterns: see command_rules.py. `denylist_standalone` forbids its commands only without arguments.
+    Patterns: see command_rules.py. `denylist_standalone` forbids its commands only without arguments. `sandbox`: whether
+    commands are confined (sandbox.py); "auto" runs them unconfined where that cannot be done, and says so.
     """
 
     denylist: list[str] = Field(default_factory=lambda: list(INTERACTIVE))
@@ -73,14 +84,26 @@ class BashConfig(BaseToolConfig):
     default_timeout: int = Field(30, ge=1, le=600)
     env: dict[str, str] = Field(default_factory=dict)
     keep_env: list[str] = Field(default_factory=list)
+    sandbox: Literal["off", "auto", "on"] = "off"
+    sandbox_network: bool = False
 
 
-class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
+class BashState(BaseToolState):
+    """`unconfined`: why commands cannot be confined here, "" when they can; None before the first one."""
+
+    unconfined: str | None = None
+
+
+class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     description: ClassVar[str] = "Run a bash command in the workspace"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
 
-    def accesses(self, args: BashArgs) -> Accesses:  # noqa: ARG002
-        return Accesses(everything=True)
+    def accesses(self, args: BashArgs) -> Accesses:
+        """What it reads, at the least the folder that it runs in, when it is proven to only read; else everything, and why."""
+        judged = self._judged(args.command)
+        if judged.kind == "harmless":
+            return Accesses(reads=judged.reads or (".",))
+        return Accesses(everything=True, reason=judged.reason)
 
     def preview(self, args: BashArgs) -> Preview:
         first, *more = args.command.strip().split("\n")
@@ -93,7 +116,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
 
     def why_denied(self, args: BashArgs) -> str:
         waits = "waits for a person at a terminal, and there is none here"
-        for command in command_rules.simple_commands(args.command):
+        for command in (found for found in simple_commands(args.command) if found.words):
             pattern = next((p for p in self.config.denylist if command_rules.denies(p, command)), None)
             if pattern is not None:
                 own = f'"{pattern}" is in the denylist of [tools.bash]'
@@ -112,12 +135,9 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
             raise ToolError("The command holds a NUL character.")
         seconds = args.timeout or self.config.default_timeout
         output = CappedOutput(OUTPUT_LIMIT, self.emit)
+        argv, note = await self._confined([shutil.which("bash") or "/bin/sh", "-c", args.command], cwd)
         ended = await run_process(
-            [shutil.which("bash") or "/bin/sh", "-c", args.command],
-            cwd=cwd,
-            environment=self.environment(),
-            seconds=seconds,
-            sink=output.add,
+            argv, cwd=cwd, environment=self._environment_for(args.command), seconds=seconds, sink=output.add
         )
         return BashResult(
             output=output.text(),
@@ -125,7 +145,34 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
             timed_out=ended.timed_out,
             detached=ended.detached,
             seconds=seconds,
+            note=note,
         )
+
+    async def _confined(self, argv: list[str], workspace: Path) -> tuple[list[str], str]:
+        """The command as it runs, and what is to be said of that once. Raises ToolError where "on" cannot be had."""
+        config, first = self.config, self.state.unconfined is None
+        if config.sandbox == "off":
+            return argv, ""
+        if self.state.unconfined is None:
+            self.state.unconfined = await asyncio.to_thread(sandbox.problem, workspace, network=config.sandbox_network)
+        if not self.state.unconfined:
+            return sandbox.confined(argv, workspace, network=config.sandbox_network), ""
+        if config.sandbox == "on":
+            raise ToolError(
+                f'[tools.bash] sandbox = "on", and commands cannot be confined here: {self.state.unconfined}. '
+                'Nothing was run. The person may set sandbox = "auto" or "off".'
+            )
+        return argv, f"[not confined, as commands cannot be here: {self.state.unconfined}]" if first else ""
+
+    def _judged(self, command: str) -> Judgement:
+        return judge(command, self.config.effective_workdir, self.environment())
+
+    def _environment_for(self, command: str) -> dict[str, str]:
+        environment = self.environment()
+        if self._judged(command).kind != "harmless":
+            return environment
+        kept = {name: value for name, value in environment.items() if name not in _CHANGE_WHAT_WORDS_MEAN}
+        return kept | _FOR_READERS | _git_settings(environment.get("GIT_CONFIG_COUNT", "0"))
 
     def environment(self) -> dict[str, str]:
         """This process's variables without secrets, then what keeps programs from asking, then the config's `env`."""
@@ -147,10 +194,20 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BaseToolState]):
             lines.append(f"[exit code {result.exit_code}]")
         if result.detached:
             lines.append("[something was left running in the background; what it prints from now on is not shown]")
-        return "\n".join(lines) or "[no output]"
+        return "\n".join([*([result.note] if result.note else []), *(lines or ["[no output]"])])
 
     def exit_code(self, result: BashResult) -> int | None:
         return result.exit_code
+
+
+def _git_settings(count: str) -> dict[str, str]:
+    """Settings of git's, after the `count` that the environment has; none when that is no number, which git refuses."""
+    if not count.isascii() or not count.isdigit():
+        return {}
+    settings: dict[str, str] = {"GIT_CONFIG_COUNT": str(int(count) + len(_GIT_RUNS_NOTHING))}
+    for index, (key, value) in enumerate(_GIT_RUNS_NOTHING.items(), int(count)):
+        settings |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
+    return settings
 
 
 class CappedOutput:

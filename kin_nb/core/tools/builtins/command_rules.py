@@ -10,19 +10,10 @@ command that no reading finds.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from kin_nb.core.safety.shell.split import SimpleCommand
 from kin_nb.core.safety.shell_words import plain_words, reaches_out
-from kin_nb.core.tools.builtins.command_split import SimpleCommand, split
-
-_LEADS_TO_ANOTHER = frozenset(
-    (
-        *("sudo", "doas", "env", "command", "builtin", "exec", "nohup", "time", "nice", "timeout", "xargs"),
-        *("if", "then", "elif", "else", "while", "until", "do", "!", "{"),
-    )
-)
-_SHELLS = frozenset(("bash", "sh", "zsh", "dash", "fish", "ksh"))
 
 
 def allows(pattern: str, command: str) -> bool:
@@ -43,45 +34,8 @@ def denies_alone(pattern: str, command: SimpleCommand) -> bool:
     return len(command.words) == 1 and not command.has_input and denies(pattern, command)
 
 
-def simple_commands(command: str, depth: int = 5) -> Iterator[SimpleCommand]:
-    """Every simple command of a line, and each that `sudo`, `env`, `bash -c` and their like are told to run."""
-    for found in split(command):
-        while found.words:
-            yield found
-            inner = _script(found.words)
-            if inner is not None and depth:
-                yield from simple_commands(inner, depth - 1)
-            found = SimpleCommand(_carried(found.words), found.has_input)  # noqa: PLW2901  (the next one inside it)
-
-
 def _fits(pattern: str, words: list[str]) -> bool:
     if any(mark in pattern for mark in "*?["):
         return any(fnmatchcase(text, pattern) for text in (shlex.join(words), " ".join(words)))
     wanted = pattern.split()
     return bool(wanted) and words[: len(wanted)] == wanted
-
-
-def _script(words: list[str]) -> str | None:
-    """The text that a shell is given to run."""
-    program = words[0].rpartition("/")[2]
-    if program == "eval":
-        return " ".join(words[1:])
-    options = [i for i, word in enumerate(words[:-1]) if word.startswith("-") and word.endswith("c")]
-    return words[options[0] + 1] if program in _SHELLS and options else None
-
-
-def _carried(words: list[str]) -> list[str]:
-    """The command inside a command: after `sudo`, `FOO=1`, `timeout 5`. Empty when there is none."""
-    if words[0].rpartition("/")[2] not in _LEADS_TO_ANOTHER and not _is_assignment(words[0]):
-        return []
-    rest = words[1:]
-    if words[0] == "command" and rest[:1] in (["-v"], ["-V"]):  # asks where a program is
-        return []
-    while rest and (rest[0].startswith("-") or rest[0][:1].isdigit()):
-        rest = rest[1:]
-    return rest
-
-
-def _is_assignment(word: str) -> bool:
-    name, equals, _ = word.partition("=")
-    return bool(equals) and name.isidentifier()

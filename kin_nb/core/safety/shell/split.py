@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 _ENDS_COMMAND = frozenset(";&|\n()")
 _PLAIN = re.compile(r"[^\s;&|()<>'\"\\`$]+")
@@ -14,10 +14,17 @@ _DEEPEST = 50
 
 @dataclass(frozen=True)
 class SimpleCommand:
-    """`words`: quotes taken off, redirections left out. `has_input`: it reads from a pipe, a file or a here-document."""
+    """`words`: quotes taken off, redirections left out. `has_input`: it reads from a pipe, a file or a here-document.
+
+    `piped_from`: the command before the pipe. `writes`: the files that its output is redirected to. `made_by`: for each
+    word (by index) that begins with a substitution, the commands that it runs.
+    """
 
     words: list[str] = field(default_factory=list)
     has_input: bool = False
+    piped_from: SimpleCommand | None = None
+    writes: list[str] = field(default_factory=list)
+    made_by: dict[int, list[SimpleCommand]] = field(default_factory=dict)
 
 
 def split(line: str) -> list[SimpleCommand]:
@@ -38,36 +45,49 @@ class _Reader:
     def commands(self, until: str) -> None:
         """Read commands up to the closing `until` ("" for the end of the text), and past it."""
         self._depth += 1
-        words: list[str] = []
-        has_input = False
+        command = SimpleCommand()
         while self._at < len(self._text):
             character = self._text[self._at]
             if character == until:
                 break
             if character in _ENDS_COMMAND:
-                self._end(words, has_input)
-                words, has_input = [], self._is_pipe()
-                self._at += 1
+                command = self._next(command)
                 if character == "\n":
                     self._skip_here_documents()
                 elif character == "(" and self._depth < _DEEPEST:
                     self.commands(until=")")
             elif character in "<>" and not self._is_process_substitution():
-                has_input |= character == "<"
-                self._redirection(words)
+                command = self._redirection(command)
             elif character == "#":
                 self._at = self._end_of_line()
             elif character.isspace():
                 self._at += 1
             else:
-                words.append(self._word())
-        self._end(words, has_input)
+                self._add_word(command)
+        self._end(command)
         self._at += 1
         self._depth -= 1
 
-    def _end(self, words: list[str], has_input: bool) -> None:
-        if words:
-            self.found.append(SimpleCommand(words, has_input))
+    def _end(self, command: SimpleCommand) -> None:
+        if command.words or command.writes:
+            self.found.append(command)
+
+    def _next(self, command: SimpleCommand) -> SimpleCommand:
+        """Past the operator that ends `command`; what follows it."""
+        if self._text[self._at] == "\n" and command.has_input and not command.words:  # a pipe goes on at the next line
+            self._at += 1
+            return command
+        self._end(command)
+        piped = self._is_pipe()
+        self._at += 2 if piped and self._text.startswith("|&", self._at) else 1
+        return SimpleCommand(has_input=piped, piped_from=self.found[-1] if piped and self.found else None)
+
+    def _add_word(self, command: SimpleCommand) -> None:
+        before = len(self.found)
+        word = self._word()
+        if word[:1] in ("$", "<") and self.found[before:]:
+            command.made_by[len(command.words)] = self.found[before:]
+        command.words.append(word)
 
     def _is_pipe(self) -> bool:
         """Whether the operator here gives its left side's output to what follows. `a || b` does not; nor does its `|`."""
@@ -77,9 +97,9 @@ class _Reader:
     def _is_process_substitution(self) -> bool:
         return self._text.startswith(("<(", ">("), self._at)
 
-    def _redirection(self, words: list[str]) -> None:
+    def _redirection(self, command: SimpleCommand) -> SimpleCommand:
         """Past an operator and its file. `2>` has its digit before it, read as a word."""
-        start = self._at
+        start, words = self._at, command.words
         if words and words[-1].isdigit() and self._text[start - 1].isdigit():
             words.pop()
         while self._text[self._at : self._at + 1] in ("<", ">", "&", "|", "-"):
@@ -87,11 +107,15 @@ class _Reader:
         operator = self._text[start : self._at]
         while self._text[self._at : self._at + 1] in (" ", "\t"):
             self._at += 1
+        command = replace(command, has_input=command.has_input or operator.startswith("<"))
         if self._at == len(self._text) or self._text[self._at] in _ENDS_COMMAND:
-            return
+            return command
         target = self._word()
         if operator in ("<<", "<<-"):
             self._here_documents.append((target, operator == "<<-"))
+        elif ">" in operator:
+            command.writes.append(target)
+        return command
 
     def _skip_here_documents(self) -> None:
         for end, tabs in self._here_documents:
@@ -152,7 +176,8 @@ class _Reader:
             self._at += 1
             self.commands(until=")")
         elif self._text.startswith("{", self._at):
-            self._until("}")
+            name = self._until("}")
+            return "$HOME" if name == "{HOME" else character
         return character
 
     def _until(self, end: str) -> str:

@@ -1,0 +1,159 @@
+"""Where a command runs, what it may name there, and what of that it reads."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase, translate
+from functools import cache, lru_cache
+from pathlib import Path, PurePath
+
+from kin_nb.core.paths import read_settings
+from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.syntax import shown
+from kin_nb.core.safety.workspace import SECRET_NAMES, Workspace, sensitive_reason
+from kin_nb.core.tools.base import ToolError
+
+_SECRET = sensitive_reason(PurePath(".env"))
+_SEARCHED = 20_000
+"""Files below a searched folder that are looked at for names of secrets, in at most SECONDS."""
+SECONDS = 0.2
+_CREDENTIALS = re.compile(r"(?i)https?://[^/\s]+@|extraheader|token|password")
+_TOLD = frozenset(("HOME", "PATH", "USER", "SHELL", "LANG"))
+_NOTHING = frozenset(("/dev/null", "/dev/stdin"))
+
+
+@dataclass(frozen=True)
+class Place:
+    """`cwd`: the real folder that a part of the line runs in; inside `root`. `variables`: those whose value is known."""
+
+    root: Path
+    cwd: Path
+    environment: Mapping[str, str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def value(self, name: str) -> str:
+        if name in self.variables:
+            return self.variables[name]
+        if name == "PWD":
+            return str(self.cwd)
+        if name in _TOLD and self.environment.get(name):
+            return self.environment[name]
+        raise UnprovenError(f"`${name}` is known only when it runs")
+
+    def moved(self, folder: str) -> Place:
+        """After `cd folder`. Raises UnprovenError unless that surely leads to a folder of the workspace."""
+        as_written = posixpath.normpath(posixpath.join(self.cwd, folder))
+        real = Path(posixpath.join(self.cwd, folder)).resolve()
+        if Path(as_written).resolve() != real:  # bash takes `link/..` for the link's folder
+            raise UnprovenError(f"{shown(folder)} goes through a symbolic link and back")
+        if not real.is_relative_to(self.root):
+            raise UnprovenError(f"`cd` leaves the workspace for {shown(folder)}")
+        if not real.is_dir():
+            raise UnprovenError(f"there is no folder {shown(folder)} to `cd` to")
+        return replace(self, cwd=real)
+
+    def path(self, word: str) -> Path:
+        return self.cwd / word
+
+    def read(self, word: str) -> str | None:
+        """The path as `Judgement.reads` has it; None for what is nothing, like /dev/null.
+
+        Raises UnprovenError for pipes, devices and names that no file can have.
+        """
+        path = self.path(word)
+        if str(path) in _NOTHING:
+            return None
+        try:
+            real = Workspace(self.root).resolve(str(path))
+        except ToolError as error:
+            raise UnprovenError(str(error).rstrip(".")) from error
+        mode = real.stat().st_mode if real.exists() else stat.S_IFREG
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise UnprovenError(f"{shown(word)} is a pipe or a device, and may never end")
+        inside = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
+        return str(path) if not inside or inside.startswith("~") else inside
+
+    def named(self, word: str) -> str:
+        """What a command reads that only shows names and figures of `word`: the folder itself, or the one that it is in."""
+        path = self.path(word)
+        return word if path.is_dir() else str(path.parent)
+
+    def secrets_below(self, word: str, search: Search) -> Iterator[str]:
+        """The files that may hold secrets and that a search of the folder `word` would print from.
+
+        Raises UnprovenError when there are too many files to be sure.
+        """
+        top = self.path(word)
+        if not top.is_dir():
+            return
+        deadline, looked = time.monotonic() + SECONDS, 0
+        folders = [top.resolve()]
+        while folders:
+            folder = folders.pop()
+            inside = f"{folder.name}/" if folder.name.startswith(".") else ""  # `.docker/config.json`
+            for entry in _entries(folder):
+                looked += 1
+                if looked > _SEARCHED or time.monotonic() > deadline:
+                    raise UnprovenError(f"{shown(word)} holds too many files to be sure that none is secret")
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if not search.covers(entry.name, is_folder=is_folder):
+                    continue
+                if search.follows and entry.is_symlink():
+                    raise UnprovenError(f"it follows the symbolic link {shown(entry.name)}")
+                secret = is_secret(entry.name) or (inside and is_secret(inside + entry.name))
+                if secret or (entry.name == ".git" and holds_credentials(Path(entry.path))):
+                    yield entry.path
+                elif is_folder and entry.name != ".git":
+                    folders.append(Path(entry.path))
+
+
+@dataclass(frozen=True)
+class Search:
+    """What of a folder a command searches. `without`: names of folders that it leaves out; `only`: globs of file names."""
+
+    hidden: bool = True
+    follows: bool = False
+    without: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+
+    def covers(self, name: str, *, is_folder: bool) -> bool:
+        if name.startswith(".") and not self.hidden:
+            return False
+        if is_folder:
+            return name not in self.without
+        return not self.only or any(fnmatchcase(name, glob) for glob in self.only)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except (FileNotFoundError, PermissionError):  # nor can the command read it
+        return []
+
+
+@cache
+def _secret_names() -> re.Pattern[str]:
+    return re.compile("|".join(translate(glob) for glob in SECRET_NAMES))
+
+
+@lru_cache(maxsize=100_000)
+def is_secret(name: str) -> bool:
+    """Whether a file or folder of that name may hold secrets; the name may have its folder's before it."""
+    if not name.startswith(".") and "/" not in name and not _secret_names().match(name.casefold()):
+        return False  # most names; this is ten times as fast
+    return sensitive_reason(PurePath(name)) == _SECRET
+
+
+def holds_credentials(git_folder: Path) -> bool:
+    """Whether git's settings there hold any; what else is in that folder the repository's files tell anyhow."""
+    try:
+        return _CREDENTIALS.search(read_settings(git_folder / "config") or "") is not None
+    except (OSError, ValueError):
+        return True

@@ -1,0 +1,169 @@
+"""What is known of one program: its harmless flags, and which of its words are files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Literal
+
+from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.place import Place, Search
+
+_NUMBER = re.compile(r"-\d+")
+_NAMED = 3
+"""Secrets that are named among what a search reads; one is enough to ask."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A command of the line. `words`: after its name, all of them known."""
+
+    name: str
+    words: Sequence[str]
+    place: Place
+
+
+@dataclass(frozen=True)
+class Found:
+    """A call's words, told apart. `options`: each with its values, by the name it was given under."""
+
+    options: Mapping[str, list[str]]
+    operands: list[str]
+    files: list[str]
+    """The values of options that name files to read."""
+
+    def has(self, *names: str) -> bool:
+        return any(name in self.options for name in names)
+
+    def values(self, *names: str) -> list[str]:
+        return [value for name in names for value in self.options.get(name, [])]
+
+
+@dataclass(frozen=True)
+class Program:
+    """`letters`: one-letter flags, which may stand together. `values`: those with a value, in the same word or the next.
+    `attached`: those whose value, if any, is in the same word. `files`: those whose value is a file that is read.
+
+    `long`: words like `all` (no value), `lines=` (a value), `color?` (a value after `=`, or none), `file<` (a file that
+    is read). `whole`: option words with one dash. `number`: `-20` is a flag. `operands`: what the other words are: `files`
+    whose content is shown, `names` of which only names and figures are, `text`, a `pattern` and then files, or `none`.
+    `most`: of them. `search`: what of a folder among the files is searched, None when none is. `check`: looks at what was
+    found and returns more files that are read. `why`: what is wrong with a flag that is often asked for.
+    """
+
+    letters: str = ""
+    values: str = ""
+    attached: str = ""
+    files: str = ""
+    long: str = ""
+    whole: str = ""
+    number: bool = False
+    operands: Literal["files", "names", "text", "pattern", "none"] = "files"
+    most: int | None = None
+    options_first: bool = False
+    """What comes after an operand is an operand, to some of its kind: it may be a file to write, so flags there are refused."""
+    here: bool = False
+    """Without operands, it is about the folder that it runs in."""
+    search: Callable[[Found], Search | None] | None = None
+    check: Callable[[Call, Found], Iterable[str]] | None = None
+    why: Mapping[str, str] = field(default_factory=dict)
+
+    def prove(self, call: Call) -> list[str]:
+        """What the call reads, as written or absolute. Raises UnprovenError for a flag or a word that is not known."""
+        found = _Reader(self, call).read()
+        operands = found.operands
+        if self.operands == "pattern" and not found.has("-e", "-f", "--regexp", "--file", "--files", "--type-list"):
+            operands = operands[1:]
+        if self.operands == "none" and operands:
+            raise UnprovenError(f"`{call.name}` with {operands[0]!r} is not known to be harmless")
+        if self.most is not None and len(operands) > self.most:
+            raise UnprovenError(f"`{call.name}` may write to {operands[self.most]!r}")
+        reads = list(found.files)
+        if self.operands in ("files", "names", "pattern"):
+            search = self.search(found) if self.search else None
+            about = operands or (["."] if self.here or search is not None else [])
+            shown = [word for word in about if word != "-"]
+            reads += [call.place.named(word) for word in shown] if self.operands == "names" else shown
+            if search is not None:
+                reads += [secret for word in shown for secret in islice(call.place.secrets_below(word, search), _NAMED)]
+        return [*reads, *(self.check(call, found) if self.check else ())]
+
+
+class _Reader:
+    """Tells a call's words apart, as getopt does. Long options are known by their whole name only."""
+
+    def __init__(self, program: Program, call: Call) -> None:
+        self._program, self._call = program, call
+        self._long = {word.rstrip("=?<"): word[-1:] if word[-1:] in "=?<" else "" for word in program.long.split()}
+        self._whole = frozenset(program.whole.split())
+        self._options: dict[str, list[str]] = {}
+        self._operands: list[str] = []
+        self._files: list[str] = []
+        self._rest = list(call.words)
+
+    def read(self) -> Found:
+        while self._rest:
+            word = self._rest.pop(0)
+            if word == "--":
+                self._operands += self._rest
+                break
+            if word == "-" or not word.startswith("-"):
+                self._operands.append(word)
+            elif self._operands and self._program.options_first:
+                raise UnprovenError(f"`{self._call.name}` may take {word!r} for a file, so late among its words")
+            elif word.startswith("--"):
+                self._long_option(word)
+            elif word in self._whole or (self._program.number and _NUMBER.fullmatch(word)):
+                self._add(word)
+            else:
+                self._letters(word)
+        return Found(self._options, self._operands, self._files)
+
+    def _add(self, name: str, value: str | None = None) -> None:
+        self._options.setdefault(name, []).extend([] if value is None else [value])
+
+    def _long_option(self, word: str) -> None:
+        name, equals, value = word[2:].partition("=")
+        kind = self._long.get(name)
+        if kind is None or (equals and not kind):
+            raise self._unknown(f"--{name}")
+        if kind in ("=", "<") and not equals:
+            value = self._next(word)
+        self._add(f"--{name}", value if equals or kind in ("=", "<") else None)
+        self._files += [value] if kind == "<" else []
+
+    def _letters(self, word: str) -> None:
+        program = self._program
+        for index, letter in enumerate(word[1:], 2):
+            rest = word[index:]
+            if letter in program.letters and not (letter in program.attached and index == 2 and rest):  # noqa: PLR2004
+                self._add(f"-{letter}")
+            elif letter in program.attached:
+                self._add(f"-{letter}", rest)
+                return
+            elif letter in program.values or letter in program.files:
+                value = rest or self._next(f"-{letter}")
+                self._add(f"-{letter}", value)
+                self._files += [value] if letter in program.files else []
+                return
+            else:
+                raise self._unknown(f"-{letter}")
+
+    def _next(self, option: str) -> str:
+        """The value in the next word. One that looks like a flag is refused: not every getopt would take it for a value."""
+        if not self._rest or (
+            self._rest[0].startswith("-") and self._rest[0] != "-" and option not in ("-e", "--regexp")
+        ):
+            raise UnprovenError(f"`{self._call.name} {option}` lacks its value")
+        value = self._rest.pop(0)
+        if self._operands and self._program.operands in ("files", "pattern") and self._call.place.path(value).exists():
+            self._files.append(value)  # BSD's getopt takes all that follows an operand for files
+        return value
+
+    def _unknown(self, option: str) -> UnprovenError:
+        why = self._program.why.get(option)
+        if why:
+            return UnprovenError(f"`{self._call.name} {option}` {why}")
+        return UnprovenError(f"`{self._call.name} {option}` is not a flag known to be harmless")

@@ -1,0 +1,75 @@
+"""Programs that list files, show them, or say what they are."""
+
+from __future__ import annotations
+
+from kin_nb.core.safety.shell.program import Program
+
+_WRITES = "writes a file"
+_NO_END = "may never end"
+
+FILES: dict[str, Program] = {
+    "ls": Program(
+        letters="aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
+        long="all almost-all author color? classify? directory full-time group-directories-first human-readable inode "
+        "no-group numeric-uid-gid recursive reverse si size sort= time= time-style=",
+        operands="names",
+        here=True,
+    ),
+    "tree": Program(
+        letters="adfipugshDFCnNQqxJUrtcv",
+        values="LPI",
+        long="noreport dirsfirst gitignore prune matchdirs ignore-case du si inodes",
+        operands="names",
+        here=True,
+        why={"-o": _WRITES, "-R": "writes files"},
+    ),
+    "stat": Program(letters="Lft", values="c", long="dereference terse format= printf=", operands="names"),
+    "file": Program(
+        letters="bikLhN", long="brief mime mime-type mime-encoding dereference no-dereference", why={"-C": _WRITES}
+    ),
+    "du": Program(
+        letters="abchHklLmsSx0P",
+        values="dt",
+        long="all apparent-size bytes exclude= human-readable max-depth= one-file-system summarize threshold= total",
+        operands="names",
+        here=True,
+    ),
+    "df": Program(
+        letters="ahHiklPTm", long="human-readable inodes print-type local portability total", operands="text"
+    ),
+    "basename": Program(letters="az", values="s", long="multiple suffix= zero", operands="text"),
+    "dirname": Program(letters="z", long="zero", operands="text"),
+    "realpath": Program(
+        letters="emsLPqz",
+        long="canonicalize-existing canonicalize-missing no-symlinks relative-base= relative-to=",
+        operands="names",
+    ),
+    "readlink": Program(
+        letters="fenmqsvz", long="canonicalize canonicalize-existing canonicalize-missing", operands="names"
+    ),
+    "cat": Program(letters="AbeEnstTuv", long="number number-nonblank show-all show-ends show-tabs squeeze-blank"),
+    "tac": Program(letters="br", values="s", long="before regex separator="),
+    "head": Program(letters="qvz", values="nc", long="lines= bytes= quiet silent verbose zero-terminated", number=True),
+    "tail": Program(
+        letters="qvz",
+        values="nc",
+        long="lines= bytes= quiet silent verbose zero-terminated",
+        number=True,
+        why={"-f": _NO_END, "-F": _NO_END, "--follow": _NO_END},
+    ),
+    "nl": Program(letters="p", values="bdfhilnsvw"),
+    "wc": Program(letters="clmwL", long="bytes chars lines words max-line-length total="),
+    "od": Program(
+        letters="abcdfhilosxv", values="AjNt", attached="w", long="address-radix= format= skip-bytes= read-bytes="
+    ),
+    "xxd": Program(values="cglso", whole="-a -b -e -i -p -ps -u", most=1, options_first=True, why={"-r": _WRITES}),
+    "hexdump": Program(letters="bcCdovx", values="ns"),
+    "hd": Program(letters="v", values="ns"),
+    "md5sum": Program(letters="btz", long="binary text tag zero"),
+    "cksum": Program(values="a", long="algorithm="),
+    "shasum": Program(letters="bt", values="a", long="algorithm="),
+    "cmp": Program(letters="bls", values="ni", long="print-bytes verbose silent quiet"),
+    "comm": Program(letters="123iz", long="check-order nocheck-order output-delimiter= total zero-terminated"),
+}
+for _sum in ("sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum"):
+    FILES[_sum] = FILES["md5sum"]

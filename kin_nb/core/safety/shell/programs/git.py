@@ -1,0 +1,268 @@
+"""git's commands that only show: their flags are known by their whole names, for git takes shortened ones."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.place import SECONDS, holds_credentials, is_secret
+from kin_nb.core.safety.shell.program import Call, Found, Program
+from kin_nb.core.safety.shell.programs.git_index import tracked
+from kin_nb.core.safety.shell.programs.git_settings import check_settings, git_folder, settings_folder
+
+_WRITES, _RUNS = "writes a file", "runs a program"
+_WHY = {
+    "--output": _WRITES,
+    "--ext-diff": _RUNS,
+    "--textconv": _RUNS,
+    "-O": _RUNS,
+    "--open-files-in-pager": _RUNS,
+    "--show-signature": _RUNS,
+}
+_DIFF = (
+    "patch no-patch stat? shortstat numstat dirstat? summary name-only name-status raw color? no-color word-diff? "
+    "color-words? unified= cached staged merge-base ignore-all-space ignore-space-change ignore-space-at-eol "
+    "ignore-blank-lines function-context exit-code quiet check full-index binary abbrev? find-renames? find-copies? "
+    "no-renames diff-filter= minimal patience histogram diff-algorithm= no-ext-diff no-textconv text relative? "
+    "ignore-submodules? compact-summary no-prefix inter-hunk-context= pickaxe-regex pickaxe-all patch-with-stat cc "
+)
+_LOG = (
+    _DIFF
+    + "oneline graph all branches? tags? remotes? decorate? no-decorate max-count= skip= since? after? until? before? "
+    "author? committer? grep? all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges "
+    "no-merges first-parent reverse follow topo-order date-order author-date-order date? format? pretty? "
+    "abbrev-commit no-abbrev-commit simplify-by-decoration left-right cherry-pick cherry-mark not boundary source "
+    "full-history walk-reflogs no-walk? encoding= no-notes no-mailmap children parents count left-only right-only"
+)
+
+
+@dataclass(frozen=True)
+class _Command(Program):
+    """One of git's commands: its words are revisions and paths, told apart by _paths."""
+
+    operands: Literal["files", "names", "text", "pattern", "none"] = "text"
+    why: Mapping[str, str] = field(default_factory=lambda: _WHY)
+
+
+def _format(call: Call, found: Found) -> Iterable[str]:
+    for text in found.values("--format", "--pretty"):
+        if "%G" in text or "signature" in text:
+            raise UnprovenError(f"`{call.name}` with {text!r} runs gpg")
+    return ()
+
+
+def _lists_only(call: Call, found: Found) -> Iterable[str]:
+    """branch and tag make one of each name that they are given, unless they are told to list."""
+    listing = ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+    if found.operands and not found.has(*listing, *(("-l",) if call.name == "git tag" else ())):
+        raise UnprovenError(f"`{call.name} {found.operands[0]}` makes one")
+    return _format(call, found)
+
+
+def _first(*allowed: str) -> Program:
+    """A command whose first word says what it does."""
+
+    def check(call: Call, found: Found) -> Iterable[str]:
+        said = found.operands[0] if found.operands else ""
+        if said not in allowed:
+            raise UnprovenError(f"`{call.name} {said}`".replace(" `", "`") + " is not known to only show")
+        return _format(call, found)
+
+    return _Command(letters="v", values="n", long=_LOG + " porcelain verbose", number=True, check=check)
+
+
+def _remote(call: Call, found: Found) -> Iterable[str]:
+    if found.operands and (found.operands[0] != "get-url" or len(found.operands) > 2):  # noqa: PLR2004  (get-url NAME)
+        raise UnprovenError(f"`git remote {found.operands[0]}` is not known to only show")
+    return _addresses(call)
+
+
+def _config(call: Call, found: Found) -> Iterable[str]:
+    if len(found.operands) != 1 or not re.fullmatch(
+        r"user\.(name|email)|remote\.[\w./-]+\.url|branch\.[\w./-]+\.(remote|merge)|core\.(?!(?i:fsmonitor|hookspath)$)\w+|init\.\w+",
+        found.operands[0],
+    ):
+        raise UnprovenError("`git config` may show credentials, or set something")
+    return _addresses(call)
+
+
+def _addresses(call: Call) -> Iterator[str]:
+    """The settings, where they hold credentials: an address shows them."""
+    settings = settings_folder(call.place.cwd)
+    if settings is not None and holds_credentials(settings):
+        yield str(settings / "config")
+
+
+def _symbolic_ref(_call: Call, found: Found) -> Iterable[str]:
+    if len(found.operands) != 1:
+        raise UnprovenError("`git symbolic-ref` with two names sets one")
+    return ()
+
+
+_HISTORY = _Command(
+    letters="pusRwbazWqMCigEFPmc", attached="UMCBX", values="SGlnL", number=True, long=_LOG, check=_format
+)
+_COMMANDS: dict[str, Program] = {
+    "log": _HISTORY,
+    "show": _HISTORY,
+    "rev-list": _HISTORY,
+    "reflog": _first("", "show"),
+    "stash": _first("list"),
+    "worktree": _first("list"),
+    "diff": _Command(letters="pusRwbazWqMCi", attached="UMCBX", values="SGl", number=True, long=_DIFF),
+    "status": _Command(
+        letters="sbvz",
+        attached="u",
+        long="short branch porcelain? long verbose show-stash untracked-files? ignored? ignore-submodules? no-renames "
+        "find-renames? ahead-behind no-ahead-behind",
+    ),
+    "branch": _Command(
+        letters="arv",
+        long="all remotes list verbose show-current merged? no-merged? contains? no-contains? points-at? sort= format= "
+        "color? no-color abbrev? no-column ignore-case",
+        check=_lists_only,
+    ),
+    "tag": _Command(
+        letters="li",
+        attached="n",
+        long="list sort= format= merged? no-merged? contains? no-contains? points-at? ignore-case color?",
+        check=_lists_only,
+    ),
+    "rev-parse": _Command(
+        letters="q",
+        long="abbrev-ref? short? verify quiet symbolic symbolic-full-name show-toplevel show-prefix show-cdup git-dir "
+        "absolute-git-dir git-common-dir is-inside-work-tree is-inside-git-dir is-bare-repository is-shallow-repository "
+        "all branches? tags? remotes? since= until= show-superproject-working-tree",
+    ),
+    "ls-files": _Command(
+        letters="cdmoiskutzv",
+        values="x",
+        long="cached deleted modified others ignored stage unmerged killed exclude-standard exclude= full-name "
+        "error-unmatch directory no-empty-directory eol abbrev? deduplicate",
+    ),
+    "ls-tree": _Command(letters="rdtlz", long="name-only name-status long full-name full-tree abbrev? object-only"),
+    "blame": _Command(
+        letters="wesltfnpbc",
+        values="L",
+        attached="MC",
+        long="date= porcelain line-porcelain show-email show-name show-number root abbrev= color-lines minimal "
+        "first-parent since=",
+    ),
+    "grep": _Command(
+        letters="niIlLcwvEFGPhHWpaoqrz",
+        values="emABC",
+        long="line-number ignore-case word-regexp invert-match extended-regexp fixed-strings perl-regexp basic-regexp "
+        "files-with-matches name-only files-without-match count cached heading break show-function function-context "
+        "all-match and or not after-context= before-context= context= max-depth= max-count= only-matching column "
+        "full-name color? no-color text quiet null",
+        number=True,
+    ),
+    "describe": _Command(
+        long="tags always long all abbrev= match= exclude= contains dirty? exact-match first-parent candidates="
+    ),
+    "shortlog": _Command(
+        letters="snec", long="summary numbered email committer group= all since? until? no-merges author?"
+    ),
+    "cat-file": _Command(letters="ptse"),
+    "merge-base": _Command(letters="a", long="all is-ancestor fork-point octopus independent"),
+    "for-each-ref": _Command(long="format= sort= count= contains? merged? points-at? no-merged?", check=_format),
+    "show-ref": _Command(letters="dsq", long="heads tags head hash? verify dereference quiet abbrev?"),
+    "name-rev": _Command(long="name-only tags refs= all always"),
+    "symbolic-ref": _Command(letters="q", long="short quiet", check=_symbolic_ref),
+    "check-ignore": _Command(letters="vqn", long="verbose quiet non-matching no-index"),
+    "count-objects": _Command(letters="vH", long="verbose human-readable"),
+    "remote": _Command(letters="v", long="verbose push all", check=_remote),
+    "config": _Command(long="get local", check=_config),
+    "version": _Command(long="build-options"),
+}
+_LOOK_INTO_SUBMODULES = frozenset(("status", "diff", "describe"))
+
+
+class _Git(Program):
+    """`git`, what stands before its command, and the command."""
+
+    def prove(self, call: Call) -> list[str]:
+        words = list(call.words)
+        while words[:1] and words[0].startswith("-"):
+            word = words.pop(0)
+            if word == "--version" and not words:
+                return []
+            if word == "-C" and words:
+                call = replace(call, place=call.place.moved(words.pop(0)))
+            elif word not in ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"):
+                raise UnprovenError(f"`git {word}` is not a flag known to be harmless")
+        command = words.pop(0) if words else ""
+        known = _COMMANDS.get(command)
+        if known is None:
+            raise UnprovenError(f"`git {command}` is not known to only show".replace(" `", "`"))
+        if any(name in call.place.environment for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")):
+            raise UnprovenError("git is told by a variable to look elsewhere")
+        own = replace(call, name=f"git {command}", words=words)
+        before_paths = words[: words.index("--")] if "--" in words else words
+        told = [word for word in before_paths if word.startswith("--ignore-submodules")]
+        skips = bool(told) and not set(told) & _ENTERING
+        check_settings(call.place.cwd, enters_submodules=command in _LOOK_INTO_SUBMODULES and not skips)
+        shown = islice(_tracked_secrets(own.place.cwd), _NAMED) if _shows_content(command, words) else ()
+        return [str(call.place.cwd), *known.prove(own), *_paths(own), *shown]
+
+
+_NAMED = 3
+"""Tracked secrets that are named; one is enough to ask."""
+_FIGURES = frozenset(("--stat", "--shortstat", "--numstat", "--name-only", "--name-status", "--summary"))
+_NAMES = frozenset(("-l", "-L", "-c", "-q", "--files-with-matches", "--files-without-match", "--count", "--quiet"))
+_PATCH = re.compile(r"-[a-zA-Z0-9]*[puUcmWL].*|--(patch|patch-with-stat|unified=.*|cc|function-context|binary|check)")
+
+
+def _shows_content(command: str, words: list[str]) -> bool:
+    """Whether it shows what is in files that it is not told by name."""
+    options = {word for word in words[: words.index("--") if "--" in words else None] if word.startswith("-")}
+    patch = any(_PATCH.fullmatch(option) for option in options)
+    if command in ("diff", "show"):
+        return patch or not options & _FIGURES
+    if command == "grep":
+        return not options & (_NAMES | {"--name-only"})
+    return command in ("log", "reflog", "stash") and patch
+
+
+def _tracked_secrets(cwd: Path) -> Iterator[str]:
+    """Files that git tracks, wherever in the repository, and that may hold secrets.
+
+    Raises UnprovenError when there are too many files to be sure.
+    """
+    found = git_folder(cwd)
+    if found is None:
+        return
+    worktree, folder = found
+    deadline = time.monotonic() + SECONDS
+    for name in tracked(folder, settings_folder(cwd) or folder):
+        if time.monotonic() > deadline:
+            raise UnprovenError("git tracks too many files to be sure that none is secret")
+        folders, _, own_name = name.rpartition("/")
+        beside = folders.rpartition("/")[2]
+        if is_secret(own_name) or (beside.startswith(".") and is_secret(f"{beside}/{own_name}")):
+            yield str(worktree / name)
+
+
+_ENTERING = {"--ignore-submodules=none", "--ignore-submodules=untracked"}
+
+
+def _paths(call: Call) -> Iterator[str]:
+    """The words that name files: those after `--`, those that are there, and what follows `:` in `HEAD:x` and `:!x`."""
+    only_paths = False
+    for word in call.words:
+        if word == "--":
+            only_paths = True
+        elif only_paths or not word.startswith("-") or word.startswith("-L"):
+            name = word.rpartition(":")[2]
+            if name and (only_paths or name != word or call.place.path(name).exists()):
+                yield posixpath.join(call.place.cwd, name.lstrip("!^/") if name != word else name)
+
+
+GIT: dict[str, Program] = {"git": _Git()}

@@ -1,0 +1,299 @@
+"""Proves that a line only reads: every part of its tree is of a kind that is known, every command is in the tables.
+
+Nothing here guesses. The first part that is not proven ends the proof, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.place import Place
+from kin_nb.core.safety.shell.program import Call
+from kin_nb.core.safety.shell.programs.conditions import files_asked_about
+from kin_nb.core.safety.shell.programs.table import check_origin, known_program
+from kin_nb.core.safety.shell.syntax import apart, parse, parts, refused, shown, text_of, unclear
+from kin_nb.core.safety.shell.words import Word, WordReader, expanded
+from kin_nb.core.safety.shell.wrappers import WRAPPERS, wrapped
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_MOST_COMMANDS = 300
+"""Commands that are looked at, those in a loop once for each of its values."""
+_WORDS = frozenset(
+    (
+        *("word", "number", "string", "raw_string", "concatenation"),
+        *(
+            "simple_expansion",
+            "expansion",
+            "command_substitution",
+            "ansi_c_string",
+            "translated_string",
+            "brace_expression",
+        ),
+    )
+)
+"""WordReader reads them, or refuses them."""
+_BETWEEN = frozenset((";", "\n", "comment"))
+_OWN_NAME = re.compile(r"[a-z][a-z0-9_]*|[A-Z]", re.ASCII)
+_TO_NOWHERE = frozenset(("/dev/null",))
+
+
+def prove(command: str, root: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """What the line reads, as `Judgement.reads`. Raises UnprovenError."""
+    tree, proof, place = parse(command), _Proof(command.encode()), Place(root, root, environment)
+    check_origin("bash", place)
+    proof.statements(tree, place)
+    return tuple(dict.fromkeys(proof.reads))
+
+
+class _Proof:
+    def __init__(self, source: bytes) -> None:
+        self._source = source
+        self._commands = 0
+        self.reads: list[str] = []
+
+    def statements(self, node: Node, place: Place, ends: tuple[str, ...] = ()) -> Place:
+        """The statements in a node, one after another. `ends`: the words around them. Returns where they lead."""
+        before: Node | None = None
+        for part in parts(node, self._source):
+            if part.type == "comment" and before is not None and not apart(before, part, self._source):
+                raise unclear(part, self._source)
+            if part.type not in _BETWEEN and part.type not in ends:
+                place = self._statement(part, place)
+            before = part
+        return place
+
+    def _statement(self, node: Node, place: Place) -> Place:
+        """Where the statement leads, `cd` and all. Raises UnprovenError."""
+        kind = node.type
+        if kind == "command":
+            return self._command(*self._words(node, place), place)
+        if kind == "redirected_statement":
+            return self._redirected(node, place)
+        if kind == "list":
+            return self._list(node, place)
+        if kind == "compound_statement":
+            return self.statements(node, place, ("{", "}"))
+        if kind == "subshell" and not text_of(node, self._source).startswith("(("):
+            self.statements(node, place, ("(", ")"))
+        elif kind in _SCOPED:
+            _SCOPED[kind](self, node, place)
+        else:
+            raise refused(node, self._source)
+        return place
+
+    def _list(self, node: Node, place: Place) -> Place:
+        left, operator, right = self._exactly(node, 3)
+        if operator.type not in ("&&", "||"):
+            raise unclear(operator, self._source)
+        after = self._statement(left, place)
+        if operator.type == "&&":
+            return self._statement(right, after)
+        self._stays(right, place)
+        return after
+
+    def _stays(self, node: Node, place: Place) -> None:
+        """A statement that may or may not run: it must not change the folder for what follows."""
+        if self._statement(node, place) != place:
+            raise UnprovenError(f"{shown(text_of(node, self._source))} may or may not change the folder")
+
+    def negated(self, node: Node, place: Place) -> None:
+        _, statement = self._exactly(node, 2)
+        self._stays(statement, place)
+
+    def pipeline(self, node: Node, place: Place) -> None:
+        for part in parts(node, self._source):
+            if part.type not in ("|", "|&"):
+                self._statement(part, place)
+
+    def branches(self, node: Node, place: Place) -> None:
+        for part in parts(node, self._source):
+            if part.type in ("elif_clause", "else_clause"):
+                self.branches(part, place)
+            elif part.type not in _BETWEEN and part.type not in ("if", "then", "elif", "else", "fi"):
+                self._stays(part, place)
+
+    def loop(self, node: Node, place: Place) -> None:
+        """A `for` over words that are known: its body is proven once for each."""
+        head = [part for part in parts(node, self._source) if part.type not in _BETWEEN]
+        if len(head) < 4 or [head[0].type, head[1].type, head[2].type] != ["for", "variable_name", "in"]:  # noqa: PLR2004
+            raise refused(node, self._source)
+        name, body = text_of(head[1], self._source), head[-1]
+        if not _OWN_NAME.fullmatch(name) or name in place.environment or body.type != "do_group":
+            raise UnprovenError(f"the loop sets the variable {shown(name)}")
+        for value in self._texts([self._word(part, place) for part in self._apart(head[3:-1])], place):
+            inside = replace(place, variables={**place.variables, name: value})
+            if self.statements(body, inside, ("do", "done")) != inside:
+                raise UnprovenError("the loop changes the folder")
+
+    def _redirected(self, node: Node, place: Place) -> Place:
+        body, *redirections = parts(node, self._source)
+        if body.type == "file_redirect":
+            body, redirections = node, [body, *redirections]
+        moved = [word for part in redirections for word in self._redirection(part, place)]
+        if body.type == "command":
+            words, more = self._words(body, place)
+            return self._command([*words, *moved], more, place)
+        if moved:
+            raise unclear(node, self._source)
+        return place if body is node else self._statement(body, place)
+
+    def _redirection(self, node: Node, place: Place) -> list[Word]:
+        """The words behind it, which belong to the command. Raises UnprovenError unless it reads, or leads nowhere."""
+        if node.type != "file_redirect":
+            raise refused(node, self._source)
+        found = parts(node, self._source, one_line=True)
+        before = self._source[node.start_byte - 1 : node.start_byte]
+        if before == b"}":  # `{name}>x` sets a variable
+            raise unclear(node, self._source)
+        if found[0].type == "file_descriptor":
+            if apart(found[0], found[1], self._source) or (before and before not in b" \t\n;&|()"):
+                raise unclear(node, self._source)
+            found = found[1:]
+        operator, *words = found
+        target, *rest = [self._word(word, place) for word in self._apart(words)] or [Word("", "", known=False)]
+        into = target.text if target.known and not target.pattern else ""
+        if operator.type == "<" and into:
+            self._read(into, place)
+        elif operator.type == ">&" and re.fullmatch(r"[12]", into):
+            pass
+        elif operator.type not in (">", ">>", "&>", "&>>", ">&", ">|") or into not in _TO_NOWHERE:
+            raise UnprovenError(f"{shown(text_of(node, self._source))} sends output to a file")
+        return rest
+
+    def condition(self, node: Node, place: Place) -> None:
+        first, *inner, last = parts(node, self._source, one_line=True)
+        if (first.type, last.type) not in (("[", "]"), ("[[", "]]")):
+            raise refused(node, self._source)
+        leaves = self._apart([first, *(leaf for part in inner for leaf in self._leaves(part)), last])[1:-1]
+        words = [self._word(leaf, place) if leaf.is_named else self._operator(leaf) for leaf in leaves]
+        if any(word.pattern for word in words):
+            raise unclear(node, self._source)
+        for name in files_asked_about(words):
+            self._read(place.named(name), place)
+
+    def _operator(self, node: Node) -> Word:
+        text = text_of(node, self._source)
+        return Word(text, text)
+
+    def _leaves(self, node: Node) -> Iterator[Node]:
+        if node.type in ("unary_expression", "binary_expression", "negation_expression"):
+            for part in parts(node, self._source, one_line=True):
+                yield from self._leaves(part)
+        else:
+            yield node
+
+    def _words(self, node: Node, place: Place) -> tuple[list[Word], list[Node]]:
+        words: list[Node] = []
+        redirections: list[Node] = []
+        for part in self._apart(parts(node, self._source, one_line=True)):
+            if part.type == "file_redirect":
+                redirections.append(part)
+            elif part.type == "command_name" and part.children:
+                words.append(part.children[0])
+            elif part.type in _WORDS:
+                words.append(part)
+            else:
+                raise refused(part, self._source)
+        return [self._word(word, place) for word in words], redirections
+
+    def _apart(self, nodes: list[Node]) -> list[Node]:
+        """The nodes, when there is a blank between each two; for bash they would be one word."""
+        for before, after in pairwise(nodes):
+            if after.type != "file_redirect" and not apart(before, after, self._source):
+                raise unclear(after, self._source)
+        return nodes
+
+    def _word(self, node: Node, place: Place) -> Word:
+        begin = len(self._source[: node.start_byte].decode())
+        inside = dict(self._substitutions(node, place))
+        return WordReader(
+            text_of(node, self._source), {start - begin: end - begin for start, end in inside.items()}, place.value
+        ).read()
+
+    def _substitutions(self, node: Node, place: Place) -> Iterator[tuple[int, int]]:
+        """Where each `$(...)` in a word begins and ends, in characters of the line. What it runs is proven here."""
+        if node.type == "command_substitution" and self._source[node.start_byte : node.end_byte].lstrip()[:2] == b"$(":
+            self.statements(node, place, (node.children[0].type, ")"))
+            text = text_of(node, self._source)
+            end = len(self._source[: node.end_byte].decode())
+            yield end - len(text.lstrip()), end
+            return
+        for child in node.children:
+            yield from self._substitutions(child, place)
+
+    def _command(self, words: list[Word], redirections: list[Node], place: Place) -> Place:
+        """Where a simple command leads. Raises UnprovenError unless it is known and harmless."""
+        self._commands += 1
+        if self._commands > _MOST_COMMANDS:
+            raise UnprovenError(f"it runs more than {_MOST_COMMANDS} commands")
+        words = [*words, *(word for part in redirections for word in self._redirection(part, place))]
+        if not words or not words[0].known or words[0].pattern or "$" in words[0].raw:
+            raise UnprovenError(f"{shown(words[0].raw) if words else 'the command'} is known only when it runs")
+        name = words[0].text
+        if name == "echo":
+            self._texts(words[1:], place, any_text=True)
+            return place
+        if name == "printf" and len(words) > 1 and _is_format(words[1]):
+            self._texts(words[2:], place, any_text=True)
+            words = words[:2]
+        if name == "test":
+            for asked in files_asked_about(words[1:]):
+                self._read(place.named(asked), place)
+            return place
+        texts = self._texts(words[1:], place)
+        return self._known_command(name, texts, place)
+
+    def _known_command(self, name: str, words: list[str], place: Place) -> Place:
+        if name == "cd" and len(words) == 1 and not words[0].startswith("-"):
+            return place.moved(words[0])
+        if name in WRAPPERS:
+            inner = wrapped(name, words)
+            for program in (name, *inner[:1]):  # not the shell's own, even where it has one
+                check_origin(program, place)
+            if inner and inner[0] != "echo":
+                self._known_command(inner[0], inner[1:], place)
+            return place
+        for read in known_program(name, place).prove(Call(name, words, place)):
+            self._read(read, place)
+        return place
+
+    def _texts(self, words: list[Word], place: Place, *, any_text: bool = False) -> list[str]:
+        """What the words are when it runs, globs and all. `any_text`: it does not matter what they are."""
+        unknown = next((word for word in words if not word.known), None)
+        if unknown is not None and not any_text:
+            raise UnprovenError(f"{shown(unknown.raw)} is known only when it runs")
+        return [text for word in words for text in (expanded(word, place.cwd) if word.known else [word.text])]
+
+    def _exactly(self, node: Node, count: int) -> list[Node]:
+        found = [part for part in parts(node, self._source) if part.type not in ("\n", "comment")]
+        if len(found) != count:
+            raise unclear(node, self._source)
+        return found
+
+    def _read(self, word: str, place: Place) -> None:
+        path = place.read(word)
+        if path is not None:
+            self.reads.append(path)
+
+
+def _is_format(word: Word) -> bool:
+    """Whether it is surely printf's format; then whatever follows is text."""
+    return word.known and not word.pattern and not word.text.startswith("-")
+
+
+_SCOPED: Mapping[str, Callable[[_Proof, Node, Place], None]] = {
+    "test_command": _Proof.condition,
+    "negated_command": _Proof.negated,
+    "pipeline": _Proof.pipeline,
+    "if_statement": _Proof.branches,
+    "for_statement": _Proof.loop,
+}
+"""Statements that leave the folder as it is for what follows them."""

@@ -1,0 +1,115 @@
+"""The line as tree-sitter reads it, refused where bash may read it otherwise.
+
+Two readers of one text may differ; so the tree only says where commands and words are. What a word means is read from its
+own bytes (words.py), and what lies between two parts must be blank.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from kin_nb.core.safety.shell.judgement import UnprovenError
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node
+
+LONGEST = 10_000
+"""Characters of the longest line that is read."""
+DEEPEST = 100
+"""Levels of the deepest tree that is walked."""
+_MOST_NODES = 5_000
+_SHOWN = 40
+
+_REFUSED = {
+    "function_definition": "defines a function",
+    "while_statement": "may never end",
+    "variable_assignment": "sets a variable",
+    "variable_assignments": "sets a variable",
+    "declaration_command": "sets a variable",
+    "unset_command": "unsets a variable",
+    "heredoc_redirect": "is a here-document",
+    "herestring_redirect": "is a here-string",
+    "process_substitution": "is a process substitution",
+    "case_statement": "may do one thing or another",
+    "c_style_for_statement": "may never end",
+    "&": "runs something in the background",
+}
+
+
+def parse(command: str) -> Node:
+    """The root of the tree. Raises UnprovenError for what is too long, too deep, malformed or holds unseen characters."""
+    if len(command) > LONGEST:
+        raise UnprovenError(f"it is longer than {LONGEST:,} characters")
+    if not command.strip(" \t\n"):
+        raise UnprovenError("there is no command in it")
+    unseen = next((c for c in command if not c.isprintable() and c not in "\n\t"), None)
+    if unseen is not None:
+        raise UnprovenError(f"it holds a character that cannot be seen, U+{ord(unseen):04X}")
+    from tree_sitter import Parser  # noqa: PLC0415  (on first use)
+
+    root = Parser(_language()).parse(command.encode()).root_node
+    if root.has_error:
+        raise UnprovenError("it is not well-formed, or not in a way that is known here")
+    _check_size(root)
+    return root
+
+
+@cache
+def _language() -> Language:
+    import tree_sitter_bash  # noqa: PLC0415  (on first use)
+    from tree_sitter import Language  # noqa: PLC0415
+
+    return Language(tree_sitter_bash.language())
+
+
+def _check_size(root: Node) -> None:
+    if root.descendant_count > _MOST_NODES:
+        raise UnprovenError("it has too many parts to prove")
+    level, depth = [root], 0
+    while level:
+        level = [child for node in level for child in node.children]
+        depth += 1
+        if depth > DEEPEST:
+            raise UnprovenError("it is nested too deeply to prove")
+
+
+def parts(node: Node, source: bytes, *, one_line: bool = False) -> list[Node]:
+    """The children. Raises UnprovenError when anything but blanks lies between them: bash would read it.
+
+    `one_line`: a line's end between them is refused as well, for it would end the command.
+    """
+    children = list(node.children)
+    for before, after in pairwise(children):
+        between = source[before.end_byte : after.start_byte].replace(b"\\\n", b" ")
+        if between.strip(b" \t" if one_line else b" \t\n"):
+            raise unclear(node, source)
+    return children
+
+
+def apart(before: Node, after: Node, source: bytes) -> bool:
+    """Whether there is a blank between two neighbours, so that they are two words for bash as well."""
+    between = source[before.end_byte : after.start_byte].replace(b"\\\n", b"")
+    return bool(between) or source[after.start_byte : after.start_byte + 1] in (b" ", b"\t", b"\n")
+
+
+def text_of(node: Node, source: bytes) -> str:
+    return source[node.start_byte : node.end_byte].decode()
+
+
+def shown(text: str) -> str:
+    """A piece of the line in a reason: one line, cut."""
+    flat = " ".join(text.split())
+    return f"`{flat[:_SHOWN]}{'…' if len(flat) > _SHOWN else ''}`"
+
+
+def unclear(node: Node, source: bytes) -> UnprovenError:
+    return UnprovenError(f"{shown(text_of(node, source))} cannot be read for certain")
+
+
+def refused(node: Node, source: bytes) -> UnprovenError:
+    """For a kind of node that is never proven."""
+    return UnprovenError(
+        f"{shown(text_of(node, source))} {_REFUSED.get(node.type, 'is of a kind that is not proven here')}"
+    )

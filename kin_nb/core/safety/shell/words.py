@@ -1,0 +1,182 @@
+"""One word of a command, read from its own bytes as bash reads it: quotes, escapes, `~`, globs and the known variables."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+
+from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.syntax import shown
+
+MOST_MATCHES = 500
+"""File names that a glob may stand for."""
+_MOST_WILD_FOLDERS = 3
+_ENDS_WORD = frozenset(" \t\n;&|<>()")
+_NAME = re.compile(r"\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*)", re.ASCII)
+_AFTER_PLAIN_DOLLAR = "/.,:"
+_AFTER_PLAIN_DOLLAR_IN_QUOTES = '/.,: "|)'
+_SPLITS_IN_NO_WAY = re.compile(r"[\w./@%+:,^-]+")
+
+
+@dataclass(frozen=True)
+class Word:
+    """`text`: the word without quotes. `known`: False when a part of it shows only when it runs.
+
+    `pattern`: the word as a glob of Python's, where it is one for bash; `raw`: as it is written.
+    """
+
+    raw: str
+    text: str
+    known: bool = True
+    pattern: str = ""
+
+
+class WordReader:
+    """Reads one word. `substitutions`: where `$(` begins in `raw` (characters), and where it ends.
+
+    `value`: gives the value of a variable, or raises UnprovenError.
+    """
+
+    def __init__(self, raw: str, substitutions: Mapping[int, int], value: Callable[[str], str]) -> None:
+        self._raw, self._substitutions, self._value = raw, substitutions, value
+        self._at = 0
+        self._text = self._pattern = ""
+        self._known, self._is_glob = True, False
+
+    def read(self) -> Word:
+        """Raises UnprovenError for whatever is not plain text, a quotation, `~`, a glob or a known variable."""
+        self._check_braces()
+        while self._at < len(self._raw):
+            self._unquoted(self._raw[self._at])
+        return Word(self._raw, self._text, self._known, self._pattern if self._is_glob else "")
+
+    def _unquoted(self, character: str) -> None:
+        if character == "'":
+            self._literal(self._through("'"))
+        elif character == '"':
+            self._double_quoted()
+        elif character == "\\":
+            self._escaped()
+        elif character == "$":
+            self._dollar(quoted=False)
+        elif character == "~":
+            self._tilde()
+        elif character in "*?":
+            self._is_glob, self._at = True, self._at + 1
+            self._text, self._pattern = self._text + character, self._pattern + character
+        elif character == "[":
+            raise UnprovenError(f"{shown(self._raw)} may stand for several file names")
+        elif character in _ENDS_WORD or character == "`" or (character == "#" and not self._at):
+            raise self._unclear()
+        elif character.isascii() or character.isalnum():
+            self._literal(character)
+            self._at += 1
+        else:
+            raise UnprovenError(f"{shown(self._raw)} holds the unusual character U+{ord(character):04X} unquoted")
+
+    def _literal(self, text: str) -> None:
+        self._text += text
+        self._pattern += glob.escape(text)
+
+    def _through(self, quote: str) -> str:
+        """The text up to the closing quote; the position goes past it."""
+        end = self._raw.find(quote, self._at + 1)
+        if end < 0:
+            raise self._unclear()
+        text, self._at = self._raw[self._at + 1 : end], end + 1
+        return text
+
+    def _escaped(self) -> None:
+        following = self._raw[self._at + 1 : self._at + 2]
+        if not following:
+            raise self._unclear()
+        self._literal("" if following == "\n" else following)
+        self._at += 2
+
+    def _double_quoted(self) -> None:
+        self._at += 1
+        while True:
+            character = self._raw[self._at : self._at + 1]
+            if character == '"':
+                self._at += 1
+                return
+            if character == "$":
+                self._dollar(quoted=True)
+            elif character == "\\" and self._raw[self._at + 1 : self._at + 2] in ("$", '"', "\\", "`", "\n"):
+                self._escaped()
+            elif character in ("", "`"):
+                raise self._unclear()
+            else:
+                self._literal(character)
+                self._at += 1
+
+    def _tilde(self) -> None:
+        before, after = self._raw[self._at - 1 : self._at], self._raw[self._at + 1 : self._at + 2]
+        if self._at == 0 and after in ("", "/"):
+            self._literal(self._value("HOME"))
+        elif self._at == 0 or before in ("=", ":"):
+            raise UnprovenError(f"{shown(self._raw)} names somebody's home folder")
+        else:
+            self._literal("~")
+        self._at += 1
+
+    def _dollar(self, *, quoted: bool) -> None:
+        """A variable, a substitution, or a `$` that is nothing but itself."""
+        start = self._at
+        name = _NAME.match(self._raw, start + 1)
+        following = self._raw[start + 1 : start + 2]
+        if start in self._substitutions:
+            self._at, self._known = self._substitutions[start], False
+            if not quoted:
+                raise UnprovenError(
+                    f"{shown(self._raw[start : self._at])} gives words that are not known before it runs"
+                )
+        elif name:
+            self._at = name.end()
+            value = self._value(name[1] or name[2])
+            if not quoted and not _SPLITS_IN_NO_WAY.fullmatch(value):
+                raise UnprovenError(f"{shown(name[0])} is not quoted, and may become several words")
+            self._literal(value)
+        elif following == "?":
+            self._at, self._known = start + 2, False
+        elif following in (_AFTER_PLAIN_DOLLAR_IN_QUOTES if quoted else _AFTER_PLAIN_DOLLAR):  # also at the end: ""
+            self._literal("$")
+            self._at += 1
+        else:
+            raise UnprovenError(f"{shown(self._raw[start:])} is known only when it runs")
+
+    def _check_braces(self) -> None:
+        """`{a,b}` and `{1..9}` stand for several words; `{}`, `@{u}` and `stash@{0}` for themselves."""
+        if "{" in self._raw and ("," in self._raw or ".." in self._raw):
+            unquoted = re.sub(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|\$\{\w+\}", "", self._raw, flags=re.DOTALL)
+            if "{" in unquoted:
+                raise UnprovenError(f"{shown(self._raw)} may stand for several words")
+
+    def _unclear(self) -> UnprovenError:
+        return UnprovenError(f"{shown(self._raw)} cannot be read for certain")
+
+
+def expanded(word: Word, cwd: Path) -> list[str]:
+    """The texts that a word stands for: the file names that its glob matches now, or its one text.
+
+    A name that begins with `-` would be taken for a flag; such a glob is refused, unless it begins with a plain letter.
+    """
+    if not word.pattern:
+        return [word.text]
+    wild = [part for part in word.pattern.split("/") if glob.has_magic(part)]
+    if any(fnmatchcase("..", part) or fnmatchcase(".", part) for part in wild if part.startswith(".")):
+        raise UnprovenError(f"{shown(word.raw)} may stand for the folder above")
+    if len(wild) > _MOST_WILD_FOLDERS:
+        raise UnprovenError(f"{shown(word.raw)} looks through too many folders")
+    found = sorted(islice(glob.iglob(word.pattern, root_dir=cwd), MOST_MATCHES + 1))  # noqa: PTH207  (names as bash has them)
+    if len(found) > MOST_MATCHES:
+        raise UnprovenError(f"{shown(word.raw)} stands for more than {MOST_MATCHES} files")
+    flag = next((name for name in found if name.startswith("-")), None)
+    if flag is not None:
+        raise UnprovenError(f"{shown(word.raw)} matches the file {shown(flag)}, which would be taken for a flag")
+    return found or [word.text]

@@ -1,0 +1,292 @@
+"""What lies around a command: git's settings in the repository, programs on PATH, special files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.safety.shell import judge
+from kin_nb.core.tools.builtins.bash import Bash, BashConfig
+from tests.unit.safety import shell_workspace
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    return shell_workspace.make(tmp_path.resolve())
+
+
+@pytest.fixture
+def environment(root) -> dict[str, str]:
+    return shell_workspace.environment(root.parent / "home")
+
+
+def program(path: Path, text: str = "touch ran") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def configure(root: Path, text: str) -> None:
+    with (root / ".git" / "config").open("a") as file:
+        file.write(text)
+
+
+def test_a_monitor_that_git_would_run_makes_git_unproven(root, environment):
+    program(root / "monitor")
+    configure(root, "[core]\n\tfsmonitor = ./monitor\n")
+    judgement = judge("git status", root, environment)
+    assert (judgement.kind, judgement.reason) == (
+        "unknown",
+        "git's settings in .git set core.fsmonitor, which may run a program",
+    )
+    subprocess.run(["git", "status"], cwd=root, env=environment, check=True, capture_output=True)
+    assert (root / "ran").exists()  # git does run it
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        '[filter "x"]\n\tclean = ./x\n',
+        '[FILTER "x"]\n\tprocess = ./x\n',
+        "[diff]\n\texternal = ./x\n",
+        '[diff "x"]\n\ttextconv = ./x\n',
+        "[core]\n\tpager = ./x\n",
+        "[core]\n\tsshCommand = ./x\n",
+        "[core]\n\tworktree = /\n",
+        "[include]\n\tpath = ../x\n",
+        '[includeIf "gitdir:/"]\n\tpath = x\n',
+        "[pager]\n\tstatus = ./x\n",
+        "[gpg]\n\tprogram = ./x\n",
+        "[log]\n\tshowSignature = true\n",
+        '[remote "origin"]\n\tpromisor = true\n',
+        "[submodule]\n\trecurse = true\n",
+        "[core] fsmonitor = ./x\n",
+        "[core]\n\tfilemode = true \\\n\tfsmonitor = ./x\n",
+        "[core]\n\tunknown = x\n",
+        "nonsense\n= x\n",
+    ],
+)
+def test_a_setting_that_is_not_known_to_be_inert_makes_git_unproven(root, environment, setting):
+    configure(root, setting)
+    for command in ("git status", "git log -1", "cd src && git diff", "git -C src status"):
+        assert judge(command, root, environment).kind == "unknown", command
+    assert judge("ls", root, environment).kind == "harmless"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        '[remote "origin"]\n\turl = git@example.org:x/y.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n',
+        '[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n',
+        "[alias]\n\tstatus = !./x\n",
+        "[user]\n\tname = A ; a comment\n# another\n\n[pull]\n\trebase\n",
+        "[core]\n\thooksPath = .husky\n",
+    ],
+)
+def test_ordinary_settings_leave_git_proven(root, environment, setting):
+    configure(root, setting)
+    assert judge("git status", root, environment).kind == "harmless"
+
+
+def test_a_hook_that_looking_runs_makes_git_unproven(root, environment):
+    configure(root, "[core]\n\thooksPath = .husky\n")
+    program(root / ".husky" / "post-index-change")
+    assert judge("git diff", root, environment).kind == "unknown"
+    program(root / ".git" / "hooks" / "pre-commit")
+    (root / ".husky" / "post-index-change").unlink()
+    assert judge("git diff", root, environment).kind == "harmless"
+
+
+async def test_settings_that_the_proof_missed_run_nothing(root, monkeypatch):
+    configure(root, '[core]\n\tfsmonitor = "touch ran; false"\n\thooksPath = hooks\n')
+    program(root / "hooks" / "post-index-change", "touch hooked")
+    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git.check_settings", lambda _cwd, **_: None)
+    tool = Bash.from_config(BashConfig(workdir=root))
+    assert "README.md" in (await tool.invoke(command="git log --stat -1 && git status && git diff")).output
+    assert not (root / "ran").exists()
+    assert not (root / "hooked").exists()
+    await tool.invoke(command="git status; X=1")  # not proven: git does as it is told
+    assert (root / "ran").exists()
+
+
+async def test_a_bare_repository_that_the_proof_missed_is_none_to_git(root, monkeypatch):
+    pose(root / "docs")
+    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git.check_settings", lambda _cwd, **_: None)
+    result = await Bash.from_config(BashConfig(workdir=root)).invoke(command="git -C docs status")
+    assert (result.exit_code, "bare repository" in result.output) == (128, True)
+    assert not (root / "ran").exists()
+
+
+async def test_settings_that_the_person_gives_git_by_variables_stay(root):
+    own = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Me"}
+    tool = Bash.from_config(BashConfig(workdir=root, env=own))
+    assert (await tool.invoke(command="git config user.name")).output == "Me\n"
+    strange = Bash.from_config(BashConfig(workdir=root, env={"GIT_CONFIG_COUNT": "x"}))
+    assert "bogus count" in (await strange.invoke(command="git status")).output
+
+
+def test_submodules_and_their_settings_are_not_looked_into(root, environment):
+    run = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always"]
+    subprocess.run(
+        [*run, "submodule", "add", "-q", str(root), "sub"], cwd=root, env=environment, check=True, capture_output=True
+    )
+    assert judge("git status", root, environment).kind == "unknown"
+    assert judge("git diff", root, environment).kind == "unknown"
+    assert judge("git status --ignore-submodules=dirty", root, environment).kind == "harmless"
+    twice = "git status --ignore-submodules=dirty --ignore-submodules=none"
+    assert judge(twice, root, environment).kind == "unknown"
+    assert judge("git log -1", root, environment).kind == "harmless"
+
+
+def test_a_folder_that_poses_as_a_repository_is_not_believed(root, environment):
+    bare = root / "bare"
+    subprocess.run(["git", "init", "-q", "--bare", str(bare)], env=environment, check=True)
+    assert judge("cd bare && git log", root, environment).kind == "unknown"
+
+
+EVIL = '[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = "touch ran; false"\n'
+
+
+def pose(folder: Path, *, objects: str = "folders", head: str = "link") -> None:
+    """What a repository may hold in a folder of its own, and git takes for another repository."""
+    folder.mkdir()
+    (folder / "config").write_text(EVIL)
+    for name in ("objects", "refs"):
+        if objects == "folders":
+            (folder / name).mkdir()
+        else:
+            program(folder / name, "")
+    if head == "link":
+        (folder / "HEAD").symlink_to("refs/heads/main")
+    else:
+        (folder / "HEAD").write_text("ref: refs/heads/main\n")
+
+
+@pytest.mark.parametrize("objects", ["folders", "programs"])
+@pytest.mark.parametrize("head", ["link", "file"])
+@pytest.mark.parametrize("command", ["git -C docs status", "cd docs && git status", "cd docs/refs/.. && git diff"])
+def test_no_folder_that_git_may_take_for_a_repository_is_believed(root, environment, objects, head, command):
+    pose(root / "docs", objects=objects, head=head)
+    assert judge(command, root, environment).kind == "unknown"
+    subprocess.run(["git", "-C", "docs", "status"], cwd=root, env=environment, check=False, capture_output=True)
+    assert (root / "ran").exists()  # git does take it for one
+
+
+def test_a_bare_repository_whose_parts_are_elsewhere_is_not_believed(root, environment):
+    (root / "docs").mkdir()
+    (root / "docs" / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / "docs" / "commondir").write_text("../x\n")
+    assert judge("git -C docs status", root, environment).kind == "unknown"
+
+
+@pytest.mark.parametrize("inside", [{}, {"HEAD": "nonsense\n"}, {"HEAD": "ref: refs/heads/main\n"}])
+def test_a_git_folder_that_git_would_pass_by_is_not_believed(root, environment, inside):
+    configure(root, '[core]\n\tfsmonitor = "touch ran; false"\n')
+    (root / "src" / ".git").mkdir()
+    for name, text in inside.items():
+        (root / "src" / ".git" / name).write_text(text)
+    if "nonsense\n" in inside.values():
+        for name in ("objects", "refs"):
+            (root / "src" / ".git" / name).mkdir()
+    assert judge("git -C src status", root, environment).kind == "unknown"
+    subprocess.run(["git", "-C", "src", "status"], cwd=root, env=environment, check=False, capture_output=True)
+    assert (root / "ran").exists()  # git passed it by, and obeyed the root's settings
+
+
+@pytest.mark.parametrize("text", ["gitdir: x \n", "gitdir:x\n", "gitdir:  x\n", "gitdir: x\ny\n", "gitdir: \n"])
+def test_a_pointer_that_git_would_read_otherwise_is_not_believed(root, environment, text):
+    (root / "src" / ".git").write_text(text)
+    assert judge("git -C src status", root, environment).kind == "unknown"
+
+
+@pytest.mark.parametrize("value", [".ev ; c", ".ev # c", '".ev"', ".e\\\\v", '.e"v"', ".ev x"])
+def test_a_folder_of_hooks_that_is_written_unclearly_makes_git_unproven(root, environment, value):
+    configure(root, f"[core]\n\thooksPath = {value}\n")
+    assert judge("git diff", root, environment).kind == "unknown"
+
+
+def test_a_worktrees_settings_are_those_of_its_repository(root, environment):
+    subprocess.run(
+        ["git", "worktree", "add", "-q", str(root / "tree")], cwd=root, env=environment, check=True, capture_output=True
+    )
+    assert judge("cd tree && git status", root, environment).kind == "harmless"
+    configure(root, "[core]\n\tfsmonitor = ./monitor\n")
+    assert judge("cd tree && git status", root, environment).kind == "unknown"
+    (root / "tree" / ".git").write_text("gitdir: /nowhere\n")
+    assert judge("cd tree && git status", root, environment).kind == "harmless"  # git finds nothing there
+    (root / "tree" / ".git").write_text("nonsense\n")
+    assert judge("cd tree && git status", root, environment).kind == "unknown"
+
+
+def test_settings_that_never_end_are_not_waited_for(root, environment):
+    (root / ".git" / "config").unlink()
+    os.mkfifo(root / ".git" / "config")
+    assert judge("git status", root, environment).kind == "unknown"
+
+
+def test_git_told_to_look_elsewhere_is_not_proven(root, environment):
+    assert judge("git status", root, environment | {"GIT_DIR": "/x"}).kind == "unknown"
+
+
+@pytest.mark.parametrize("entry", ["", ".", "bin", "{root}/bin"])
+def test_a_program_of_the_workspace_is_not_the_one_that_is_known(root, environment, entry):
+    program(root / "bin" / "ls")
+    program(root / "ls")
+    first = environment | {"PATH": f"{entry.format(root=root)}:{environment['PATH']}"}
+    judgement = judge("ls", root, first)
+    assert (judgement.kind, "a program of the workspace" in judgement.reason) == ("unknown", True)
+    assert judge("cat README.md", root, first).kind == "harmless"
+    last = environment | {"PATH": f"{environment['PATH']}:{entry.format(root=root)}"}
+    assert judge("ls", root, last).kind == "harmless"
+
+
+def test_a_shell_of_the_workspace_proves_nothing(root, environment):
+    program(root / "bin" / "bash")
+    assert judge("pwd", root, environment | {"PATH": f"{root}/bin"}).kind == "unknown"
+
+
+@pytest.mark.parametrize("name", ["timeout", "xargs", "echo", "true"])
+def test_a_program_of_the_workspace_is_not_the_one_that_runs_another(root, environment, name):
+    program(root / "bin" / name)
+    first = environment | {"PATH": f"{root}/bin:{environment['PATH']}"}
+    line = {"xargs": "ls | xargs echo", "echo": "ls | xargs", "true": "timeout 5 true"}.get(
+        name, "timeout 5 wc README.md"
+    )
+    assert judge(line, root, environment).kind == "harmless"
+    assert judge(line, root, first).kind == "unknown"
+
+
+def test_a_version_managers_shim_is_not_the_program(root, environment, tmp_path):
+    program(tmp_path / "shims" / "python")
+    path = f"{tmp_path}/shims:{environment['PATH']}"
+    assert judge("python --version", root, environment | {"PATH": path}).kind == "unknown"
+
+
+def test_a_toolchain_that_the_folder_names_is_not_the_persons(root, environment):
+    assert judge("cargo --version", root, environment).kind == "harmless"
+    (root / "rust-toolchain.toml").write_text('[toolchain]\npath = "x"\n')
+    assert judge("cargo --version", root, environment).kind == "unknown"
+    assert judge("pip list", root, environment | {"PYTHONPATH": "src"}).kind == "unknown"
+
+
+def test_names_that_no_file_can_have_are_unproven(root, environment):
+    (root / "circle").symlink_to("circle")
+    for command in ("cat circle", f"cat {'a' * 300}", "cat 'a\nb'"):
+        assert judge(command, root, environment).kind == "unknown"
+
+
+def test_a_folder_too_large_to_be_sure_of_is_unproven(root, environment, monkeypatch):
+    monkeypatch.setattr("kin_nb.core.safety.shell.place._SEARCHED", 5)
+    judgement = judge("grep -r x .", root, environment)
+    assert (judgement.kind, "too many files" in judgement.reason) == ("unknown", True)
+
+
+def test_without_the_parser_nothing_is_proven(root, environment, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "kin_nb.core.safety.shell.proof", None)
+    judgement = judge("ls", root, environment)
+    assert judgement.kind == "unknown"
+    assert judge("rm -rf /", root, environment).kind == "dangerous"
