@@ -1,13 +1,14 @@
 """The one place where it is decided whether a call runs: an ordered chain, first answer wins.
 
 The order, and why:
-1. what the user forbids is forbidden, whatever else says yes;
-2. plan mode changes nothing, so no grant or rule may come before it;
-3. sensitive paths, then paths outside the workspace, ask even when a grant or a rule would allow the tool;
-4. what was approved for this session;
-5. what the user's configuration allows;
-6. what the policy in force lets through by risk;
-7. everything else asks.
+1. a few commands never run, whoever wants them;
+2. what the user forbids is forbidden, whatever else says yes;
+3. plan mode changes nothing, so no grant or rule may come before it;
+4. sensitive paths, then paths outside the workspace, ask even when a grant or a rule would allow the tool;
+5. what was approved for this session;
+6. what the user's configuration allows;
+7. what the policy in force lets through by risk;
+8. everything else asks.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from typing import Protocol
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import Decision, ToolRequest
 from kin_nb.core.safety.policies.allow_rules import AllowRules
+from kin_nb.core.safety.policies.dangerous_commands import DenyDangerousCommands
 from kin_nb.core.safety.policies.deny_rules import DenyRules
 from kin_nb.core.safety.policies.outside_workspace import AskOutsideWorkspace
 from kin_nb.core.safety.policies.plan_guard import DenyWhilePlanning
 from kin_nb.core.safety.policies.risk import AllowByRisk
 from kin_nb.core.safety.policies.sensitive_paths import AskForSensitivePaths
 from kin_nb.core.safety.policies.session_grants import AllowWhatWasGranted
+from kin_nb.core.safety.risk import is_command
 
 
 class SafetyPolicy(Protocol):
@@ -31,6 +34,7 @@ class SafetyPolicy(Protocol):
 
 
 CHAIN: tuple[SafetyPolicy, ...] = (
+    DenyDangerousCommands(),
     DenyRules(),
     DenyWhilePlanning(),
     AskForSensitivePaths(),
@@ -51,7 +55,15 @@ def decide(call: ToolRequest, context: SafetyContext, chain: tuple[SafetyPolicy,
         decision = policy.decide(call, context)
         if decision is not None:
             return replace(decision, policy=type(policy).__name__)
-    what = "changes files" if call.accesses.writes else "acts"
+    return replace(Decision.ask(f"{call.tool_name} {_what(call)}; policy {context.policy} asks first"), policy=ASK)
+
+
+def _what(call: ToolRequest) -> str:
+    if is_command(call):
+        unproven = f" not proven to only read ({call.accesses.reason})" if call.accesses.reason else ""
+        return f"runs a command{unproven}"
     if call.accesses.everything:
-        what = "runs a command" if hasattr(call.args, "command") else "may touch anything"
-    return replace(Decision.ask(f"{call.tool_name} {what}; policy {context.policy} asks first"), policy=ASK)
+        return "may touch anything"
+    if call.accesses.network:
+        return "uses the network"
+    return "changes files" if call.accesses.writes else "acts"

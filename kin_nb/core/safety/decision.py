@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,14 @@ from pydantic import BaseModel
 from kin_nb.core.tools.base import Accesses, Preview
 
 Scope = Literal["once", "session", "always"]
+
+
+class Risk(StrEnum):
+    """How much a call may do, whoever allows it: see risk.py."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
 
 
 class Verdict(StrEnum):
@@ -43,14 +51,16 @@ class Decision:
 
 @dataclass(frozen=True)
 class Grant:
-    """What "approve for this session" covers: calls of `tool_name` whose subject starts with `pattern`.
+    """What "approve for this session" covers: calls of `tool_name` that `pattern` describes (grants.py writes and reads it).
 
-    `label` is the scope in words, as the button shows it: "commands that start with `pytest`".
+    `label` is the scope in words, as the button shows it: "commands that start with `pytest`". `may_last`: "always" may be
+    offered for it, because a rule of the configuration can say the same. Neither makes it another grant.
     """
 
     tool_name: str
     pattern: str
-    label: str
+    label: str = field(compare=False)
+    may_last: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class ToolRequest:
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """What a person is asked. `scopes` are the grants on offer, narrowest first; may be empty."""
+    """What a person is asked. `scopes` are the grants on offer, first the one that "for this session" means; may be empty."""
 
     tool_name: str
     args: BaseModel
@@ -79,13 +89,15 @@ class ApprovalRequest:
     reason: str
     preview: Preview
     scopes: tuple[Grant, ...] = ()
+    risk: Risk = Risk.HIGH
 
 
 @dataclass(frozen=True)
 class ApprovalDecision:
     """What the person answered. `message` is the note to the agent; `edited_args` replaces the call's arguments.
 
-    `by`: person, policy (nobody could be asked), callback, or recorded.
+    `by`: person, headless (nobody could be asked), callback, or recorded. `grant`: which of the request's `scopes` the
+    scope is about; "always" holds for a person's word only.
     """
 
     approved: bool
@@ -93,3 +105,4 @@ class ApprovalDecision:
     scope: Scope = "once"
     edited_args: dict[str, Any] | None = None
     by: str = "person"
+    grant: int = 0

@@ -1,18 +1,31 @@
-"""What was approved for the rest of the session, and the scopes that a request may offer."""
+"""What was approved for the rest of the session, the scopes that a request may offer, and what becomes of an answer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kin_nb.core.safety.decision import Grant, ToolRequest
+from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.safety.decision import ApprovalDecision, Grant, ToolRequest
+from kin_nb.core.safety.risk import is_command
 from kin_nb.core.safety.shell_words import command_prefix
+from kin_nb.core.safety.workspace import Workspace
 
 EDITS = "edits"
+"""Stands for the tools that write files: who approves edits of a file means the file, not the tool."""
+
+ANY_FILE = "workspace"
+BASH = "bash"
+PREFIX, EXACT, FILE, TOOL = "prefix:", "exact:", "file:", "*"
+"""What a grant's pattern begins with. After it: words of a command, a whole command, a path, a definition's fingerprint."""
+
+_LONGEST = 200
+"""Characters of a command that a list of grants shows."""
 
 
 @dataclass
 class Grants:
-    """The session's grants; they end with the kernel."""
+    """The session's grants: they end with the kernel, not with the conversation (`clear` keeps them)."""
 
     granted: list[Grant] = field(default_factory=list)
 
@@ -25,19 +38,80 @@ class Grants:
         offered = scopes(call)
         return next((grant for grant in self.granted if grant in offered), None)
 
+    def describe(self) -> list[str]:
+        """Each grant in words, on one line, in the order they were given."""
+        return [_described(grant) for grant in self.granted]
 
-def scopes(call: ToolRequest) -> tuple[Grant, ...]:
-    """The scopes on offer for a call, narrowest first.
+    def forget(self, index: int | None = None) -> list[str]:
+        """Take back the grant at `index` of `describe`, or all; returns what they were, in words. Raises IndexError."""
+        if index is not None and not 0 <= index < len(self.granted):
+            raise IndexError(index)
+        gone = self.granted[:] if index is None else [self.granted[index]]
+        self.granted = [grant for grant in self.granted if grant not in gone]
+        return [_described(grant) for grant in gone]
+
+
+def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant, ...]:
+    """The scopes on offer for a call, first the one that "for this session" means. Labels name files as in `workspace`.
 
     A command that is not plain words (pipes, substitutions) offers itself only, to the letter: a prefix of it would
     cover commands that nobody has read.
     """
     command = getattr(call.args, "command", None)
-    if call.accesses.everything and isinstance(command, str):
-        prefix = command_prefix(command)
-        if prefix:
-            return (Grant(call.tool_name, f"prefix:{prefix}", f"commands that start with `{prefix}`"),)
-        return (Grant(call.tool_name, f"exact:{command}", "exactly this command"),)
-    if call.accesses.writes and not call.accesses.everything:
-        return (Grant(EDITS, "workspace", "edits of files in the workspace"),)
-    return (Grant(call.tool_name, f"*{call.fingerprint}", f"every call of {call.tool_name}"),)
+    if is_command(call) and (call.accesses.everything or not call.accesses.writes):
+        return _of_a_command(call.tool_name, str(command))
+    if call.accesses.writes and not (call.accesses.everything or call.accesses.network):
+        return (*_of_a_file(call, workspace), Grant(EDITS, ANY_FILE, "edits of files in the workspace"))
+    # a rule of the configuration knows a server's tool by its name alone, whatever it becomes
+    label = f"every call of {call.tool_name}"
+    return (Grant(call.tool_name, f"{TOOL}{call.fingerprint}", label, may_last=not call.fingerprint),)
+
+
+def remember(
+    answer: ApprovalDecision, offered: tuple[Grant, ...], grants: Grants, save: Callable[[Grant], None]
+) -> str:
+    """Keep what was approved for longer than once: in `grants`, and for "always" by `save` too.
+
+    `save` writes a rule (saved_rules.py), and raises ConfigError. `offered`: the scopes that the request had; none where a
+    sensitive path or one outside the workspace asked. Edited arguments are approved once. Only a person's word lasts.
+    Returns what could not be kept, "" when nothing: the call runs all the same.
+    """
+    if not answer.approved or answer.scope == "once" or answer.edited_args is not None or not offered:
+        return ""
+    if not 0 <= answer.grant < len(offered):
+        return f"Approved once only: the request has no scope number {answer.grant}."
+    grant = offered[answer.grant]
+    grants.add(grant)
+    if answer.scope == "session" or answer.by != "person":
+        return ""
+    if not grant.may_last:
+        return f"Approved for this session only: no rule of config.toml says {grant.label}."
+    try:
+        save(grant)
+    except ConfigError as error:
+        return f"Approved for this session only: {error}"
+    return ""
+
+
+def _described(grant: Grant) -> str:
+    if not grant.pattern.startswith(EXACT):
+        return grant.label
+    command = " ".join(grant.pattern.removeprefix(EXACT)[:_LONGEST].split())
+    return f"exactly the command `{''.join(c for c in command if c.isprintable())}`"
+
+
+def _of_a_command(tool_name: str, command: str) -> tuple[Grant, ...]:
+    exact = Grant(tool_name, f"{EXACT}{command}", "exactly this command")
+    prefix = command_prefix(command)
+    if not prefix:
+        return (exact,)
+    lasts = tool_name == BASH  # other tools' rules do not read commands
+    return (Grant(tool_name, f"{PREFIX}{prefix}", f"commands that start with `{prefix}`", may_last=lasts), exact)
+
+
+def _of_a_file(call: ToolRequest, workspace: Workspace | None) -> tuple[Grant, ...]:
+    if len(call.write_paths) != 1:
+        return ()
+    path = call.write_paths[0]
+    shown = workspace.relative(path) if workspace is not None else path.name
+    return (Grant(EDITS, f"{FILE}{path}", f"edits of {shown}", may_last=True),)

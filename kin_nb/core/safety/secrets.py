@@ -35,8 +35,10 @@ def is_secret_name(name: str) -> bool:
     """Whether a variable of this name holds a secret, as far as names tell; `githubToken` reads as GITHUB_TOKEN.
 
     Not secret: PWD, OLDPWD (folders), SSH_AUTH_SOCK, SSH_ASKPASS (a socket and a program, which git over ssh needs),
-    TOKENIZERS_PARALLELISM, KEYBOARD and other words that only contain one.
+    TOKENIZERS_PARALLELISM, KEYBOARD and other words that only contain one; GIT_CONFIG_KEY_0 (a setting's name).
     """
+    if re.fullmatch(r"GIT_CONFIG_KEY_\d+", name):
+        return False
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").upper()
     return words not in {"PWD", "OLDPWD", "OLD_PWD"} and _SECRET_WORD.search(words) is not None
 
@@ -58,6 +60,7 @@ def key_names(config: KinConfig) -> list[str]:
     """The variables that the configuration takes keys from, whatever their names."""
     names = [provider.api_key_env_var for provider in config.providers]
     names += [server.api_key_env for server in config.mcp_servers if server.transport != "stdio"]
+    names += [str((tool.model_extra or {}).get("api_key_env", "")) for tool in config.tools.values()]
     return [name for name in dict.fromkeys(names) if name]
 
 

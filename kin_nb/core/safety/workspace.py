@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import BinaryIO
@@ -60,6 +61,8 @@ _FILES = {
         *(".gitconfig", ".gitmodules", ".hgrc", ".curlrc", ".wgetrc", "authorized_keys", "crontab"),
     ),
 }
+SECRET_NAMES = _FILES[_SECRET]
+"""Globs of the names, in lower case, of files that hold secrets."""
 
 
 class Workspace:
@@ -102,12 +105,15 @@ class Workspace:
     def is_sensitive(self, path: Path) -> str | None:
         """Why reading or changing `path` needs a person's word each time, or None. Looks at the link and its target."""
         named = self.root / path
-        resolved = named.resolve()
-        if resolved.is_relative_to(kin_home().resolve()):
+        resolved, own = named.resolve(), kin_home().resolve()
+        if resolved.parent == own / "memory":
+            return "kept in memory: every later session is told of it"
+        if resolved.is_relative_to(own):
             return "kin_nb's own settings and sessions"
         return sensitive_reason(resolved) or sensitive_reason(PurePath(os.path.normpath(named)))
 
 
+@lru_cache(maxsize=4096)  # asked several times of each path that a call names
 def sensitive_reason(path: PurePath) -> str | None:
     """Why this name is sensitive, or None. Looks at the name alone, in any case: file systems may ignore case."""
     parts = tuple(part.casefold() for part in path.parts)

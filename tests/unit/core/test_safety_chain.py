@@ -36,10 +36,13 @@ def root(tmp_path: Path) -> Path:
 
 
 def call(root: Path, what: str) -> ToolRequest:
-    """`read PATH`, `write PATH` or `run COMMAND`."""
+    """`read PATH`, `write PATH`, `run COMMAND`, `prove COMMAND` (one that only reads), or `fetch URL`."""
     verb, _, rest = what.partition(" ")
-    if verb == "run":
-        return ToolRequest("bash", Command(command=rest), "1", Accesses(everything=True))
+    if verb in {"run", "prove"}:
+        accesses = Accesses(everything=True) if verb == "run" else Accesses(reads=(".",))
+        return ToolRequest("bash", Command(command=rest), "1", accesses, read_paths=(root,) if verb == "prove" else ())
+    if verb == "fetch":
+        return ToolRequest("web_fetch", Paths(path=rest), "1", Accesses(network=True))
     resolved = (Workspace(root).resolve(rest),)
     if verb == "read":
         return ToolRequest("read_file", Paths(path=rest), "1", Accesses(reads=(rest,)), read_paths=resolved)
@@ -64,11 +67,54 @@ def verdict(root: Path, what: str, mode: AgentMode, policy: Policy = Policy.ON_R
         ("write ../outside.txt", "ask", "deny", "ask", "allow"),
         ("write link", "ask", "deny", "ask", "allow"),
         ("run ls", "ask", "deny", "ask", "allow"),
+        ("prove ls", "allow", "allow", "allow", "allow"),
     ],
 )
 def test_what_each_mode_lets_through(root, what, default, plan, accept_edits, auto_approve):
     found = [verdict(root, what, mode) for mode in AgentMode]
     assert found == [default, plan, accept_edits, auto_approve]
+
+
+LOW, COMMAND, EDIT, CREATE, HIGH, SECRET, NETWORK = (
+    *("read a.py", "prove ls", "write a.py", "write new.py", "run make", "read .env", "fetch https://x.example"),
+)
+ALL = {LOW, COMMAND, EDIT, CREATE, HIGH, SECRET, NETWORK}
+RUNS = {
+    Policy.STRICT: {LOW},
+    Policy.ON_REQUEST: {LOW, COMMAND},
+    Policy.AUTO_EDIT: {LOW, COMMAND, EDIT},
+    Policy.YOLO: ALL,
+}
+"""What runs unasked; everything else asks."""
+
+
+@pytest.mark.parametrize("what", sorted(ALL))
+@pytest.mark.parametrize("policy", list(Policy))
+@pytest.mark.parametrize("mode", list(AgentMode))
+def test_policy_by_mode_by_risk(root, mode, policy, what):
+    found = verdict(root, what, mode, policy)
+    if mode is AgentMode.PLAN and what in {EDIT, CREATE, HIGH}:
+        assert found == "deny"
+    else:
+        named = {AgentMode.ACCEPT_EDITS: Policy.AUTO_EDIT, AgentMode.AUTO_APPROVE: Policy.YOLO}.get(mode, policy)
+        unasked = what in RUNS[named]
+        expected = {"allow"} if unasked else {"ask"}
+        if mode is AgentMode.PLAN and what == NETWORK:
+            expected |= {"deny"}  # the plan guard's own business
+        assert found in expected
+
+
+def test_strict_asks_for_a_command_that_only_reads_and_says_which_policy_asks(root):
+    context = SafetyContext(AgentMode.DEFAULT, Policy.STRICT, Workspace(root))
+    decision = decide(call(root, "prove ls"), context)
+    assert (decision.verdict, decision.reason) == ("ask", "bash runs a command; policy strict asks first")
+
+
+def test_what_a_person_said_holds_under_strict_too(root):
+    grants = Grants()
+    grants.add(scopes(call(root, "prove ls"))[0])
+    assert verdict(root, "prove ls", AgentMode.DEFAULT, Policy.STRICT, grants=grants) == "allow"
+    assert verdict(root, "run ls", AgentMode.DEFAULT, Policy.STRICT, rule=ToolPermission.ALWAYS) == "allow"
 
 
 @pytest.mark.parametrize("mode", list(AgentMode))
@@ -90,9 +136,12 @@ def test_what_the_configuration_allows_runs_but_for_sensitive_paths(root):
         ("run python -m unittest", "run python -m unittest > out", False),
         ("run python -m unittest", "run python -m http.server", False),
         ("run git status", "run git push", False),
+        ("run git status", "prove git status -s", True),
         ("run rm -rf build | cat", "run rm -rf build | cat", True),
         ("run rm -rf build | cat", "run rm -rf / | cat", False),
-        ("write a.py", "write new.py", True),
+        ("write a.py", "write a.py", True),
+        ("write a.py", "write ./sub/../a.py", True),
+        ("write a.py", "write new.py", False),
         ("write a.py", "write .git/hooks/pre-commit", False),
         ("write a.py", "write ../outside.txt", False),
         ("write a.py", "run ls", False),

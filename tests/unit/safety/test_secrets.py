@@ -212,3 +212,9 @@ def test_no_text_of_100_kb_is_slow(text):
     started = time.process_time()
     redact(text)
     assert time.process_time() - started < 0.5
+
+
+def test_the_names_of_gits_settings_are_no_secrets():
+    """Without them git refuses to run at all."""
+    given = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.quotePath", "GIT_CONFIG_VALUE_0": "false"}
+    assert child_environment(given) == given

@@ -1,0 +1,164 @@
+"""The audit log: every decision about a call, one JSON line each, in `~/.kin-code/audit.jsonl`. Only ever appended to.
+
+Each line is one write, so that several processes do not mix theirs. At LARGEST bytes the file becomes audit.jsonl.1, and
+so on; KEPT of these stay. A log that cannot be written is said once; the calls run all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from kin_nb.core.paths import kin_home, private_folder, shown, sole_writer
+from kin_nb.core.safety.decision import Risk, Scope, Verdict
+
+if TYPE_CHECKING:
+    from kin_nb.core.session.records import RecordedCall
+
+LARGEST = 10_000_000
+KEPT = 3
+_LONGEST = 400
+"""Characters of a text in an entry."""
+
+
+def audit_path() -> Path:
+    return kin_home() / "audit.jsonl"
+
+
+def _now() -> datetime:
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+class AuditEntry(BaseModel):
+    """One decision. `by`: a policy's name, person, callback, headless or recorded; `scope` is what a person approved.
+
+    `edited`: the person changed the arguments before approving. Texts are redacted by whoever makes the entry; here they
+    become one line. `session` is the root id, as `kin-nb sessions` lists it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    time: AwareDatetime = Field(default_factory=_now)
+    session: str
+    turn: int
+    tool: str
+    summary: str = ""
+    risk: Risk
+    verdict: Verdict
+    by: str
+    reason: str = ""
+    scope: Scope = "once"
+    note: str | None = None
+    workspace: str = ""
+    edited: bool = False
+
+    @field_validator("session", "tool", "summary", "by", "reason", "note", "workspace")
+    @classmethod
+    def _one_line(cls, text: str | None) -> str | None:
+        from kin_nb.core.session.summary import one_line  # noqa: PLC0415  (it imports half of the sessions)
+
+        return None if text is None else one_line(text, _LONGEST)
+
+    @classmethod
+    def of(cls, call: RecordedCall, *, session: str, turn: int, risk: Risk, workspace: Path) -> AuditEntry:
+        """The entry of a call as it was recorded when it was decided: redacted already."""
+        decision = call.decision
+        if decision is None:
+            raise ValueError(f"the call {call.id} has not been decided")
+        return cls(
+            session=session,
+            turn=turn,
+            tool=call.name,
+            summary=call.summary,
+            risk=risk,
+            verdict=Verdict(decision.verdict),
+            by=decision.by,
+            reason=decision.reason,
+            scope=decision.scope,
+            note=decision.note,
+            workspace=str(workspace),
+            edited=call.edited_arguments is not None,
+        )
+
+
+class AuditLog:
+    """Appends entries. The file is made with the first, mode 0600, its folder 0700. `warn` hears of the first failure."""
+
+    def __init__(self, path: Path | None = None, warn: Callable[[str], None] = lambda _: None) -> None:
+        self.path = path or audit_path()
+        self._warn = warn
+        self._said = False
+
+    def record(self, entry: AuditEntry) -> None:
+        """Never raises for a file that cannot be written."""
+        line = entry.model_dump_json(exclude_none=True).encode() + b"\n"
+        try:
+            if self._append(line) > LARGEST:
+                self._rotate()
+        except (OSError, ValueError) as error:
+            if not self._said:
+                self._said = True
+                why = (error.strerror or error) if isinstance(error, OSError) else error
+                self._warn(f"The audit log {shown(self.path)} cannot be written ({why}); the turn goes on without it.")
+
+    def _append(self, line: bytes) -> int:
+        """The size of the file afterwards. Raises OSError, ValueError."""
+        private_folder(self.path.parent)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        file = os.open(self.path, flags, 0o600)
+        try:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
+                raise ValueError("it is not a regular file")
+            if status.st_mode & 0o077:
+                os.fchmod(file, 0o600)
+            if status.st_size and os.pread(file, 1, status.st_size - 1) != b"\n":
+                line = b"\n" + line  # a full disk cut the line before
+            if os.write(file, line) < len(line):
+                raise OSError(0, "the disk took only a part of a line")
+            return status.st_size + len(line)
+        finally:
+            os.close(file)
+
+    def _rotate(self) -> None:
+        with sole_writer(self.path):
+            if self.path.stat().st_size <= LARGEST:
+                return  # somebody else did
+            for number in range(KEPT - 1, 0, -1):
+                if (older := rotated(self.path, number)).exists():
+                    older.replace(rotated(self.path, number + 1))
+            self.path.replace(rotated(self.path, 1))
+
+
+def rotated(path: Path, number: int) -> Path:
+    """1 is the newest."""
+    return path.with_name(f"{path.name}.{number}")
+
+
+def read_audit(path: Path | None = None) -> Iterator[AuditEntry | None]:
+    """Every entry that is kept, oldest first; None for a line that is neither one nor empty. Raises OSError."""
+    path = path or audit_path()
+    for each in (*(rotated(path, number) for number in range(KEPT, 0, -1)), path):
+        try:
+            file = each.open("rb")
+        except FileNotFoundError:
+            continue
+        with file:
+            for line in file:
+                if line != b"\n":  # who saw another's line half written took it for one that was cut
+                    yield _entry(line)
+
+
+def _entry(line: bytes) -> AuditEntry | None:
+    try:
+        return AuditEntry.model_validate(json.loads(line))
+    except (ValueError, ValidationError, RecursionError):
+        return None

@@ -1,0 +1,249 @@
+"""The audit log: what is in it, who may read it, and that nothing stops because of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.config import KinConfig
+from kin_nb.core.custom_modes import load_mode
+from kin_nb.core.paths import kin_home
+from kin_nb.core.safety import audit
+from kin_nb.core.safety.audit import AuditEntry, AuditLog, audit_path, read_audit, rotated
+from kin_nb.core.safety.decision import Risk, Verdict
+from kin_nb.core.session.records import RecordedCall, RecordedDecision
+from kin_nb.core.trusted_folders import TrustedFolders
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path, monkeypatch) -> None:
+    (tmp_path / "kin").mkdir()
+    monkeypatch.setenv("KIN_HOME", str(tmp_path / "kin"))
+
+
+@pytest.fixture
+def workspace(tmp_path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "a.py").write_text("x = 1\n")
+    return folder
+
+
+def entry(**fields) -> AuditEntry:
+    default = {"session": "s-1", "turn": 1, "tool": "bash", "risk": "high", "verdict": "allow", "by": "person"}
+    return AuditEntry(**{**default, **fields})
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "home" / "audit.jsonl"
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def log(path, said) -> AuditLog:
+    return AuditLog(path, said.append)
+
+
+def test_nothing_is_made_before_the_first_decision(path, log):
+    assert not path.parent.exists()
+    assert list(read_audit(path)) == []
+
+
+def test_an_entry_is_one_line_of_json_with_everything_and_comes_back(path, log):
+    one = entry(
+        summary="make test",
+        reason="bash runs a command",
+        scope="session",
+        note="go on",
+        workspace="/w",
+        edited=True,
+        time=datetime(2025, 1, 31, 12, 0, 0, 250_000, tzinfo=UTC),
+    )
+    log.record(one)
+    log.record(entry())
+    first, second = path.read_text().splitlines()
+    assert json.loads(first) == {
+        "time": "2025-01-31T12:00:00.250000Z",
+        "session": "s-1",
+        "turn": 1,
+        "tool": "bash",
+        "summary": "make test",
+        "risk": "high",
+        "verdict": "allow",
+        "by": "person",
+        "reason": "bash runs a command",
+        "scope": "session",
+        "note": "go on",
+        "workspace": "/w",
+        "edited": True,
+    }
+    assert "note" not in json.loads(second)
+    assert next(iter(read_audit(path))) == one
+
+
+def test_only_its_owner_reads_it(path, log):
+    log.record(entry())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    path.chmod(0o644)
+    log.record(entry())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_texts_are_one_line_that_no_terminal_obeys():
+    made = entry(summary="a\n\x1b[31mb\u202e", reason="x" * 1000, note="one\ntwo")
+    assert (made.summary, made.note) == ("a [31mb", "one two")
+    assert len(made.reason) < 500
+
+
+def test_an_entry_is_made_of_the_call_as_it_was_recorded():
+    decision = RecordedDecision(verdict="deny", by="DenyRules", reason="no", scope="once", note="why")
+    call = RecordedCall(id="1", name="bash", arguments="{}", edited_arguments="{}", summary="make", decision=decision)
+    made = AuditEntry.of(call, session="s", turn=3, risk=Risk.HIGH, workspace=Path("/w"))
+    assert (made.session, made.turn, made.tool, made.summary) == ("s", 3, "bash", "make")
+    assert (made.verdict, made.by, made.reason, made.note) == (Verdict.DENY, "DenyRules", "no", "why")
+    assert (made.workspace, made.edited) == ("/w", True)
+    with pytest.raises(ValueError, match="not been decided"):
+        AuditEntry.of(call.model_copy(update={"decision": None}), session="s", turn=1, risk=Risk.LOW, workspace=Path())
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from kin_nb.core.safety import audit
+from kin_nb.core.safety.audit import AuditEntry, AuditLog
+audit.LARGEST = int(sys.argv[3])
+log = AuditLog(Path(sys.argv[1]), print)
+for turn in range(200):
+    log.record(AuditEntry(session=sys.argv[2], turn=turn, tool="bash", risk="high", verdict="allow", by="person",
+                          summary=sys.argv[2] * 100))
+"""
+
+
+@pytest.mark.parametrize("largest", [10_000_000, 60_000])
+def test_several_processes_write_whole_lines_and_lose_none_also_while_it_is_rotated(path, largest):
+    argv = [[sys.executable, "-c", WRITER, path, name, str(largest)] for name in "abc"]
+    writers = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in argv]
+    assert [writer.communicate()[0] for writer in writers] == ["", "", ""]
+    found = list(read_audit(path))
+    assert None not in found
+    for name in "abc":
+        turns = [each.turn for each in found if each.session == name]
+        if largest > 1_000_000:
+            assert turns == list(range(200))
+        else:
+            assert turns == sorted(turns)
+    assert rotated(path, 1).exists() is (largest < 1_000_000)
+
+
+def test_the_newest_files_are_kept(path, log, monkeypatch):
+    monkeypatch.setattr(audit, "LARGEST", 1_000)
+    for turn in range(60):
+        log.record(entry(turn=turn, summary="x" * 300))
+    files = [path, *(rotated(path, number) for number in (1, 2, 3))]
+    assert sorted(path.parent.iterdir()) == sorted(each for each in files if each.exists())
+    assert all(stat.S_IMODE(each.stat().st_mode) == 0o600 for each in files if each.exists())
+    turns = [each.turn for each in read_audit(path)]
+    assert turns == list(range(turns[0], 60))
+    assert 3 <= len(turns) <= 12
+
+
+def test_a_file_that_cannot_be_written_is_said_once_and_nothing_stops(tmp_path, said):
+    (tmp_path / "file").write_text("")
+    log = AuditLog(tmp_path / "file" / "audit.jsonl", said.append)
+    log.record(entry())
+    log.record(entry())
+    assert len(said) == 1
+    assert "goes on without it" in said[0]
+
+
+def test_a_pipe_in_its_place_stops_nothing(path, log, said):
+    path.parent.mkdir()
+    os.mkfifo(path)
+    log.record(entry())
+    assert said == [f"The audit log {path} cannot be written (it is not a regular file); the turn goes on without it."]
+
+
+def test_a_full_disk_spoils_one_line_at_most(path):
+    """A limit on the size of files is as good as a full disk: the kernel writes what fits, then refuses."""
+    script = f"""
+import resource, signal
+from pathlib import Path
+from kin_nb.core.safety.audit import AuditEntry, AuditLog
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+log = AuditLog(Path({str(path)!r}), print)
+entry = AuditEntry(session="s", turn=1, tool="bash", risk="high", verdict="allow", by="person")
+log.record(entry)
+soft = Path({str(path)!r}).stat().st_size + 20
+resource.setrlimit(resource.RLIMIT_FSIZE, (soft, resource.RLIM_INFINITY))
+log.record(entry)
+log.record(entry)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+log.record(entry)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert len(done.stdout.splitlines()) == 1, "said once"
+    assert [each and each.session for each in read_audit(path)] == ["s", None, "s"]
+
+
+@pytest.mark.parametrize("line", [b" ", b"{}", b"[1]", b"\xff\x00", b"[" * 100_000, b'{"time": "yesterday"}'])
+def test_a_broken_line_is_none(path, log, line):
+    log.record(entry())
+    with path.open("ab") as file:
+        file.write(line + b"\n")
+    log.record(entry(turn=2))
+    assert [each and each.turn for each in read_audit(path)] == [1, None, 2]
+
+
+def test_lines_of_a_later_version_are_read(path):
+    path.parent.mkdir()
+    fields = json.loads(entry().model_dump_json(exclude_none=True))
+    path.write_text(json.dumps({**fields, "hologram": 3}) + "\n")
+    assert [each.tool for each in read_audit(path)] == ["bash"]
+
+
+def test_its_place_is_the_users_folder():
+    assert audit_path() == kin_home() / "audit.jsonl"
+
+
+# Who may switch it off.
+
+
+def test_the_user_may_switch_it_off(workspace, monkeypatch):
+    assert KinConfig.load().audit is True
+    kin_home().joinpath("config.toml").write_text("audit = false\n")
+    assert KinConfig.load().audit is False
+    monkeypatch.setenv("KIN_AUDIT", "true")
+    assert KinConfig.load().audit is True
+
+
+OWN = 'audit = false\n[session_logging]\nencrypt = "off"\nkey_file = "key"\nsave_dir = "s"\n'
+
+
+def test_a_project_may_not_and_hears_of_it(workspace):
+    folder = workspace / ".kin-code"
+    (folder / "agents").mkdir(parents=True)
+    for name in ("config.toml", "agents/mine.toml"):
+        (folder / name).write_text(OWN)
+    (kin_home() / "config.toml").write_text('[session_logging]\nencrypt = "key-file"\n')
+    TrustedFolders().trust(workspace)
+    config = KinConfig.load("mine", workdir=workspace)
+    assert (config.audit, config.session_logging.encrypt, config.session_logging.key_file) == (True, "key-file", "")
+    assert config.session_logging.save_dir == "s", "what else it says holds"
+    refused = [warning for warning in config.warnings if "is the user's to set" in warning]
+    assert len(refused) == 6
+    assert f"{folder / 'config.toml'}:3: session_logging.encrypt is the user's to set" in "\n".join(refused)
+    mode = load_mode("mine", workspace, trusted=True)
+    assert mode.config_overrides == {"session_logging": {"save_dir": "s"}}
