@@ -1,0 +1,83 @@
+"""Call: one tool call and its result, in the forms in which they are compared. Each form is made once, when asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from functools import cached_property
+
+from kin_nb.core.session.records import canonical_json
+
+_MOST = 40_000
+"""Characters of a text that are kept for likeness, half of them from its end; sameness looks at all of it."""
+_SHOWN = 120
+
+_VOLATILE = re.compile(
+    r"""
+      0x[0-9a-f]{4,16}                                                  # addresses
+    | [0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}      # uuids
+    | \d{4}-\d\d-\d\d                                                   # dates
+    | \d{1,2}:\d\d(?::\d\d(?:[.,]\d{1,9})?)?                            # times
+    | \d{1,9}(?:\.\d{1,9})?\ ?(?:ns|us|µs|ms|s|secs?|seconds?|m|min|mins|minutes?|h|hours?)\b   # durations
+    | (?<=pid)\W{0,3}\d{1,9}                                            # processes
+    | (?<=/tmp)/[\w.-]{1,80}                                            # temporary files
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+class Call:
+    """`arguments`: canonical where they are JSON, else as the model wrote them."""
+
+    def __init__(self, name: str, arguments: str, result: str, *, ok: bool) -> None:
+        self.name, self.ok = name, ok
+        self._written = arguments
+        canonical = _canonical(arguments)
+        self.key = _digest(name, canonical, result)
+        self.arguments, self.result = _kept(canonical), _kept(result)
+
+    @cached_property
+    def shape(self) -> str:
+        """The arguments with every number as `#`."""
+        return re.sub(r"\d+", "#", self.arguments)
+
+    @cached_property
+    def steady(self) -> str:
+        """The result without what varies from run to run: times, durations, addresses, process numbers."""
+        return _VOLATILE.sub("~", self.result)
+
+    @cached_property
+    def lines(self) -> frozenset[str]:
+        return frozenset(map(str.strip, self.result.splitlines()))
+
+    @property
+    def shown(self) -> str:
+        """On one line, cut."""
+        return quoted(f"{self.name} {self._written}", _SHOWN)
+
+
+def quoted(text: str, most: int) -> str:
+    """`text` on one line of at most `most` characters, only printable ones."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * most]).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _canonical(arguments: str) -> str:
+    try:
+        return canonical_json(json.loads(arguments or "{}"))
+    except (ValueError, RecursionError):
+        return arguments.strip()
+
+
+def _digest(*parts: str) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(encoded))
+        digest.update(encoded)
+    return digest.digest()
+
+
+def _kept(text: str) -> str:
+    return text if len(text) <= _MOST else f"{text[: _MOST // 2]}\n{text[-_MOST // 2 :]}"

@@ -1,0 +1,102 @@
+"""A turn that goes in circles, with a real agent: reminded, asked about, stopped; and good work that only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kin_nb.core.events import LoopEvent
+from kin_nb.core.going_in_circles import GO_ON, STOP
+from kin_nb.core.questions import Question
+from tests.model_server import tool_call
+from tests.unit.core.conftest import run_turn
+
+
+def loops(events) -> list[tuple[str, int, str]]:
+    return [(event.kind, event.count, event.action) for event in events if isinstance(event, LoopEvent)]
+
+
+def repeat(model_server, calls, times: int) -> None:
+    for _ in range(times):
+        for call in calls:
+            model_server.enqueue(calls=[call])
+
+
+async def test_a_turn_that_goes_in_circles_is_reminded_asked_about_and_stopped(model_server, agent):
+    asked: list[Question] = []
+
+    async def go_on(question: Question) -> str:
+        asked.append(question)
+        return GO_ON
+
+    agent.ask_question = go_on
+    repeat(model_server, [tool_call("read_file", path="a.py")], 8)
+    model_server.enqueue("I stop.")
+    events = await run_turn(agent)
+    assert loops(events) == [("exact", 3, "remind"), ("exact", 5, "remind"), ("exact", 8, "ask")]
+    assert [question.choices for question in asked] == [(STOP, GO_ON)]
+    assert (
+        "read_file" in model_server.requests[3]["messages"][-1]["content"]
+    )  # the reminder, in the request after the third
+    assert "[kin_nb:" not in model_server.requests[4]["messages"][-1]["content"]
+    assert events[-1].record.outcome == "done"
+
+
+@pytest.mark.parametrize("somebody", [True, False])
+async def test_who_says_no_or_is_not_there_stops_the_turn(model_server, agent, somebody):
+    async def stop(_: Question) -> str:
+        return STOP
+
+    if somebody:
+        agent.ask_question = stop
+    repeat(model_server, [tool_call("read_file", path="a.py")], 8)
+    events = await run_turn(agent)
+    assert loops(events)[-2:] == [("exact", 8, "ask"), ("exact", 8, "stop")]
+    record = events[-1].record
+    assert (record.outcome, len(record.steps)) == ("stopped", 8)
+    assert "read_file" in record.message
+    model_server.enqueue("Something else.")
+    assert (await run_turn(agent, "and now?"))[-1].record.outcome == "done"
+
+
+@pytest.mark.parametrize(("names", "times"), [(("a.py", "b.py"), 6), (("a.py", "b.py", "c.py"), 5)])
+async def test_calls_in_turns_are_noticed(model_server, agent, names, times):
+    repeat(model_server, [tool_call("list_dir", path=name) for name in names], times)
+    model_server.enqueue("Enough.")
+    found = loops(await run_turn(agent))
+    assert {kind for kind, _, _ in found} == {"cycle"}
+    assert found[0][2] == "remind"
+
+
+async def test_a_poll_whose_result_changes_is_no_loop(model_server, trusted, workspace):
+    counter = 'n=$(cat n 2>/dev/null || echo 0); n=$((n+1)); echo $n > n; echo "$n of 20 done"'
+    repeat(model_server, [tool_call("bash", command=counter)], 20)
+    model_server.enqueue("Done.")
+    assert loops(await run_turn(trusted)) == []
+
+
+async def test_the_same_call_twice_in_one_reply_counts_once(model_server, agent):
+    look = tool_call("read_file", path="a.py")
+    for _ in range(2):
+        model_server.enqueue(calls=[look, look, look])
+    model_server.enqueue("Done.")
+    assert loops(await run_turn(agent)) == []
+
+
+async def test_it_can_be_switched_off(model_server, agent):
+    agent.switch_config(agent.configured.model_copy(update={"loop_detection": False}))
+    repeat(model_server, [tool_call("read_file", path="a.py")], 15)
+    model_server.enqueue("Done.")
+    events = await run_turn(agent)
+    assert loops(events) == []
+    assert len(events[-1].record.steps) == 16
+
+
+async def test_endless_text_is_stopped_and_what_was_said_is_kept(model_server, agent):
+    model_server.enqueue("I will now look at the file and then go on with it. " * 400)
+    events = await run_turn(agent)
+    record = events[-1].record
+    assert loops(events)[-1][0] == "text"
+    assert record.outcome == "stopped"
+    assert record.steps[0].content.startswith("I will now look")
+    model_server.enqueue("Sorry.")
+    assert (await run_turn(agent, "go on"))[-1].record.outcome == "done"
