@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.name_patterns import chosen
@@ -14,6 +15,9 @@ from kin_nb.core.paths import kin_home, shown
 from kin_nb.core.safety.workspace import error_text
 from kin_nb.core.skills.models import SkillError, SkillInfo
 from kin_nb.core.skills.parser import read_skill
+
+if TYPE_CHECKING:
+    from kin_nb.core.skills.flows import Flow
 
 FILE_NAME = "SKILL.md"
 MOST_FILES = 50
@@ -23,7 +27,8 @@ MOST_CHARACTERS = 36_000
 
 class SkillManager:
     """Found once, when made. `available`: by name, in order; of two with one name the nearer stays (`skill_paths`, then the
-    project's when it is trusted, then the person's). `warnings`: what could not be used and why, a line each.
+    project's when it is trusted, then the person's). `flows`: likewise; the model is not offered them, a person starts
+    one. `warnings`: what could not be used and why, a line each.
     """
 
     def __init__(self, config: KinConfig, *, trusted: bool) -> None:
@@ -33,10 +38,13 @@ class SkillManager:
             skill = self._read(path)
             if skill and chosen(skill.name, config.enabled_skills, config.disabled_skills):
                 found.setdefault(skill.name, skill)
-        self.available = dict(sorted(found.items()))
+        self.available = {name: skill for name, skill in sorted(found.items()) if not skill.is_flow}
+        self.flows = {name: skill for name, skill in sorted(found.items()) if skill.is_flow}
 
     def load(self, name: str) -> str:
         """The skill's text: where its files are, then the body, read anew. Raises SkillError, naming the nearest."""
+        if name in self.flows:
+            raise SkillError(f"{name} is a flow: a person starts it, with /flow:{name}.")
         if name not in self.available:
             raise SkillError(f"There is no skill {name[:64]!r}.{self._nearest(name)}")
         folder = self.available[name].skill_dir
@@ -45,6 +53,18 @@ class SkillManager:
             body = f"{body[:MOST_CHARACTERS]}\n[… the rest is in {folder / FILE_NAME} …]"
         about = [f"Paths in this skill are relative to {folder}", *_listing(folder)]
         return f'<skill name="{name}">\n' + "\n".join([*about, "", body]) + "\n</skill>"
+
+    def flow(self, name: str) -> Flow:
+        """The flow, read anew. Raises SkillError, naming the nearest, or FlowError with the place of what is wrong."""
+        from kin_nb.core.skills.flows import read_flow  # noqa: PLC0415  (only where there are flows)
+
+        if name in self.available:
+            raise SkillError(f"{name} is a skill without a diagram, and no flow: /skill:{name} loads it.")
+        if name not in self.flows:
+            near = get_close_matches(name, self.flows, 1)
+            known = f"Did you mean {near[0]}?" if near else f"Flows: {', '.join(self.flows) or 'none'}."
+            raise SkillError(f"There is no flow {name[:64]!r}. {known}")
+        return read_flow(self.flows[name].skill_path)
 
     def _nearest(self, name: str) -> str:
         if not self.available:
@@ -68,6 +88,10 @@ class SkillManager:
     def _read(self, path: Path) -> SkillInfo | None:
         try:
             skill, _ = read_skill(path)
+            if skill.is_flow:
+                from kin_nb.core.skills.flows import read_flow  # noqa: PLC0415  (as above)
+
+                read_flow(path)
         except SkillError as error:
             self.warnings.append(str(error))
             return None

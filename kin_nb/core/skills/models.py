@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -26,6 +26,12 @@ class SkillMetadata(BaseModel):
     compatibility: str | None = None
     metadata: dict[str, str] = Field(default_factory=dict)
     allowed_tools: list[str] = Field(default_factory=list, alias="allowed-tools")
+    type: Literal["standard", "flow"] = "standard"
+    """A flow has a diagram, and is started by a person alone (seed 001)."""
+
+    @property
+    def is_flow(self) -> bool:
+        return self.type == "flow"
 
     @field_validator("description")
     @classmethod
@@ -33,6 +39,12 @@ class SkillMetadata(BaseModel):
         if not description.strip():
             raise ValueError("it is empty")
         return description.strip()
+
+    @field_validator("type", mode="before")
+    @classmethod
+    def _standard_else(cls, kind: Any) -> Any:
+        """Other programs have types of their own; to us they are skills."""
+        return "flow" if kind == "flow" else "standard"
 
     @field_validator("metadata", mode="before")
     @classmethod

@@ -19,6 +19,12 @@ _PARTS = re.compile(r"---[ \t]*\n(?P<yaml>.*?\n)?---[ \t]*(?:\n(?P<body>.*))?", 
 
 def read_skill(path: Path) -> tuple[SkillInfo, str]:
     """The skill and its body. Raises SkillError that names the file, and the line where that is known."""
+    skill, body, _ = read_parts(path)
+    return skill, body
+
+
+def read_parts(path: Path) -> tuple[SkillInfo, str, int]:
+    """The same, and the line that the body begins on. Raises SkillError likewise."""
     try:
         text = read_bytes(path.resolve(), LARGEST, str(path)).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -35,7 +41,9 @@ def read_skill(path: Path) -> tuple[SkillInfo, str]:
         first = error.errors(include_input=False, include_url=False)[0]
         field = ".".join(map(str, first["loc"]))
         raise SkillError(f"{path}: {field}: {first['msg']}.") from error
-    return skill, (parts["body"] or "").strip()
+    body = parts["body"] or ""
+    before = parts[0][: len(parts[0]) - len(body.lstrip())]
+    return skill, body.strip(), before.count("\n") + 1
 
 
 def _yaml(path: Path, text: str) -> dict[str, Any]:

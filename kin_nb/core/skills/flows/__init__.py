@@ -1,0 +1,11 @@
+"""Flows: skills of `type: flow`, whose diagram says what is done in which order (seed 001, `/flow:NAME`).
+
+Owns reading a diagram (mermaid or d2) into a Flow, all that can be wrong with one, and walking it: a turn for each node.
+Knows turns only as the events of whatever it is given to act with. May import: core.events, core.skills, core.tools.base.
+"""
+
+from kin_nb.core.skills.flows.model import Flow, FlowEdge, FlowError, FlowNode
+from kin_nb.core.skills.flows.reading import read_flow
+from kin_nb.core.skills.flows.runner import MAX_MOVES, FlowRunner
+
+__all__ = ["MAX_MOVES", "Flow", "FlowEdge", "FlowError", "FlowNode", "FlowRunner", "read_flow"]
