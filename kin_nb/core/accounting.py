@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import RecordedCompaction, RecordedStep, TurnRecord
+from kin_nb.core.session.records import RecordedCompaction, RecordedStep, RecordedSubagent, TurnRecord
 from kin_nb.core.types import AgentStats, LLMUsage
 
 
@@ -25,18 +25,23 @@ def count_summary(stats: AgentStats, usage: LLMUsage, context_tokens: int) -> No
     stats.context_tokens = context_tokens
 
 
-def recorded_compaction(
-    pending: RecordedCompaction | None, summary: str, old_tokens: int, new_tokens: int, usage: LLMUsage
-) -> RecordedCompaction:
-    """A compaction as it is recorded; one that no record holds yet was paid for too."""
-    before = pending or RecordedCompaction(summary="")
-    return RecordedCompaction(
-        summary=summary,
-        old_tokens=before.old_tokens or old_tokens,
-        new_tokens=new_tokens,
-        prompt_tokens=usage.prompt_tokens + before.prompt_tokens,
-        completion_tokens=usage.completion_tokens + before.completion_tokens,
-    )
+def count_subagent(stats: AgentStats, used: RecordedSubagent | LLMUsage) -> None:
+    """Tokens of a subagent: paid for by the session, and no part of its context."""
+    stats.session_prompt_tokens += used.prompt_tokens
+    stats.session_completion_tokens += used.completion_tokens
+
+
+def recorded_compaction(pending: RecordedCompaction | None, new: RecordedCompaction) -> RecordedCompaction:
+    """A compaction as it is recorded; one that no record holds yet was paid for too, and its summary is summed up in it."""
+    if pending is None:
+        return new
+    both = {
+        "old_tokens": pending.old_tokens or new.old_tokens,
+        "summarised": new.summarised + max(pending.summarised - 1, 0),
+        "prompt_tokens": pending.prompt_tokens + new.prompt_tokens,
+        "completion_tokens": pending.completion_tokens + new.completion_tokens,
+    }
+    return new.model_copy(update=both)
 
 
 def turn_cost(stats: AgentStats, record: TurnRecord) -> str:
@@ -56,6 +61,8 @@ def count_turn(stats: AgentStats, turn: TurnRecord) -> None:
         stats.steps += 1
         _count_compaction(stats, step.compaction)
         count_reply(stats, step)
+    for subagent in turn.subagents:
+        count_subagent(stats, subagent)
     verdicts = [call.decision.verdict for call in turn.calls if call.decision is not None]
     stats.tool_calls_agreed += verdicts.count("allow")
     stats.tool_calls_rejected += verdicts.count("deny")

@@ -11,19 +11,22 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from kin_nb.core.context.room import check_room
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.types import AgentStats, LLMMessage
+from kin_nb.core.types import AgentStats, LLMMessage, Role
 
 if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
 
 
+SHORTEST = 2
+"""Messages of a conversation that nothing can be taken from: the system message and the prompt."""
 WARN_AT = (50, 75, 90)
 """Per cent of the model's window; each is said once until the conversation is compacted or cleared."""
 
 PLAN_REMINDER = (
-    "plan mode is on. Read, search and think; change nothing: write tools and bash are refused; read_file, list_dir, "
-    "grep and todo work. A question gets its answer as usual. Where a change is asked for, answer with a plan: what you "
+    "plan mode is on. Read, search and think; change nothing: write tools are refused, and commands unless they are "
+    "proven to change nothing. A question gets its answer as usual. Where a change is asked for, answer with a plan: what you "
     "would change, where, in which order, how you would check it; name open choices at its end, with your default. Only "
     "the person can leave plan mode."
 )
@@ -45,11 +48,20 @@ class ResetReason(StrEnum):
 
 @dataclass
 class ConversationContext:
-    """What middleware may look at. `messages` is the agent's own list: look, do not change."""
+    """What middleware may look at. `messages` is the agent's own list: look, do not change.
+
+    `uncounted`: tokens, estimated, of what came after the last measure of the context.
+    """
 
     messages: list[LLMMessage]
     stats: AgentStats
     config: KinConfig
+    uncounted: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """The size of the conversation now, as far as it is known; a single prompt is not estimated."""
+        return self.stats.context_tokens + (self.uncounted if len(self.messages) > SHORTEST else 0)
 
 
 @dataclass
@@ -164,15 +176,26 @@ class PriceLimitMiddleware(BuiltinMiddleware):
 
 
 class AutoCompactMiddleware(BuiltinMiddleware):
-    """Compacts when the context has reached the active model's threshold (KinConfig.compact_at)."""
+    """Compacts when the context has reached the active model's threshold (KinConfig.compact_at).
+
+    Raises ContextTooLongError for a request that the window is too small for, whatever is taken away before it.
+    """
 
     async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
-        tokens = context.stats.context_tokens
-        threshold = context.config.compact_at(context.config.get_active_model())
-        if tokens < threshold:
+        model = context.config.get_active_model()
+        if _asks_anew(context):
+            check_room([context.messages[0], context.messages[-1]], model)
+        threshold = context.config.compact_at(model)
+        if context.tokens < threshold:
             return MiddlewareResult()
-        metadata = {"old_tokens": tokens, "threshold": threshold}
+        metadata = {"old_tokens": context.tokens, "threshold": threshold}
         return MiddlewareResult(MiddlewareAction.COMPACT, metadata=metadata)
+
+
+def _asks_anew(context: ConversationContext) -> bool:
+    """The person's request is the last message: not what a compaction has left of all."""
+    only_summary = len(context.messages) == SHORTEST and context.stats.context_tokens > 0
+    return len(context.messages) >= SHORTEST and context.messages[-1].role is Role.user and not only_summary
 
 
 class ContextWarningMiddleware(BuiltinMiddleware):

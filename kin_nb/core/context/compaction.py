@@ -1,54 +1,97 @@
-"""Compaction: a conversation that gives way to a summary of itself (seed 000). Pure functions of messages."""
+"""Compaction: a conversation that gives way to a summary of itself, and what is left then (seeds 000, 001, 004).
+
+How the summary is made is a strategy (`Compaction`; the built-in one is simple_compaction.py). What stands in the
+summary's place is the same for all, so that records alone are enough to make it again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
-from kin_nb.core.types import LLMChunk, LLMMessage, Role
+from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, Role
 
-_RESULT_LIMIT = 400
-"""Characters that are left of a tool result when the conversation is too long to be summarised whole."""
+Ask = Callable[[list[LLMMessage]], Awaitable[LLMChunk]]
+"""One request to the model. Raises ContextTooLongError, asked or not, for messages that do not fit its window."""
+
+MOST_WORDS = 20_000
+"""Characters of the person's words that stay beside the last request, where a small window leaves no fewer."""
+_FIRST = 2
+"""The first message that may stay: the system message always does, the one after it always gives way."""
+_LEAST_PIECE = 200
+"""Characters below which a piece of a request says nothing."""
 
 
 class CompactionError(Exception):
     """The conversation could not be compacted; it is as it was. Two lines: what happened, what to do."""
 
 
-def summary_request(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
-    """`messages`, and the request to sum them up. The prefix is the one that was sent before, so caches hit."""
-    request = (Path(__file__).parent / "compact.md").read_text(encoding="utf-8").strip()
-    return [*messages, LLMMessage(role=Role.user, content=request)]
+@dataclass(frozen=True)
+class Compacted:
+    """`kept`: so many messages at the end stay as they are; `summary` stands for all before them.
+
+    `usage` is what the summary took. `words`: characters, at most, of what the person said before their last request.
+    """
+
+    summary: str
+    kept: int
+    usage: LLMUsage
+    words: int = MOST_WORDS
 
 
-def shortened(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
-    """The same conversation with long tool results cut: for a summary when not even that fits the window."""
-    return [_shortened(message) for message in messages]
+class Compaction(Protocol):
+    """Set as `agent.compaction_strategy`."""
+
+    async def compact(self, messages: list[LLMMessage], *, ask: Ask, window: int) -> Compacted:
+        """`messages` begins with the system message. `window`: tokens that the conversation fills at most.
+
+        Raises CompactionError when there is no summary, BackendError when there is no answer. A tail that would begin
+        with the answer to a call is made to begin with the call.
+        """
+        ...
 
 
-def summary_of(reply: LLMChunk) -> str:
-    """The summary. Raises CompactionError for a reply that is none: empty, or tool calls."""
-    text = (reply.message.content or "").strip()
-    if text and not reply.message.tool_calls:
-        return text
-    what = "tool calls" if reply.message.tool_calls else "nothing"
-    raise CompactionError(
-        f"The conversation could not be compacted: the model answered with {what} instead of a summary.\n"
-        "Try again, choose another model (%kin model NAME, --model NAME), or begin anew."
-    )
+def first_kept(messages: Sequence[LLMMessage], kept: int) -> int:
+    """Where the last `kept` messages begin; earlier, should that be between a call and its answers."""
+    place = start = min(max(len(messages) - max(kept, 0), _FIRST), len(messages))
+    while _FIRST <= place < len(messages) and messages[place].role is Role.tool:
+        place -= 1
+    if place >= _FIRST:
+        return place
+    return next((i for i in range(start, len(messages)) if messages[i].role is not Role.tool), len(messages))
 
 
-def compacted(summary: str, last_request: str) -> LLMMessage:
-    """The one message that stands for everything before it."""
+def compacted(summary: str, words: Sequence[str], last_request: str) -> LLMMessage:
+    """The one message that stands for everything before it. `last_request`: "" when it stands after it."""
     parts = ["The conversation so far, summed up by you:", summary]
+    if words:
+        parts += ["The person's words so far, oldest first:", *(f"- {text}" for text in words)]
     if last_request:
         parts += ["The person's last request, in their words:", last_request]
     return LLMMessage(role=Role.user, content="\n\n".join(parts))
 
 
-def _shortened(message: LLMMessage) -> LLMMessage:
-    content = message.content or ""
-    if message.role is not Role.tool or len(content) <= _RESULT_LIMIT:
-        return message
-    half = _RESULT_LIMIT // 2
-    return message.changed(content=f"{content[:half]}\n[… left out …]\n{content[-half:]}", images=None)
+def fitting(
+    said: Sequence[str], most: int, redact: Callable[[str], str], expand: Callable[[str], str] = str
+) -> list[str]:
+    """The newest of `said` that take `most` characters together, and a note of what is left out.
+
+    They are measured redacted, and cut so, so that a resume elsewhere cuts at the same place.
+    """
+    said = [text for text in said if text.strip()]
+    fit: list[str] = []
+    for number, text in enumerate(reversed(said)):
+        plain = redact(text)
+        if len(plain) <= most:
+            most -= len(plain)
+            fit.append(text)
+            continue
+        left = len(said) - number
+        if most >= _LEAST_PIECE:
+            fit.append(f"{expand(plain[:most])} [… {len(plain) - most:,} characters left out]")
+            left -= 1
+        if left and fit:
+            fit.append(f"[… {left} earlier request{'s' if left > 1 else ''} left out]")
+        break
+    return fit[::-1]

@@ -1,15 +1,29 @@
-"""History: the messages of one conversation. It only appends, so each message is encoded and hashed once."""
+"""History: the messages of one conversation. It appends, so each message is encoded and hashed once."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from kin_nb.core.context.compaction import compacted
+from kin_nb.core.context.checkpoints import Checkpoints, delivered
+from kin_nb.core.context.compaction import compacted, first_kept, fitting
+from kin_nb.core.context.pruning import is_stub, stub
 from kin_nb.core.context.repair import repaired
+from kin_nb.core.context.state import HistoryState
 from kin_nb.core.safety.secrets import WORKSPACE, redact_json
-from kin_nb.core.session.records import RecordedCall, RecordedImage, RecordedStep, TurnRecord, canonical_json, sha256
+from kin_nb.core.session.records import (
+    END,
+    Place,
+    RecordedCall,
+    RecordedCompaction,
+    RecordedDMail,
+    RecordedImage,
+    RecordedStep,
+    TurnRecord,
+    canonical_json,
+    sha256,
+)
 from kin_nb.core.types import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 
 Expand = Callable[[str], str]
@@ -19,8 +33,9 @@ class History:
     """`messages[0]` is the system message. `fingerprint()` is the sha256 of the messages after it.
 
     The fingerprint is taken over canonical JSON with `redact` applied, so that the same conversation in another folder
-    has the same fingerprint; it is kept incrementally, so its cost does not grow with the history. A conversation that
-    is cleared or compacted begins again; nothing else takes messages away.
+    has the same fingerprint; it is kept incrementally, so its cost does not grow with the history. Four things take from
+    it: `restart`, `compact`, `prune` and `restore`; what they leave are the same objects. What a resume must know to do the
+    same is in the records. `expand` puts this machine's paths into a redacted text.
     """
 
     def __init__(
@@ -31,16 +46,25 @@ class History:
     ) -> None:
         self.messages: list[LLMMessage] = []
         self._redact, self._observer = redact, observer
-        self._hash = hashlib.sha256()
-        self._known = 0
-        self.last_request = ""
-        """What the person asked last, in their words; a compaction keeps it."""
+        self._hashes: list[hashlib._Hash] = []  # after each message; a copy takes 0.4 KB and less than a microsecond
+        self._summary: tuple[LLMMessage, list[str]] | None = None  # and the person's words before it, whole
+        self._to_record: list[str] = []
+        self._unsaid: list[LLMMessage] = []
+        self.counted = 0
+        """So many messages are in the last measure of the context (AgentStats.context_tokens)."""
         self.call_ids: set[str] = set()
         """The ids of every tool call so far, compacted ones too."""
         self.append(LLMMessage(role=Role.system, content=system_prompt))
 
-    def append(self, message: LLMMessage) -> None:
-        """A message that keeps the history valid: the agent's own."""
+    @property
+    def last_request(self) -> str:
+        """What the person asked last, in their words, "" when nothing was asked."""
+        return (self._said(len(self.messages)) or [""])[-1]
+
+    def append(self, message: LLMMessage, *, said: bool = True) -> None:
+        """A message that keeps the history valid: the agent's own. `said`: a user message is what the person said."""
+        if not said:
+            self._unsaid.append(message)
         self._take(message)
         if self._observer is not None:
             self._observer(message)
@@ -52,59 +76,167 @@ class History:
             self._observer(message)
 
     def fingerprint(self) -> str:
-        return self._hash.hexdigest()
+        return self._hashes[-1].hexdigest()
 
     def set_system_prompt(self, text: str) -> None:
         """Nothing when it is the same: the prefix that providers cache stays the same object."""
         if self.messages[0].content != text:
             self.messages[0] = LLMMessage(role=Role.system, content=text)
 
+    def measured(self) -> None:
+        """The context was counted, or estimated, as it is now."""
+        self.counted = len(self.messages)
+
     def restart(self, *messages: LLMMessage) -> None:
-        """Only the system message stays, then `messages`: the conversation was cleared, or compacted to these."""
+        """Only the system message stays, then `messages`: the conversation was cleared, or begins with these."""
         self._rebuild([self.messages[0]])
+        self._to_record.clear()
+        self._summary, self.counted = None, 0
         for message in messages:
             self.append(message)
 
     def repair(self) -> None:
         """Make the history valid again when somebody else wrote into `messages`; otherwise it costs nothing."""
-        if len(self.messages) != self._known:
+        if len(self.messages) != len(self._hashes):
             self._rebuild(repaired(self.messages))
 
-    def compact(self, summary: str) -> None:
-        """Begin again with `summary` and the last request, in one message."""
-        request = self.last_request
-        self.restart(compacted(summary, request))
-        self.last_request = request
+    def compact(self, summary: str, kept: int = 0, words: int = 0, expand: Expand = str) -> None:
+        """Begin again with what `compacted` gives: one message for all before the last `kept`, which stay."""
+        said = self._said(first_kept(self.messages, kept))
+        left = self.compacted(summary, kept, words, expand)
+        self._rebuild(left)
+        self._summary = (left[1], said)
+        self.measured()
+        if self._observer is not None:
+            self._observer(left[1])
 
-    def extend_from(self, turns: Iterable[TurnRecord], expand: Expand) -> None:
+    def compacted(self, summary: str, kept: int = 0, words: int = 0, expand: Expand = str) -> list[LLMMessage]:
+        """What a compaction would leave: the system message, `summary` with the person's words, the last messages.
+
+        `words`: characters, at most, of what the person said before their last request. Old records have 0, and a last
+        request that stands in the summary's message although it is 0.
+        """
+        cut = first_kept(self.messages, kept)
+        tail, said = self.messages[cut:], self._said(cut)
+        asked_since = len(self._said(len(self.messages))) > len(said)
+        last = said.pop() if said and not asked_since else ""
+        return [self.messages[0], compacted(summary, fitting(said, words, self._redact, expand), last), *tail]
+
+    def prune(self, call_ids: Iterable[str], expand: Expand = str) -> tuple[str, ...]:
+        """Stubs in place of the answers to these calls. Returns those that changed: the next step records them."""
+        self.repair()
+        wanted = set(call_ids)
+        calls = {call.id: call.function for m in self.messages for call in m.tool_calls or () if call.id in wanted}
+        old = list(self.messages)
+        changed = [i for i, m in enumerate(old) if m.tool_call_id in calls and not is_stub(m)]
+        if not changed:
+            return ()
+        self._rewind(changed[0])
+        for position, message in enumerate(old[changed[0] :], changed[0]):
+            if position in changed:
+                message = stub(message, calls[message.tool_call_id or ""], self._redact, expand)  # noqa: PLW2901
+            self._take(message)
+        found = tuple(dict.fromkeys(old[position].tool_call_id or "" for position in changed))
+        self._to_record += found
+        return found
+
+    def take_pruned(self) -> tuple[str, ...]:
+        """What was pruned since the last record, once."""
+        pruned, self._to_record = tuple(dict.fromkeys(self._to_record)), []
+        return pruned
+
+    def state(self) -> HistoryState:
+        """The conversation as it is now, for `restore`."""
+        hidden = (tuple(self._hashes), self._summary, tuple(self._to_record), self.counted)
+        return HistoryState(tuple(self.messages), hidden)
+
+    def restore(self, state: HistoryState) -> None:
+        """As it was then, with the system prompt of now. The ids of all calls since stay taken."""
+        hashes, self._summary, to_record, self.counted = state.hidden
+        self.messages[1:] = state.messages[1:]
+        self._hashes, self._to_record = list(hashes), list(to_record)
+
+    def extend_from(self, turns: Iterable[TurnRecord], expand: Expand, checkpoints: Checkpoints | None = None) -> None:
         """Go on from recorded turns (resume, continue a session notebook); `expand` puts this machine's paths in."""
+        for _ in self.replayed(turns, expand, checkpoints):
+            pass
+
+    def replayed(
+        self, turns: Iterable[TurnRecord], expand: Expand, checkpoints: Checkpoints | None = None
+    ) -> Iterator[LLMMessage]:
+        """As `extend_from`; yields each message when it enters, before anything takes from it."""
+        marks = Checkpoints() if checkpoints is None else checkpoints
         for turn in turns:
+            if turn.origin is not None:
+                self.restore(marks.at(turn.origin).state)
             if turn.fresh:
                 self.restart()
-            if turn.compaction:
-                self.compact(expand(turn.compaction.summary))
-            self.append(user_message(expand(turn.sent or turn.prompt), images_of(turn.images)))
-            for step in turn.steps:
-                if step.compaction:
-                    self.compact(expand(step.compaction.summary))
-                for message in messages_of_step(step, expand):
-                    self.append(message)
+            yield from self._replay_compaction(turn.compaction, expand)
+            marks.mark(Place(turn=turn.turn), self.state())
+            yield self._enter(user_message(expand(turn.sent or turn.prompt), images_of(turn.images)))
+            for number, step in enumerate(turn.steps, 1):
+                if step.dmail is not None:
+                    yield self._go_back(marks, turn, step.dmail, expand)
+                marks.mark(Place(turn=turn.turn, step=number), self.state())
+                yield from self._replay_compaction(step.compaction, expand)
+                self.prune(step.pruned, expand)
+                self.take_pruned()
+                reply, *answers = messages_of_step(step, expand)
+                yield self._enter(reply)
+                if step.prompt_tokens:
+                    self.measured()
+                for answer in answers:
+                    yield self._enter(answer)
+            if turn.dmail is not None:
+                yield self._go_back(marks, turn, turn.dmail, expand)
+            if turn.outcome != "done":  # a step may have begun that had no reply, and somebody gone back to before it
+                marks.mark(Place(turn=turn.turn, step=len(turn.steps) + 1), self.state())
+            marks.mark(Place(turn=turn.turn, step=END), self.state())
+
+    def _go_back(self, marks: Checkpoints, turn: TurnRecord, dmail: RecordedDMail, expand: Expand) -> LLMMessage:
+        self.restore(marks.at(Place(turn=turn.turn, step=dmail.step)).state)
+        self.append(user_message(delivered(expand(dmail.message))), said=False)
+        return self.messages[-1]
+
+    def _replay_compaction(self, compaction: RecordedCompaction | None, expand: Expand) -> Iterator[LLMMessage]:
+        if compaction is not None:
+            self.take_compaction(compaction, expand)
+            yield self.messages[1]
+
+    def take_compaction(self, compaction: RecordedCompaction, expand: Expand) -> None:
+        """A recorded one, again."""
+        self.compact(expand(compaction.summary), compaction.kept, compaction.words, expand)
+
+    def _enter(self, message: LLMMessage) -> LLMMessage:
+        self.append(message)
+        return message
+
+    def _said(self, end: int) -> list[str]:
+        """The person's words before position `end`, each request whole, those that were summarised with them."""
+        before: list[str] = []
+        messages = self.messages[1:end]
+        if self._summary and messages and messages[0] is self._summary[0]:
+            before, messages = list(self._summary[1]), messages[1:]
+        users = [message for message in messages if message.role is Role.user]
+        return before + [m.content or "" for m in users if not any(m is unsaid for unsaid in self._unsaid)]
 
     def _take(self, message: LLMMessage) -> None:
         self.messages.append(message)
-        self._known += 1
         self.call_ids.update(call.id for call in message.tool_calls or () if call.id)
-        if message.role is Role.user:
-            self.last_request = message.content or ""
+        so_far = self._hashes[-1].copy() if self._hashes else hashlib.sha256()
         if message.role is not Role.system:
-            self._hash.update(canonical_json(fingerprinted(message, self._redact)).encode() + b"\n")
+            so_far.update(canonical_json(fingerprinted(message, self._redact)).encode() + b"\n")
+        self._hashes.append(so_far)
+
+    def _rewind(self, length: int) -> None:
+        del self.messages[length:], self._hashes[length:]
 
     def _rebuild(self, messages: list[LLMMessage]) -> None:
-        self._known = 0
-        self.messages[:] = []  # the same list: whoever holds it sees the change
-        self._hash = hashlib.sha256()
+        """The same list with these in it: whoever holds it sees the change."""
+        self._rewind(0)
         for message in messages:
             self._take(message)
+        self.counted = min(self.counted, len(messages))
 
 
 def fingerprinted(message: LLMMessage, redact: Callable[[str], str]) -> dict[str, object]:

@@ -52,7 +52,9 @@ async def test_a_full_context_is_compacted_before_the_next_request(model_server,
     assert [m["role"] for m in after] == ["system", "user"]
     assert "We read a.py: x is 1." in after[1]["content"]
     assert after[1]["content"].endswith("second request")
-    assert "first request" not in json.dumps(after)
+    assert "The person's words so far, oldest first:\n\n- first request\n\n" in after[1]["content"]
+    assert "Read it." not in json.dumps(after)
+    assert (end.compaction.summarised, end.compaction.kept) == (3, 0)
     assert trusted.session_id != before
     assert trusted.journal.root_id == before
 

@@ -1,0 +1,110 @@
+"""Checkpoints: states of the conversation that can be gone back to (seed 001), and which turns lead to each of them.
+
+One is marked before each prompt and before each step, and one when a turn has ended. The marks of the last turns are
+kept, those of steps for the running turn alone: older ones cannot be gone back to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kin_nb.core.context.state import HistoryState
+from kin_nb.core.session.records import END, Place, TurnRecord
+
+KEPT_TURNS = 50
+KEPT_STEPS = 200
+
+
+class NoSuchCheckpointError(Exception):
+    """There is no such checkpoint, or it is too old to be kept."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """`id` counts from 0 over the session, prompts and steps alike. `tokens`: the context's size then, where it is known."""
+
+    id: int
+    place: Place
+    state: HistoryState
+    tokens: int = 0
+
+
+class Checkpoints:
+    """Marked in the order of what happens, also when a stored session is taken up again."""
+
+    def __init__(self) -> None:
+        self._marks: dict[Place, Checkpoint] = {}
+        self._steps: list[Place] = []  # of the newest turn, oldest first
+        self._next = 0
+
+    def mark(self, place: Place, state: HistoryState, tokens: int = 0) -> Checkpoint:
+        checkpoint = Checkpoint(self._next, place, state, tokens)
+        self._next += place.step != END  # an end is no checkpoint of its own: nobody names it
+        self._prune(place)
+        self._marks[place] = checkpoint
+        return checkpoint
+
+    def at(self, place: Place) -> Checkpoint:
+        """Raises NoSuchCheckpointError."""
+        try:
+            return self._marks[place]
+        except KeyError:
+            raise NoSuchCheckpointError(
+                f"That is too far back: the conversation is kept for the last {KEPT_TURNS} turns."
+            ) from None
+
+    def by_id(self, checkpoint_id: int) -> Checkpoint:
+        """Raises NoSuchCheckpointError, listing those that there are."""
+        known = [mark for mark in self._marks.values() if mark.place.step != END]
+        for mark in known:
+            if mark.id == checkpoint_id:
+                return mark
+        ids = ", ".join(str(mark.id) for mark in known)
+        raise NoSuchCheckpointError(f"There is no checkpoint {checkpoint_id}. Kept: {ids or 'none yet'}.")
+
+    def of_steps(self, turn: int) -> list[Checkpoint]:
+        """Those before a step of that turn, oldest first."""
+        return [self._marks[place] for place in self._steps if place.turn == turn]
+
+    def _prune(self, newest: Place) -> None:
+        if newest.step == 0:
+            old = [place for place in self._marks if place.turn <= newest.turn - KEPT_TURNS]
+            for place in (*self._steps, *old):
+                self._marks.pop(place, None)
+            self._steps.clear()
+        elif newest.step > 0:
+            self._steps.append(newest)
+            if len(self._steps) > KEPT_STEPS:
+                del self._marks[self._steps.pop(0)]
+
+
+def branch(turns: Sequence[TurnRecord], tip: Place | None) -> list[TurnRecord]:
+    """The turns that lead to `tip`, oldest first: those that were undone on the way are not among them.
+
+    The last may be cut short: a tip before one of its steps leaves the steps until there. `tip` None: after the last turn.
+    """
+    by_number = {turn.turn: n for n, turn in enumerate(turns)}
+    place = tip or end_of(turns)
+    found: list[TurnRecord] = []
+    while place is not None and place.turn in by_number:
+        position = by_number[place.turn]
+        turn = turns[position]
+        if place.step > 0:
+            found.append(turn.model_copy(update={"steps": turn.steps[: place.step - 1]}))
+        elif place.step == END:
+            found.append(turn)
+        place = turn.origin or end_of(turns[:position])
+    return found[::-1]
+
+
+def end_of(turns: Sequence[TurnRecord]) -> Place | None:
+    return Place(turn=turns[-1].turn, step=END) if turns else None
+
+
+def delivered(message: str) -> str:
+    """A D-Mail as the model finds it at the checkpoint that it went back to."""
+    return (
+        "[kin_nb: a D-Mail from you, later in this turn. You went on from here and came back; the files are as you left "
+        f"them then. Nothing of it was shown to you but this:]\n\n{message}"
+    )

@@ -1,0 +1,404 @@
+"""What a compaction leaves: the last messages, the person's words; summaries of parts; the same again after a resume."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.context.compaction import Compacted, fitting
+from kin_nb.core.context.history import History, user_message
+from kin_nb.core.events import CompactEndEvent, CompactStartEvent, ErrorEvent, PruneEvent
+from kin_nb.core.modes import AgentMode
+from kin_nb.core.session.log import fold, read_lines
+from kin_nb.core.types import LLMMessage, LLMUsage, Role
+from kin_nb.render import render_compaction
+from kin_nb.replay.rerun import Rerun
+from tests.anthropic_server import AnthropicServer
+from tests.model_server import ModelServer, tool_call
+from tests.unit.core.conftest import run_turn
+from tests.unit.core.test_providers_agree import STYLES
+
+FULL = {"prompt_tokens": 8_500, "completion_tokens": 500}
+SMALL = {"prompt_tokens": 200, "completion_tokens": 20}
+LOOK = tool_call("read_file", path="a.py")
+TOO_LONG = {"error": {"message": "maximum context length is 10000 tokens"}}
+
+
+def small_window(url: str, workspace, window: int = 10_000, **settings) -> KinConfig:
+    return KinConfig(
+        workdir=workspace,
+        active_model="m",
+        providers=[ProviderConfig(name="p", api_base=url)],
+        models=[ModelConfig(name="m", provider="p", context_window=window)],
+        **settings,
+    )
+
+
+@pytest.fixture
+def config(model_server, workspace):
+    return small_window(model_server.url, workspace)
+
+
+async def chat(agent: Agent, server, turns: int, usage: dict[str, int] = SMALL) -> None:
+    """`turns` turns of two messages each; the last one uses `usage`."""
+    for number in range(turns):
+        server.enqueue(f"Answer {number}.", usage=usage if number == turns - 1 else SMALL)
+        await run_turn(agent, f"question {number}")
+
+
+def resumed(agent: Agent) -> History:
+    _, turns = fold(read_lines(agent.log.path))
+    again = History(agent.messages[0].content, agent.redact)
+    again.extend_from(turns, agent.here)
+    return again
+
+
+def assert_resumes(agent: Agent) -> None:
+    again = resumed(agent)
+    assert again.messages == agent.messages
+    assert again.fingerprint() == agent.history.fingerprint()
+    assert again.last_request == agent.history.last_request
+
+
+async def test_the_last_ten_messages_stay_and_the_persons_words_with_the_summary(model_server, trusted):
+    await chat(trusted, model_server, 8, FULL)
+    before = list(trusted.messages)
+    model_server.enqueue("A summary.", usage=SMALL)
+    model_server.enqueue("Done.", usage=SMALL)
+    events = await run_turn(trusted, "question 8")
+    _, summary, *tail = trusted.messages
+    assert summary.content == (
+        "The conversation so far, summed up by you:\n\nA summary.\n\nThe person's words so far, oldest first:\n\n"
+        + "\n\n".join(f"- question {number}" for number in range(4))
+    )
+    assert [m.content for m in tail] == [m.content for m in before[8:]] + ["question 8", "Done."]
+    assert all(a is b for a, b in zip(tail, before[8:], strict=False))
+    asked = model_server.requests[-2]["messages"]
+    assert [m["content"] for m in asked[1:-1]] == [m.content for m in before[1:8]]
+    end = next(event for event in events if isinstance(event, CompactEndEvent))
+    assert (end.compaction.summarised, end.compaction.kept) == (7, 10)
+    card = render_compaction(end.compaction, turn=9, step=1).data["text/plain"]
+    assert card.startswith("[conversation compacted: 9,000 tokens became ")
+    assert "; 7 messages summarised, 10 kept]" in card
+    assert_resumes(trusted)
+
+
+async def test_what_stays_begins_with_the_call_of_its_answers(model_server, trusted):
+    await chat(trusted, model_server, 2)
+    model_server.enqueue(calls=[LOOK] * 12, usage=SMALL)
+    model_server.enqueue("Read.", usage=SMALL)
+    await run_turn(trusted, "look twelve times")
+    model_server.enqueue("A summary.")
+    await trusted.compact()
+    assert [m.role.value for m in trusted.messages[:4]] == ["system", "user", "assistant", "tool"]
+    assert len(trusted.messages) == 2 + 14
+    assert trusted.messages[1].content.endswith("in their words:\n\nlook twelve times")
+    model_server.enqueue("Fine.", usage=SMALL)
+    await run_turn(trusted, "on")
+    assert_resumes(trusted)
+
+
+async def test_fewer_messages_stay_when_they_fill_more_than_half_the_window(model_server, trusted, workspace):
+    (workspace / "long.txt").write_text("word " * 3_000)
+    trusted.config.models[0].context_window = 20_000
+    for _ in range(6):
+        model_server.enqueue(calls=[tool_call("bash", command="cat long.txt")], usage=SMALL)
+    model_server.enqueue("Read.", usage=SMALL)
+    await run_turn(trusted, "read it")
+    model_server.enqueue("A summary.", usage=SMALL)
+    await trusted.compact()
+    assert [m.role.value for m in trusted.messages[2:]] == ["assistant", "tool", "assistant", "tool", "assistant"]
+    assert trusted.messages[1].content.endswith("in their words:\n\nread it")
+    trusted.config.models[0].context_window = 4_000
+    model_server.enqueue("A summary.", usage=SMALL)
+    await run_turn(trusted, "on")
+    assert "word word" not in str(trusted.messages[1:])
+
+
+async def test_what_does_not_fit_is_summed_up_part_by_part(model_server, trusted, workspace):
+    (workspace / "long.txt").write_text("first\n" + "word " * 3_000 + "\nlast")
+    for number in range(6):
+        model_server.enqueue(calls=[tool_call("bash", command=f"cat long.txt # {number}")], usage=SMALL)
+    model_server.enqueue("Read.", usage=SMALL)
+    await run_turn(trusted, "read it")
+    before = len(model_server.requests)
+    trusted.config.models[0].context_window = 6_000
+    model_server.enqueue("Summary one.", usage=SMALL)
+    model_server.enqueue("Summary two.", usage=SMALL)
+    assert await trusted.compact() == "Summary two."
+    parts = model_server.requests[before:]
+    assert [("tools" in part, [m["role"] for m in part["messages"]]) for part in parts] == [
+        (False, ["system", "user"])
+    ] * len(parts)
+    first, second = (part["messages"][1]["content"] for part in parts)
+    assert first.startswith(
+        "The summary so far:\n\n(nothing yet)\n\nPart 1 of 2 of the conversation:\n\nThe person:\nread it"
+    )
+    assert 'The agent called bash {"command": "cat long.txt # 0"}\nOutcome:\nfirst\nword' in first
+    assert second.startswith("The summary so far:\n\nSummary one.\n\nPart 2 of 2")
+    assert "last" in second
+    assert (trusted.compaction.prompt_tokens, trusted.compaction.completion_tokens) == (400, 40)
+
+
+async def test_a_request_that_cannot_fit_is_not_sent_to_a_server_that_might_cut_it(model_server, trusted):
+    await chat(trusted, model_server, 3, {"prompt_tokens": 12_000, "completion_tokens": 0})
+    model_server.enqueue("A summary.", usage=SMALL)
+    await trusted.compact()
+    assert [m["role"] for m in model_server.requests[-1]["messages"]] == ["system", "user"]
+    assert "Part 1 of 1" in model_server.requests[-1]["messages"][1]["content"]
+
+
+async def test_a_part_that_is_no_summary_changes_nothing(model_server, trusted):
+    await chat(trusted, model_server, 3)
+    before = list(trusted.messages)
+    model_server.enqueue(status=400, body=TOO_LONG)
+    model_server.enqueue(status=400, body=TOO_LONG)
+    with pytest.raises(Exception, match="no longer fits"):
+        await trusted.compact()
+    assert trusted.messages == before
+    assert trusted.compaction is None
+
+
+async def test_a_window_smaller_than_the_prompt_is_a_sentence_and_no_request(model_server, workspace):
+    agent = Agent(small_window(model_server.url, workspace, 300))
+    events = await run_turn(agent, "Hello")
+    (error,) = [event for event in events if isinstance(event, ErrorEvent)]
+    assert "more than the 300 of m's window" in error.message
+    assert "larger window" in error.message
+    assert model_server.requests == []
+    await agent.aclose()
+
+
+async def test_a_request_larger_than_the_window_is_a_sentence_in_the_middle_of_a_conversation_too(
+    model_server, trusted
+):
+    await chat(trusted, model_server, 7)
+    before = len(model_server.requests)
+    events = await run_turn(trusted, "word " * 20_000)
+    assert "The prompt alone takes at least" in next(e for e in events if isinstance(e, ErrorEvent)).message
+    assert CompactStartEvent not in [type(event) for event in events]
+    assert len(model_server.requests) == before
+
+
+async def test_another_strategy_takes_the_place_of_the_built_in_one(model_server, trusted):
+    class KeepTwo:
+        async def compact(self, messages, *, ask, window):
+            assert (messages[0].role, window <= 10_000) == (Role.system, True)
+            reply = await ask([*messages, user_message("Sum up.")])
+            return Compacted(reply.message.content, 2, LLMUsage(), words=5)
+
+    trusted.compaction_strategy = KeepTwo()
+    await chat(trusted, model_server, 3)
+    tail = trusted.messages[-2:]
+    model_server.enqueue("Mine.")
+    assert await trusted.compact() == "Mine."
+    assert trusted.messages[2:] == tail
+    assert "question" not in trusted.messages[1].content, "five characters hold none of the person's words"
+    model_server.enqueue("Fine.", usage=SMALL)
+    await run_turn(trusted, "on")
+    assert_resumes(trusted)
+
+
+@pytest.mark.parametrize(("kept", "roles"), [(-3, "su"), (0, "su"), (2, "suua"), (99, "suauaua")])
+def test_a_record_that_keeps_what_there_is_not_keeps_what_there_is(kept, roles):
+    history = History("system", str)
+    for number in range(4):
+        history.append(user_message(f"u{number}"))
+        history.append(LLMMessage(role=Role.assistant, content="a"))
+    history.compact("S", kept)
+    assert "".join(m.role.value[0] for m in history.messages) == roles.replace(
+        "suauaua", "suauauaua"[: len(history.messages)]
+    )
+
+
+def test_an_old_record_gives_what_it_gave():
+    history = History("system", str)
+    for text in ("one", "two"):
+        history.append(user_message(text))
+        history.append(LLMMessage(role=Role.assistant, content="a"))
+    history.compact("S")
+    assert [m.content for m in history.messages[1:]] == [
+        "The conversation so far, summed up by you:\n\nS\n\nThe person's last request, in their words:\n\ntwo"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "most", "expected"),
+    [
+        (["a" * 300, "b" * 300], 600, ["a" * 300, "b" * 300]),
+        (["a" * 300, "b" * 300], 520, ["a" * 220 + " [… 80 characters left out]", "b" * 300]),
+        (["a" * 300, "b" * 300], 400, ["[… 1 earlier request left out]", "b" * 300]),
+        (
+            ["x", "a" * 900, "b"],
+            301,
+            ["[… 1 earlier request left out]", "a" * 300 + " [… 600 characters left out]", "b"],
+        ),
+        (["a", " ", "b"], 600, ["a", "b"]),
+        (["a"], 0, []),
+    ],
+)
+def test_the_persons_words_are_capped_the_oldest_first(said, most, expected):
+    assert fitting(said, most, str) == expected
+
+
+@pytest.mark.parametrize("root", ["/w", "/home/somebody/with/a/longer/path"])
+def test_what_is_cut_is_cut_at_the_same_place_in_another_folder(root):
+    said = [f"{root}/a " * 500]
+    cut = fitting(said, 600, lambda text: text.replace(root, "{w}"), lambda text: text.replace("{w}", root))
+    assert cut == [f"{root}/a " * 100 + " [… 2,400 characters left out]"]
+
+
+async def test_carried_words_survive_a_second_compaction_and_the_oldest_give_way(model_server, trusted):
+    await chat(trusted, model_server, 8)
+    model_server.enqueue("One.")
+    await trusted.compact()
+    await chat(trusted, model_server, 4)
+    model_server.enqueue("Two.")
+    await trusted.compact()
+    text = trusted.messages[1].content
+    assert "One." not in text
+    assert [line for line in text.split("\n\n") if line.startswith("- ")] == [
+        *(f"- question {number}" for number in range(7)),
+    ]
+    model_server.enqueue("Fine.", usage=SMALL)
+    await run_turn(trusted, "on")
+    assert_resumes(trusted)
+
+
+@pytest.mark.parametrize("style", STYLES)
+async def test_strict_servers_take_what_is_left(style, workspace):
+    """Kept messages with reasoning, calls and answers right after the summary, in the middle of a turn and between."""
+    name = {"openai": "m", "mistral": "mistral-medium-latest", "anthropic": "claude-sonnet-5-5"}[style]
+    starts = {"openai": ModelServer.start, "mistral": lambda: ModelServer.start(rules="mistral")}
+    with ExitStack() as stack:
+        server = stack.enter_context(starts.get(style, AnthropicServer.start)())
+        config = KinConfig(
+            workdir=workspace,
+            active_model="m",
+            providers=[ProviderConfig(name="p", api_base=server.url, **STYLES[style])],
+            models=[ModelConfig(name=name, alias="m", provider="p", thinking="high")],
+            loop_detection=False,
+        )
+        agent = Agent(config, AgentMode.AUTO_APPROVE)
+        for steps in (6, 7):
+            for _ in range(steps):
+                server.enqueue(reasoning="Hm.", calls=[LOOK, LOOK])
+            server.enqueue("Done.", reasoning="So.")
+            events = await run_turn(agent, "look")
+            assert not any(isinstance(event, ErrorEvent) for event in events), events
+            server.enqueue("A summary.")
+            await agent.compact()
+            assert agent.messages[2].role is Role.assistant
+            assert agent.compaction.kept >= 10
+        for _ in range(5):
+            server.enqueue(reasoning="Hm.", calls=[LOOK])
+        server.enqueue("Done.")
+        events = await run_turn(agent, "and again")
+        assert not any(isinstance(event, ErrorEvent) for event in events), events
+        assert server.violations == []
+        assert resumed(agent).fingerprint() == agent.history.fingerprint()
+        await agent.aclose()
+
+
+@pytest.fixture
+def short_workspace():
+    """With a path of the same length everywhere: when a window is full depends on what the prompts hold."""
+    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as folder:
+        yield Path(folder).resolve()
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_resumed_agent_has_the_fingerprint_of_the_live_one(model_server, short_workspace, seed):
+    """Random turns, with prunings and compactions in the middle of them, by hand and after failures, and clears."""
+    chance = random.Random(seed)
+    (short_workspace / "long.txt").write_text(f"{short_workspace}/a.py says a word{' more' * 10}\n" * 12)
+    agent = Agent(small_window(model_server.url, short_workspace), AgentMode.AUTO_APPROVE)
+    seen = set()
+    for number in range(chance.randint(8, 14)):
+        what = chance.choice(["turn"] * 9 + ["compact", "clear", "fail"])
+        if what == "clear":
+            await agent.clear_history()
+        elif what == "compact":
+            for part in range(3):
+                model_server.enqueue(f"Summary {number} of {short_workspace}, part {part}.", usage=SMALL)
+            await agent.compact()
+            model_server._queue.clear()
+        elif what == "fail":
+            model_server.enqueue(status=401)
+            await run_turn(agent, f"fail {number} in {short_workspace}")
+            model_server._queue.clear()
+        else:
+            seen |= await random_turn(agent, model_server, chance, f"prompt {number} in {short_workspace}")
+        await agent.aclose()
+        again = Agent.resume(agent.config, agent.log.session_id) if agent.turns else agent
+        told = [turn.message for turn in agent.turns if turn.outcome == "error"]
+        assert all("refused the key" in message or "wants a key" in message for message in told), told
+        if not agent.history._to_record:  # what was pruned for a request that failed is recorded with the next
+            assert again.messages[1:] == agent.messages[1:]
+            assert again.history.fingerprint() == agent.history.fingerprint()
+        await again.aclose()
+    COVERED.update(seen & {PruneEvent, CompactEndEvent})
+
+
+COVERED: set[type] = set()
+
+
+def test_the_random_sessions_pruned_and_compacted():
+    assert {PruneEvent, CompactEndEvent} == COVERED
+
+
+async def random_turn(agent: Agent, server, chance: random.Random, prompt: str) -> set[type]:
+    """A turn whose figures make the agent prune and compact now and then: each request may be one for a summary."""
+    events: set[type] = set()
+    tokens = [chance.choice([500, 3_000, 8_200, 8_900]) for _ in range(chance.randint(0, 5))]
+    for used in tokens:
+        calls = [tool_call("bash", command=f"cat long.txt # {number}") for number in range(chance.randint(1, 3))]
+        server.enqueue("I look.", calls=calls, usage={"prompt_tokens": used, "completion_tokens": 10})
+    server.enqueue("Done.", usage={"prompt_tokens": chance.choice([500, 8_300]), "completion_tokens": 10})
+    async for event in agent.act(prompt):
+        events.add(type(event))
+        if isinstance(event, CompactStartEvent):
+            front(server, "A summary.")
+    server._queue.clear()
+    return events
+
+
+def front(server: ModelServer, text: str) -> None:
+    """This reply before all that are scripted: the next request asks for a summary."""
+    server.enqueue(text, usage=SMALL)
+    server._queue.rotate(1)
+
+
+async def test_a_rerun_prunes_and_compacts_where_the_recording_did_whatever_its_window_is(
+    model_server, config, workspace
+):
+    """The requests of the rerun, with tools run again in another folder, have the recorded fingerprints."""
+    agent = Agent(config, AgentMode.AUTO_APPROVE)
+    for name in ("one", "two"):
+        (workspace / f"{name}.txt").write_text(f"{name} word\n" * 250)
+        model_server.enqueue(calls=[tool_call("read_file", path=f"{name}.txt")], usage=SMALL)
+    for used in (SMALL, SMALL, SMALL, SMALL, {"prompt_tokens": 8_300}, FULL):
+        model_server.enqueue(calls=[LOOK], usage=used)
+    model_server.enqueue("A summary.", usage=SMALL)
+    model_server.enqueue("Done.", usage=SMALL)
+    await run_turn(agent, "look")
+    await agent.aclose()
+    (turn,) = agent.turns
+    assert [len(step.pruned) for step in turn.steps] == [0, 0, 0, 0, 0, 0, 0, 2, 0]
+    assert [step.compaction and step.compaction.kept for step in turn.steps] == [None] * 8 + [10]
+    other = workspace.parent / "a folder with another name"
+    workspace.rename(other)
+    rerun = Rerun(turn, other, approve_recorded=True)
+    again = Agent(small_window("http://127.0.0.1:9", other, 1_000_000), AgentMode.AUTO_APPROVE)
+    rerun.prepare(again)
+    await run_turn(again, rerun.prompt)
+    await again.aclose()
+    assert [step.fingerprint for step in again.turns[0].steps] == [step.fingerprint for step in turn.steps]
+    assert again.turns[0].steps[7].pruned == turn.steps[7].pruned
+    assert again.turns[0].steps[8].compaction.kept == 10
