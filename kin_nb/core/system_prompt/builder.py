@@ -11,6 +11,7 @@ from kin_nb.core.paths import kin_home
 from kin_nb.core.prompts import SystemPrompt, load_prompt
 from kin_nb.core.skills.models import SkillInfo
 from kin_nb.core.system_prompt.agents_md import agents_md, read_document
+from kin_nb.core.system_prompt.memories import memories
 from kin_nb.core.system_prompt.one_line import one_line
 from kin_nb.core.system_prompt.project_context import project_context
 
@@ -21,11 +22,14 @@ _SKILLS_ROOM = 6_000
 _SHORTEST = 100
 
 
-def build_system_prompt(config: KinConfig, *, trusted: bool, skills: Sequence[SkillInfo] = (), model: str = "") -> str:
+def build_system_prompt(
+    config: KinConfig, *, trusted: bool, skills: Sequence[SkillInfo] = (), model: str = "", memory: bool = True
+) -> str:
     """What the model is told before the conversation; built once per session, and kept.
 
     Nothing of the project itself but git's facts and the names of its files unless `trusted`. `skills`: none when the
-    skill tool is not on offer. Raises ConfigError when `system_prompt_id` names no usable prompt.
+    skill tool is not on offer. `memory`: whether the memory tool is. Raises ConfigError when `system_prompt_id` names no
+    usable prompt.
     """
     workdir, most_bytes = config.effective_workdir, config.project_context.max_doc_bytes
     sections = [
@@ -35,6 +39,7 @@ def build_system_prompt(config: KinConfig, *, trusted: bool, skills: Sequence[Sk
         _facts(config, workdir, model),
         COMMIT_SIGNATURE if config.include_commit_signature else "",
         _skills(skills) if config.include_prompt_detail else "",
+        memories(workdir, trusted=trusted) if memory else "",
         project_context(workdir, config.project_context) if config.include_project_context else "",
         agents_md(workdir, trusted=trusted, most_bytes=most_bytes),
     ]

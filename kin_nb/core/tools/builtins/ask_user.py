@@ -1,0 +1,71 @@
+"""ask_user: a question to the person, whose answer is the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel, Field, field_validator
+
+from kin_nb.core.questions import Question, nobody
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolPermission
+from kin_nb.core.tools.running import running_call
+
+MOST = 6
+LONGEST_QUESTION = 4_000
+LONGEST_CHOICE = 200
+"""Characters: it is a button."""
+
+
+class AskUserArgs(BaseModel):
+    question: str
+    choices: list[str] = Field(default_factory=list, max_length=MOST)
+    multiple: bool = Field(default=False, description="Several choices may be chosen")
+
+    @field_validator("question")
+    @classmethod
+    def _says_something(cls, question: str) -> str:
+        if not question.strip() or len(question) > LONGEST_QUESTION:
+            raise ValueError(f"it is empty, or longer than {LONGEST_QUESTION:,} characters")
+        return question.strip()
+
+    @field_validator("choices")
+    @classmethod
+    def _can_be_told_apart(cls, choices: list[str]) -> list[str]:
+        choices = [choice.strip() for choice in choices]
+        if any(not choice or len(choice) > LONGEST_CHOICE or "\n" in choice for choice in choices):
+            raise ValueError(f"each is one line of 1 to {LONGEST_CHOICE} characters")
+        if len(set(choices)) < len(choices):
+            raise ValueError("two are the same")
+        return choices
+
+
+class AskUserResult(BaseModel):
+    """`answer`: a chosen choice to the letter, several one a line; or the person's own words."""
+
+    answer: str
+
+
+class AskUserConfig(BaseToolConfig):
+    permission: ToolPermission = ToolPermission.ALWAYS
+
+
+class AskUser(BaseTool[AskUserArgs, AskUserResult, AskUserConfig, BaseToolState]):
+    description: ClassVar[str] = "Ask the person a question and wait for the answer"
+    prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+
+    def accesses(self, args: AskUserArgs) -> Accesses:  # noqa: ARG002
+        return Accesses()
+
+    def preview(self, args: AskUserArgs) -> Preview:
+        return Preview(summary=args.question, body=args.model_dump_json(indent=2))
+
+    async def run(self, args: AskUserArgs) -> AskUserResult:
+        """Raises ToolError where nobody can be asked."""
+        running = running_call.get()
+        ask, call_id = (running.agent.ask_question, running.call_id) if running else (nobody, "")
+        answer = await ask(Question(args.question, tuple(args.choices), args.multiple, call_id))
+        return AskUserResult(answer=answer)
+
+    def to_model(self, result: AskUserResult) -> str:
+        return result.answer

@@ -1,0 +1,138 @@
+"""memory: what later sessions should know, kept as files (core/memory.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, Field
+
+from kin_nb.core.memory import (
+    SCOPES,
+    MemoryFile,
+    Scope,
+    delete_memory,
+    list_memories,
+    memory_path,
+    memory_text,
+    read_memory,
+    scope_of,
+    write_memory,
+)
+from kin_nb.core.paths import shown
+from kin_nb.core.safety.secrets import secret_values
+from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins.names import printable
+from kin_nb.core.tools.running import running_call
+
+_NOT_TOLD = " This folder is not trusted, so no later session is told of it: the person may run `kin-nb trust`."
+
+
+class MemoryArgs(BaseModel):
+    action: Literal["list", "read", "write", "delete"]
+    name: str | None = Field(None, description="a-z, 0-9 and -")
+    description: str | None = Field(None, description="For write: one line")
+    text: str = Field("", description="For write: the rest, Markdown")
+    scope: Scope | None = Field(None, description="user (default): all projects; project: this one")
+
+
+class MemoryResult(BaseModel):
+    """What was done, or what is there: as the model reads it."""
+
+    text: str
+
+
+class Memory(BaseTool[MemoryArgs, MemoryResult, BaseToolConfig, BaseToolState]):
+    description: ClassVar[str] = "Keep notes across sessions"
+    prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+
+    def accesses(self, args: MemoryArgs) -> Accesses:
+        """A change names its file, which the safety chain knows as kin_nb's own. Looking reads nothing but memories."""
+        if args.action in ("list", "read"):
+            return Accesses()
+        return Accesses(writes=(str(self._path(args)),))
+
+    def preview(self, args: MemoryArgs) -> Preview:
+        """Of a change: its diff, or why it will fail."""
+        body = args.model_dump_json(indent=2, exclude_none=True)
+        if args.action in ("list", "read"):
+            return Preview(summary=" ".join(filter(None, (args.action, "memory", args.name))), body=body)
+        verb = "remember" if args.action == "write" else "forget"
+        try:
+            path = self._path(args)
+            before = self._before(args)
+            after = memory_text(args.description or "", args.text) if args.action == "write" else ""
+        except ToolError as error:
+            return text_file.failing_preview(verb, args.name or "", error, body)
+        return text_file.diff_preview(verb, self._shown(path), before, after)
+
+    async def run(self, args: MemoryArgs) -> MemoryResult:
+        """Raises ToolError, nothing changed: no such memory, a wrong name, no room, a secret in the text."""
+        return MemoryResult(text=await asyncio.to_thread(self._done, args))
+
+    def to_model(self, result: MemoryResult) -> str:
+        return result.text
+
+    def _done(self, args: MemoryArgs) -> str:
+        if args.action == "list":
+            return _listed(list_memories(self._workdir, (args.scope,) if args.scope else SCOPES))
+        name, scope = self._meant(args)
+        match args.action:
+            case "read":
+                return f"The {scope} memory {name}:\n\n{read_memory(name, scope, self._workdir)}"
+            case "write":
+                return self._written(name, scope, memory_text(args.description or "", args.text))
+        return f"Deleted {self._shown(delete_memory(name, scope, self._workdir))}."
+
+    def _written(self, name: str, scope: Scope, content: str) -> str:
+        running = running_call.get()
+        known = secret_values(running.agent.config) if running else ()
+        path = write_memory(name, content, scope, self._workdir, known_secrets=known)
+        untold = scope == "project" and running is not None and not running.agent.config.project_trusted
+        return (
+            f"Wrote {self._shown(path)}.{_NOT_TOLD if untold else ' Sessions that begin from now on are told of it.'}"
+        )
+
+    def _meant(self, args: MemoryArgs) -> tuple[str, Scope]:
+        """Raises ToolError without a name, and for one that is nowhere or in both scopes."""
+        if not args.name:
+            raise ToolError(f"{args.action} needs a name.")
+        return args.name, args.scope or ("user" if args.action == "write" else scope_of(args.name, self._workdir))
+
+    def _path(self, args: MemoryArgs) -> Path:
+        return memory_path(*self._meant(args), self._workdir)
+
+    def _before(self, args: MemoryArgs) -> str:
+        """What the memory says now, or why it cannot be read; "" for a new one."""
+        name, scope = self._meant(args)
+        if not os.path.lexists(memory_path(name, scope, self._workdir)):
+            return ""
+        try:
+            return read_memory(name, scope, self._workdir)
+        except ToolError as error:
+            return f"[{error}]\n"
+
+    def _shown(self, path: Path) -> str:
+        relative = Workspace(self._workdir).relative(path)
+        return shown(path) if relative.startswith("/") else relative
+
+    @property
+    def _workdir(self) -> Path:
+        return self.config.effective_workdir
+
+
+def _listed(memories: list[MemoryFile]) -> str:
+    lines = []
+    for scope in SCOPES:
+        mine = [memory for memory in memories if memory.scope == scope]
+        lines += [f"{scope}:", *map(_line, mine)] if mine else []
+    return "\n".join(lines) or "There are no memories."
+
+
+def _line(memory: MemoryFile) -> str:
+    said = f"[{memory.problem}]" if memory.problem else memory.description
+    return printable(f"- {memory.name}: {said}" if memory.name else f"- {said}")
