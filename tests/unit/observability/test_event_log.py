@@ -1,0 +1,123 @@
+"""The log of events: JSON lines, without contents unless they are asked for, and never with a secret."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+from kin_nb.core.events import (
+    AssistantEvent,
+    ReasoningEvent,
+    SubagentEvent,
+    ToolOutputEvent,
+    TurnEndEvent,
+    TurnStartEvent,
+    WarningEvent,
+)
+from kin_nb.core.observability.event_log import EventLog
+from kin_nb.core.session.records import TurnRecord
+from tests.model_server import tool_call
+from tests.unit.observability.conftest import SECRET
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+async def turn(make_agent, model_server, watch, **settings):
+    agent = make_agent(log="logs/events.jsonl", **settings)
+    model_server.enqueue("I look.", calls=[tool_call("read_file", path="a.txt")])
+    model_server.enqueue("It has words.")
+    await watch(agent, EventLog(agent), f"read a.txt, my key is {SECRET}")
+    return agent
+
+
+async def test_a_turn_is_a_line_for_each_event(make_agent, model_server, watch, home):
+    agent = await turn(make_agent, model_server, watch)
+    path = home / "logs" / "events.jsonl"
+    logged = lines(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {line["session"] for line in logged} == {agent.session_id}
+    events = [line["event"] for line in logged if line["event"] != "Checkpoint"]
+    assert events[:4] == ["TurnStart", "StepStart", "StepReply", "ToolCall"]
+    assert events[4:] == ["ToolResult", "StepStart", "StepReply", "TurnEnd"]
+    assert [(line["turn"], line["step"]) for line in logged if line["event"] == "StepReply"] == [(1, 1), (1, 2)]
+    assert all(line["time"].endswith("+00:00") for line in logged)
+    result = next(line for line in logged if line["event"] == "ToolResult")
+    assert result["fields"]["tool_name"] == "read_file"
+    assert result["fields"]["call"]["status"] == "ok"
+    assert logged[-1]["fields"]["record"]["outcome"] == "done"
+    reply = next(line for line in logged if line["event"] == "StepReply")
+    assert reply["fields"]["step"]["calls"] == [{"id": "call00001", "name": "read_file", "status": "pending"}]
+    assert reply["fields"]["step"]["prompt_tokens"] > 0
+
+
+async def test_it_holds_no_prompt_no_reply_no_argument_and_no_file(make_agent, model_server, watch, home):
+    await turn(make_agent, model_server, watch)
+    text = (home / "logs" / "events.jsonl").read_text()
+    for content in ("my key", "I look", "It has words", "the file's words", "a.txt", SECRET):
+        assert content not in text
+
+
+async def test_contents_are_in_it_when_asked_for_without_secrets(make_agent, model_server, watch, home, tmp_path):
+    await turn(make_agent, model_server, watch, contents=True)
+    text = (home / "logs" / "events.jsonl").read_text()
+    for content in ("my key is [secret]", "I look", "It has words", "the file's words [secret]", "a.txt"):
+        assert content in text
+    assert SECRET not in text
+    assert str(tmp_path) not in text
+
+
+class Session:
+    session_id = "s"
+
+    def __init__(self, config):
+        self.config = config
+
+    def redact(self, text):
+        return text.replace("secret", "[secret]")
+
+
+@pytest.fixture
+def log(make_agent, home):
+    return EventLog(Session(make_agent(log="x.jsonl").config))
+
+
+def test_text_in_pieces_is_not_in_it(log, home):
+    log.on_event(TurnStartEvent(turn=3, prompt="p"))
+    for event in (
+        AssistantEvent(content="a"),
+        ReasoningEvent(content="b"),
+        ToolOutputEvent(tool_call_id="c", text="d"),
+    ):
+        log.on_event(event)
+        log.on_event(SubagentEvent(tool_call_id="c", event=event))
+    log.on_event(AssistantEvent(content="why it stopped", stopped_by_middleware=True))
+    assert [line["event"] for line in lines(home / "x.jsonl")] == ["TurnStart", "Assistant"]
+
+
+def test_what_went_wrong_is_said_redacted(log, home):
+    log.on_event(WarningEvent(message="the file secret is broken"))
+    log.on_event(SubagentEvent(tool_call_id="c1", event=WarningEvent(message="inner words")))
+    first, second = lines(home / "x.jsonl")
+    assert first["fields"] == {"message": "the file [secret] is broken"}
+    assert second["fields"] == {"tool_call_id": "c1", "event": {"type": "Warning"}}
+
+
+def test_a_file_that_was_moved_away_is_begun_anew_with_the_next_turn(log, home):
+    start, end = TurnStartEvent(turn=1, prompt="p"), TurnEndEvent(record=TurnRecord(turn=1, prompt="p"))
+    log.on_event(start)
+    log.on_event(end)
+    (home / "x.jsonl").rename(home / "x.jsonl.1")
+    log.on_event(start)
+    log.close()
+    assert len(lines(home / "x.jsonl")) == 1
+
+
+def test_lines_are_added_to_what_is_there(log, home):
+    (home / "x.jsonl").write_text("{}\n")
+    log.on_event(WarningEvent(message="w"))
+    log.close()
+    assert len(lines(home / "x.jsonl")) == 2
