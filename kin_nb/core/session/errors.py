@@ -36,5 +36,13 @@ class UnreadableSessionError(SessionError):
         super().__init__(f"{path}: {what}. The other sessions are not affected.")
 
 
+class EncryptedSessionError(SessionError):
+    """A session is encrypted, or is to be, and its key is not there, not the right one, or not usable."""
+
+
+class SessionDataError(SessionError):
+    """A saved session that is none. The text says where in it the mistake is."""
+
+
 class LogRecordError(ValueError):
     """A record that is none of ours. The text names its place in the log and its type."""

@@ -10,14 +10,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from kin_nb.core.session.encryption import is_encrypted
 from kin_nb.core.session.errors import (
     AmbiguousSessionError,
+    EncryptedSessionError,
     LogRecordError,
+    SessionError,
     SessionNotFoundError,
     UnreadableSessionError,
 )
 from kin_nb.core.session.log import LOG_NAME, SessionLog, Warn, fold, read_lines, sessions_root
 from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.summary import SessionSummary, local_time, summarise
 from kin_nb.core.session.totals import Totals
 
@@ -43,11 +47,11 @@ class StoredSession:
     last_activity: datetime | None
 
     @classmethod
-    def read(cls, folder: Path) -> StoredSession:
-        """Raises UnreadableSessionError, naming the log and the record in it."""
+    def read(cls, folder: Path, keys: SessionKeys | None = None) -> StoredSession:
+        """Raises UnreadableSessionError, naming the log and the record in it, and EncryptedSessionError."""
         path = folder / LOG_NAME
         try:
-            lines = list(read_lines(path))
+            lines = list(read_lines(path, keys))
             header, turns = fold(lines)
         except OSError as error:
             raise UnreadableSessionError(path, f"cannot be read ({error.strerror})") from error
@@ -68,26 +72,30 @@ class StoredSession:
 
 
 class SessionStore:
-    """`root`: ~/.kin-code/sessions when absent; `sessions_root(save_dir)` for a configured one."""
+    """`root`: ~/.kin-code/sessions when absent; `sessions_root(save_dir)` for a configured one.
 
-    def __init__(self, root: Path | None = None) -> None:
-        self.root = root or sessions_root()
+    `keys` open encrypted sessions; the user's own when absent.
+    """
+
+    def __init__(self, root: Path | None = None, keys: SessionKeys | None = None) -> None:
+        self.root, self._keys = root or sessions_root(), keys
 
     def list(self, workdir: Path | None = None) -> Sequence[SessionSummary]:
         """Every session that has a turn, or those of one workspace; newest activity first. Unreadable ones are left out.
 
+        Of an encrypted one that no key opens, its id and its age are all there is to tell; no workspace has it.
+
         A few kilobytes of each log are read, its beginning and its end: 1000 sessions take a fraction of a second.
         """
-        wanted = None if workdir is None else workdir.resolve()
-        found = (summarise(folder, wanted) for folder in self._folders())
-        return sorted(filter(None, found), key=lambda summary: (summary.last_activity, summary.id), reverse=True)
+        return [summary for summary in self._summaries(workdir) if workdir is None or not summary.locked]
 
     def find(self, name: str = LATEST, workdir: Path | None = None) -> StoredSession:
         """`latest` or "": the newest session (of `workdir`, when given). Else an id, or a prefix that only one id has.
 
-        Raises SessionNotFoundError, AmbiguousSessionError (both list what there is), UnreadableSessionError.
+        Raises SessionNotFoundError, AmbiguousSessionError (both list what there is), UnreadableSessionError,
+        EncryptedSessionError.
         """
-        return StoredSession.read(self._folder_of(name, workdir))
+        return StoredSession.read(self._folder_of(name, workdir), self._keys)
 
     def resume(
         self, name: str = LATEST, workdir: Path | None = None, warn: Warn | None = None
@@ -97,31 +105,46 @@ class SessionStore:
         Raises what `find` raises, and SessionInUseError while somebody else has it open.
         """
         folder = self._folder_of(name, workdir)
-        log = SessionLog.lock(folder.name, folder, warn)
+        log = SessionLog.lock(folder.name, folder, warn, self._keys)
         try:
-            stored = StoredSession.read(folder)
+            stored = StoredSession.read(folder, self._keys)
         except BaseException:
             log.close()
             raise
         log.go_on_after(stored.header, Totals.of(stored.turns))
         return stored, log
 
+    def _summaries(self, workdir: Path | None) -> Sequence[SessionSummary]:
+        wanted = None if workdir is None else workdir.resolve()
+        found = (summarise(folder, wanted, self._keys) for folder in self._folders())
+        return sorted(filter(None, found), key=lambda summary: (summary.last_activity, summary.id), reverse=True)
+
     def _folder_of(self, name: str, workdir: Path | None) -> Path:
         if name in {"", LATEST}:
-            newest = self.list(workdir)
+            newest = self._summaries(workdir)
+            if newest and newest[0].locked:
+                self._refuse_to_guess(newest[0])
             if not newest:
                 place = f"of {workdir} " if workdir is not None else ""
                 raise SessionNotFoundError(f"There is no session {place}in {self.root} yet.")
             return newest[0].folder
         folders = list(self._folders())
         exact = [folder for folder in folders if folder.name == name]
-        found = exact or _named(folders, name)
+        found = exact or _named(folders, name, self._keys)
         if len(found) == 1:
             return found[0]
         if found:
             ids = ", ".join(sorted(folder.name for folder in found)[:_SHOWN])
             raise AmbiguousSessionError(f"{name} begins the ids of {len(found)} sessions: {ids}. Give more of it.")
         raise SessionNotFoundError(f"No session {name} in {self.root}.{self._newest()}")
+
+    def _refuse_to_guess(self, summary: SessionSummary) -> None:
+        """The newest session is encrypted, and only its key tells whether it is the one that is meant."""
+        try:
+            StoredSession.read(summary.folder, self._keys)
+        except EncryptedSessionError as error:
+            advice = f"Session {summary.id} is the newest. To go on with another one, name it"
+            raise EncryptedSessionError(f"{error}\n  {advice}: kin-nb sessions.") from error
 
     def _newest(self) -> str:
         newest = [f"{summary.id[:8]} ({summary.title})" for summary in self.list()[:_SHOWN]]
@@ -136,20 +159,22 @@ class SessionStore:
         yield from (folder for name in names if (folder := self.root / name).joinpath(LOG_NAME).is_file())
 
 
-def _named(folders: Sequence[Path], prefix: str) -> list[Path]:
+def _named(folders: Sequence[Path], prefix: str, keys: SessionKeys | None) -> list[Path]:
     """The folders of sessions with such an id; of those that once had one, after clear or compact, when there is none."""
     if len(prefix) < SHORTEST_PREFIX:
         return []
     own = [folder for folder in folders if folder.name.startswith(prefix)]
-    return own or [folder for folder in folders if _was_renamed(folder / LOG_NAME, prefix)]
+    return own or [folder for folder in folders if _was_renamed(folder / LOG_NAME, prefix, keys)]
 
 
-def _was_renamed(path: Path, prefix: str) -> bool:
-    """Text inside a record has its quotes escaped, so this finds keys only."""
+def _was_renamed(path: Path, prefix: str, keys: SessionKeys | None) -> bool:
+    """Text inside a record has its quotes escaped, so this finds keys only. Unknown of an encrypted log without its key."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
+            if is_encrypted(log.readline()):
+                return any(str(line.get("session_id")).startswith(prefix) for line in read_lines(path, keys))
             return log.find(f'"session_id":"{prefix}'.encode()) >= 0
-    except (OSError, ValueError):  # an empty file cannot be mapped
+    except (OSError, ValueError, SessionError):  # ValueError: an empty file cannot be mapped
         return False
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from kin_nb.core.session.encryption import LineCipher, cipher_of, is_encrypted
+from kin_nb.core.session.errors import EncryptedSessionError
 from kin_nb.core.session.log import LOG_NAME, parse_line
 from kin_nb.core.session.records import Record
+from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.totals import Totals
 
+ENCRYPTED = "(encrypted)"
+"""The title of a session that no key opens."""
 TITLE = 50
 """Most characters of a title."""
 _LONGEST_LINE = 1_000_000
@@ -31,28 +38,79 @@ class SessionSummary(Record):
     turns: int | None
     model: str
     tokens: int | None
+    locked: bool = False
 
 
-def summarise(folder: Path, workdir: Path | None = None) -> SessionSummary | None:
-    """None for a log that is not readable, has no turn, or is of another workspace than `workdir`."""
+def summarise(folder: Path, workdir: Path | None = None, keys: SessionKeys | None = None) -> SessionSummary | None:
+    """None for a log that is not readable, has no turn, or is of another workspace than `workdir`.
+
+    An encrypted one that `keys` do not open is `locked`: it may be of any workspace.
+    """
     try:
         with (folder / LOG_NAME).open("rb") as file:
-            header = parse_line(file.readline(_LONGEST_LINE)) or {}
+            log = _Log(file, keys)
+            header = log.next() or {}
+            if log.sealed and not header:
+                return _locked(folder, file)
             if header.get("type") != "session" or (workdir is not None and header.get("workspace") != str(workdir)):
                 return None
-            prompt = _first_prompt(file)
-            return None if prompt is None else _summary(folder, header, prompt, file)
+            prompt = _first_prompt(log)
+            return None if prompt is None else _summary(folder, header, prompt, log)
     except (OSError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError):
         return None
 
 
-def _first_prompt(file: BinaryIO) -> str | None:
+class _Log:
+    """A log's lines, in clear or sealed. `cut`: the last one is longer than is read here."""
+
+    def __init__(self, file: BinaryIO, keys: SessionKeys | None) -> None:
+        self.file = file
+        self.cut = False
+        self._cipher: LineCipher | None = None
+        first = file.readline(_LONGEST_LINE)
+        self.sealed = is_encrypted(first)
+        if not self.sealed:
+            file.seek(0)
+            return
+        with suppress(EncryptedSessionError):
+            self._cipher = cipher_of(first, keys)
+
+    def next(self) -> dict[str, Any] | None:
+        """The next line's record; None for a line that is none."""
+        offset = self.file.tell()
+        line = self.file.readline(_LONGEST_LINE)
+        self.cut = len(line) == _LONGEST_LINE
+        return self.record(line, offset)
+
+    def record(self, line: bytes, offset: int) -> dict[str, Any] | None:
+        if not self.sealed:
+            return parse_line(line)
+        record = self._cipher.open(line, offset) if self._cipher else None
+        return None if record is None else parse_line(record)
+
+
+def _locked(folder: Path, file: BinaryIO) -> SessionSummary:
+    changed = local_time(os.fstat(file.fileno()).st_mtime * 1000)
+    return SessionSummary(
+        id=folder.name,
+        folder=folder,
+        started=changed,
+        last_activity=changed,
+        workdir="",
+        title=ENCRYPTED,
+        turns=None,
+        model="",
+        tokens=None,
+        locked=True,
+    )
+
+
+def _first_prompt(log: _Log) -> str | None:
     """ "" when its line is too long to be read here; None when nothing was asked."""
     for _ in range(3):  # lines about the session may come before
-        line = file.readline(_LONGEST_LINE)
-        record = parse_line(line)
+        record = log.next()
         if record is None:
-            return "" if len(line) == _LONGEST_LINE else None
+            return "" if log.cut else None
         if record.get("type") == "continued" and record["turns"]:
             return str(record["turns"][0]["prompt"])
         if record.get("type") == "turn":
@@ -60,9 +118,9 @@ def _first_prompt(file: BinaryIO) -> str | None:
     return None
 
 
-def _summary(folder: Path, header: dict[str, Any], prompt: str, file: BinaryIO) -> SessionSummary:
-    totals, last = _end_of(file)
-    stat = os.fstat(file.fileno())
+def _summary(folder: Path, header: dict[str, Any], prompt: str, log: _Log) -> SessionSummary:
+    totals, last = _end_of(log)
+    stat = os.fstat(log.file.fileno())
     milliseconds = last.get("time", stat.st_mtime * 1000)
     return SessionSummary(
         id=folder.name,
@@ -77,15 +135,19 @@ def _summary(folder: Path, header: dict[str, Any], prompt: str, file: BinaryIO) 
     )
 
 
-def _end_of(file: BinaryIO) -> tuple[Totals | None, dict[str, Any]]:
+def _end_of(log: _Log) -> tuple[Totals | None, dict[str, Any]]:
     """(the totals, None when they begin too far before the end; the last record)."""
+    file = log.file
     size = file.seek(0, os.SEEK_END)
     last: dict[str, Any] = {}
     for length in _TAILS:
         start = max(0, size - length)
         file.seek(start)
-        lines = file.read(length).split(b"\n")  # half a line is no JSON
-        records = [record for line in lines if (record := parse_line(line))]
+        offset, records = start, []
+        for line in BytesIO(file.read(length)):
+            if record := log.record(line, offset):  # half a line is none
+                records.append(record)
+            offset += len(line)
         last = records[-1] if records else last
         totals, known = Totals(), not start
         for record in records:
