@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
-from kin_nb.core.accounting import count_summary, count_turn, recorded_compaction
-from kin_nb.core.config import KinConfig, overlaid
-from kin_nb.core.context.compaction import compacted
+from kin_nb.core import compacting
+from kin_nb.core.config import KinConfig
+from kin_nb.core.context.compaction import Compaction
 from kin_nb.core.context.history import History
-from kin_nb.core.context.summary import summarise
+from kin_nb.core.context.loop_detector import LoopDetector
+from kin_nb.core.context.simple_compaction import SimpleCompaction
+from kin_nb.core.context.size import about_tokens
 from kin_nb.core.custom_modes import CustomMode
+from kin_nb.core.dmail import DenwaRenji
 from kin_nb.core.events import BaseEvent
 from kin_nb.core.interaction_logger import InteractionLogger
 from kin_nb.core.llm.asking import ModelLink
@@ -20,7 +24,10 @@ from kin_nb.core.llm.format import APIToolFormatHandler
 from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, ResetReason, builtin_middleware
 from kin_nb.core.modes import AgentMode, Policy
-from kin_nb.core.resuming import resumed
+from kin_nb.core.observability import Observers
+from kin_nb.core.questions import AskQuestion, nobody
+from kin_nb.core.resuming import resumed, taken_up
+from kin_nb.core.safety.audit import AuditLog
 from kin_nb.core.safety.callbacks import Ask, from_callback, refuse
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.grants import Grants
@@ -30,10 +37,13 @@ from kin_nb.core.session.header import session_header
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import RecordedCompaction, TurnRecord
+from kin_nb.core.session.records import RecordedCompaction, TurnRecord, UndoRecord
+from kin_nb.core.switching import settled, switch_config, switch_mode
+from kin_nb.core.time_travel import TimeTravel, TurnRunningError
 from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.manager import ToolManager
-from kin_nb.core.turn import Turn, TurnRunningError
+from kin_nb.core.tools.watched_files import watched_files
+from kin_nb.core.turn import Turn
 from kin_nb.core.types import AgentStats, ApprovalCallback, ImageContent, LLMChunk, LLMMessage
 
 
@@ -57,32 +67,40 @@ class Agent:
         *,
         session_id: str | None = None,
         log: SessionLog | None = None,
+        toolbox: Toolbox | None = None,
     ) -> None:
         self.mode = mode
         self.workspace = Workspace(config.effective_workdir)
         self.configured = config
-        self.config = config = self._settle(config)
+        self.config = config = settled(config, mode, self.workspace)
         self.stats = AgentStats()
         self.turns: list[TurnRecord] = []
-        self.toolbox = Toolbox(config)
+        self.toolbox = toolbox or Toolbox(config)
         self.middleware_pipeline = MiddlewarePipeline()
         self._max_turns, self._max_price = max_turns, max_price
-        self._setup_middleware()
+        self.setup_middleware()
         self.journal = SessionJournal(config, self.workspace.root, session_id, log)
         self.history = History(self.toolbox.system_prompt(), self.redact, message_observer)
         self._model = ModelLink(backend, streaming=enable_streaming)
         self._grants = Grants()
         self.approval_callback: ApprovalCallback | None = None
         self.ask: Ask = refuse
-        self.injected: list[str] = []
-        """What middleware adds to the next request."""
-        self.compaction: RecordedCompaction | None = None
-        """The compaction that no record holds yet."""
+        self.ask_question: AskQuestion = nobody
+        self.files = watched_files(self.workspace.root, self.journal.root_id)
+        self.time = TimeTravel(self)
+        self.undone: list[UndoRecord] = []  # every undo and redo of the session, oldest first
+        self.loops = LoopDetector()
+        self.observers = Observers(self)
+        self.audit = AuditLog(warn=lambda text: self.journal.warnings.append(text))  # noqa: PLW0108  (a resume has another list)
+        self.denwa_renji: DenwaRenji | None = None  # where this turn's D-Mails go, if there may be any
+        self.injected: list[str] = []  # what middleware adds to the next request
+        self.compaction_strategy: Compaction = SimpleCompaction()
+        self.prunes: compacting.Prunes = compacting.prune_when_full
+        self.compaction: RecordedCompaction | None = None  # the one that no record holds yet
         self.fresh = False
         self._warned: set[str] = set()
-        self.busy = False
-        """A turn is running, or still ending."""
-        self._set_prices()
+        self.busy = False  # a turn is running, or still ending
+        self.set_prices()
 
     # What the session is.
 
@@ -146,28 +164,14 @@ class Agent:
 
     def switch_mode(self, mode: AgentMode | CustomMode) -> None:
         """Messages, grants and what tools remember stay; the mode's settings take the place of the last one's."""
-        if mode == self.mode:
-            return
-        before, self.mode = self.mode, mode
-        try:
-            self.switch_config(self.configured)
-        except BaseException:
-            self.mode = before  # nothing of a mode that cannot be applied is left
-            raise
+        switch_mode(self, mode)
 
     def switch_config(self, config: KinConfig) -> None:
         """Another model or other settings from the next request on; the conversation stays.
 
         Raises ConfigError; then nothing changed.
         """
-        settled = self._settle(config)
-        _ = settled.system_prompt
-        self.configured, self.config = config, settled
-        config = settled
-        self.toolbox.reconfigure(config)
-        self._setup_middleware()
-        self._set_prices()
-        self.history.set_system_prompt(self.toolbox.system_prompt())
+        switch_config(self, config)
 
     @classmethod
     def resume(cls, config: KinConfig, name: str = "latest", **options: Any) -> Agent:
@@ -193,10 +197,13 @@ class Agent:
         self.switch_config(config or self.configured)
 
     async def clear_history(self) -> None:
-        """Begin a new conversation: only the system message stays. Turns stay recorded; the session id is new."""
+        """Begin a new conversation: only the system message stays. Raises TurnRunningError while a turn has not ended."""
+        if self.busy:
+            raise TurnRunningError
         self.history.restart()
+        self.history.set_system_prompt(self.toolbox.system_prompt())  # what was kept in memory since is in it
         self.stats = AgentStats()
-        self._set_prices()
+        self.set_prices()
         self.toolbox.reset()
         self.middleware_pipeline.reset(ResetReason.STOP)
         self.injected.clear()
@@ -204,31 +211,33 @@ class Agent:
         self.journal.rename("clear")
 
     async def compact(self) -> str:
-        """Replace the conversation by the model's summary of it, which is returned; "" when there is nothing yet.
+        """Replace what is old in the conversation by the model's summary of it, which is returned; "" when there is none.
 
         The session id is new, its log and notebook stay. Raises CompactionError or BackendError; then nothing changed.
         """
-        if len(self.messages) <= 1:
-            return ""
-        old = self.stats.context_tokens
-        self.history.repair()
-        tools = self.tool_manager.schemas()
-        ask = partial(self._model.text, self.config, tools=tools, session_id=self.session_id)
-        summary, usage = await summarise(ask, self.messages)
-        left = [self.messages[0], compacted(summary, self.history.last_request)]
-        tokens = await self._model.count_tokens(self.config, left, tools, self.session_id)
-        # From here on nothing waits: the conversation is either as it was, or compacted with a record of it.
-        self.history.compact(summary)
-        count_summary(self.stats, usage, tokens)
-        self.compaction = recorded_compaction(self.compaction, self.redact(summary), old, tokens, usage)
-        self.journal.rename("compact", compaction=self.compaction.model_dump())
-        self.middleware_pipeline.reset(ResetReason.COMPACT)
-        return summary
+        return await compacting.compact(self, self._model)
+
+    async def undo(self, turns: int = 1) -> UndoRecord:
+        """Take back the last turns: the conversation, and the files that their tools changed (time_travel.py).
+
+        Raises UndoError, and TurnRunningError while a turn has not ended; then nothing was changed.
+        """
+        return await self.time.undo(turns)
+
+    async def redo(self) -> UndoRecord:
+        """Give back what the last undo took. Raises as `undo`."""
+        return await self.time.redo()
+
+    async def revert_to(self, checkpoint_id: int) -> UndoRecord:
+        """Back to a checkpoint (CheckpointEvent), conversation and files. Raises as `undo`."""
+        return await self.time.revert_to(checkpoint_id)
 
     async def aclose(self) -> None:
         """Leave the backend, and close the log. It can act again: they open anew when needed."""
         await self._model.aclose()
         await self.toolbox.aclose()
+        self.files.close()
+        await asyncio.to_thread(self.observers.close)
         self.log.close()
 
     async def act(
@@ -247,9 +256,12 @@ class Agent:
             turn = Turn(self, msg, images=tuple(images), key=key, cell_id=cell_id)
             async with aclosing(turn.run()) as events:
                 async for event in events:
+                    self.observers.on_event(event)
                     yield event
         finally:
             self.busy = False
+            if self.turns:
+                self.observers.turn_over(self.turns[-1])
 
     # What a turn needs (turn.py).
 
@@ -257,7 +269,8 @@ class Agent:
         return self._model.chunks(self.config, messages, self.tool_manager.schemas(), self.session_id)
 
     def context(self) -> ConversationContext:
-        return ConversationContext(self.messages, self.stats, self.config)
+        uncounted = about_tokens(self.messages[self.history.counted :])
+        return ConversationContext(self.messages, self.stats, self.config, uncounted)
 
     def safety(self) -> SafetyContext:
         return SafetyContext(self.mode.base, Policy(self.config.policy), self.workspace, self._grants)
@@ -272,24 +285,22 @@ class Agent:
         self.journal.learn_secrets(self.config)
         self._begin_log()
         told = {"turn": len(self.turns) + 1, "model": self.config.get_active_model().alias, "mode": self.mode.value}
-        begun = {"fresh": self.fresh, "compaction": self.take_compaction()}
+        begun = {"fresh": self.fresh, "compaction": self.take_compaction(), "origin": self.time.begin_turn()}
         self.fresh = False
         recorder = TurnRecorder(self.log, self.redact, turn.model_copy(update={**told, **begun}))
         self.turns.append(recorder.record)
+        self.loops.forget()
+        self.denwa_renji = DenwaRenji(self.config.max_dmails_per_turn) if self.config.dmail else None
         return recorder
 
     async def warnings(self) -> list[str]:
         """What cannot be used, each said once in a session."""
-        found = [*await self.toolbox.ready(), *self.journal.warnings]
+        found = [*await self.toolbox.ready(), *self.journal.warnings, *self.observers.warnings]
         new = [text for text in dict.fromkeys(found) if text not in self._warned]
         self._warned.update(new)
         return new
 
-    def _settle(self, config: KinConfig) -> KinConfig:
-        """`config` as the mode has it, in this session's workspace: that stays, wherever the process goes."""
-        return overlaid(config, self.mode.config_overrides).model_copy(update={"workdir": self.workspace.root})
-
-    def _setup_middleware(self) -> None:
+    def setup_middleware(self) -> None:
         anew = builtin_middleware(self.config, lambda: self.mode.base, self._max_turns, self._max_price)
         self.middleware_pipeline.renew(anew)
 
@@ -298,19 +309,11 @@ class Agent:
         return text.replace(WORKSPACE, str(self.workspace.root))
 
     def take_up(self, turns: Iterable[TurnRecord]) -> None:
-        turns = list(turns)
-        self.history.extend_from(turns, self.here)
-        self.turns.extend(turns)
-        for turn in turns:
-            if turn.fresh:
-                self.stats = AgentStats()
-            self.stats.set_prices(*self.config.prices_of(turn.model))
-            count_turn(self.stats, turn)
-        self._set_prices()
+        taken_up(self, list(turns))
 
     def _begin_log(self) -> None:
         prompt, auto = self.messages[0].content or "", self.mode.auto_approve
         self.journal.begin(lambda: self.header, self.config, prompt, auto_approve=auto)
 
-    def _set_prices(self) -> None:
+    def set_prices(self) -> None:
         self.stats.set_prices(*self.config.prices_of(self.config.active_model))

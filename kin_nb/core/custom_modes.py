@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from kin_nb.core.config.agent_files import MODE_KEYS, agent_files, read_agent
 from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.config.layers import FileLayer
+from kin_nb.core.config.users_own import drop_users_own
 from kin_nb.core.modes import AgentMode, ModeSafety, Policy
 from kin_nb.core.paths import kin_home, shown
 
@@ -93,6 +94,7 @@ def list_modes(
 
 
 def _mode(layer: FileLayer) -> CustomMode:
+    drop_users_own(layer)
     settings = layer.settings()
     base = _choice(layer, "mode", AgentMode, AgentMode.DEFAULT)
     policy = _choice(layer, "policy", Policy, base.policy(Policy.ON_REQUEST))

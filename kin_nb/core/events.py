@@ -7,6 +7,7 @@ rebuilt from the records alone, so events carry the record that they announce wh
 from __future__ import annotations
 
 from abc import ABC
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -96,6 +97,44 @@ class CompactEndEvent(BaseEvent):
     """The same as it is recorded and drawn."""
 
 
+class CheckpointEvent(BaseEvent):
+    """A state that can be gone back to (`Agent.revert_to`): before a turn's prompt, or before one of its steps."""
+
+    checkpoint_id: int
+    kind: Literal["turn", "step"]
+
+
+class LoopEvent(BaseEvent):
+    """The model repeats itself. `kind`: exact, cycle, near or text; `message`: what it is told, or why the turn stops."""
+
+    kind: str
+    count: int
+    action: Literal["remind", "ask", "stop"]
+    message: str
+
+
+class PruneEvent(BaseEvent):
+    """Old tool results gave way to stubs. `calls`: their ids."""
+
+    old_context_tokens: int
+    new_context_tokens: int
+    calls: tuple[str, ...]
+
+
+class DMailEvent(BaseEvent):
+    """The model went back to a checkpoint, with a message from what has been its future."""
+
+    checkpoint_id: int
+    message: str
+
+
+class SubagentEvent(BaseEvent):
+    """What a subagent does, inside the call that runs it."""
+
+    tool_call_id: str
+    event: BaseEvent
+
+
 class WarningEvent(BaseEvent):
     """Something could not be used (a broken tool file, a server that does not answer); the turn goes on without it."""
 
@@ -110,3 +149,12 @@ class ErrorEvent(BaseEvent):
 
 class TurnEndEvent(BaseEvent):
     record: TurnRecord
+
+
+class FlowStepEvent(BaseEvent):
+    """A flow comes to a node, whose turn follows; to END, which has none. `move` counts from 1."""
+
+    flow: str
+    node: str
+    """Its label."""
+    move: int

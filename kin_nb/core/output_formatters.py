@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
+from kin_nb.core.events import BaseEvent
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.core.types import LLMMessage, OutputFormat
+from kin_nb.core.wire import Redact, WireStream
 
 Write = Callable[[str], None]
 """Takes one text without its line's end, as `print` does."""
 
 
-class OutputFormatter(Protocol):
-    def on_message(self, message: LLMMessage) -> None:
-        """A message has entered the conversation, the system message first."""
-
-    def finish(self, turn: TurnRecord) -> None:
-        """The turn is over, however it ended."""
-
-
-class TextOutputFormatter:
-    """The last thing that the model said in words, and nothing when it said none."""
+class OutputFormatter:
+    """Writes nothing. The formats below each listen to what they tell of."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
 
     def on_message(self, message: LLMMessage) -> None:
-        """Nothing is written before the end."""
+        """A message has entered the conversation, the system message first."""
+
+    def on_event(self, event: BaseEvent, redact: Redact) -> None:
+        """Something happened in the turn; `redact` is its session's."""
+
+    def finish(self, turn: TurnRecord) -> None:
+        """The turn is over, however it ended."""
+
+
+class TextOutputFormatter(OutputFormatter):
+    """The last thing that the model said in words, and nothing when it said none."""
 
     def finish(self, turn: TurnRecord) -> None:
         text = last_text(turn)
@@ -36,11 +40,11 @@ class TextOutputFormatter:
             self._write(text)
 
 
-class JsonOutputFormatter:
+class JsonOutputFormatter(OutputFormatter):
     """One JSON list of all messages, in order; also of those that a compaction has replaced since."""
 
     def __init__(self, write: Write) -> None:
-        self._write = write
+        super().__init__(write)
         self._messages: list[dict[str, Any]] = []
 
     def on_message(self, message: LLMMessage) -> None:
@@ -50,17 +54,23 @@ class JsonOutputFormatter:
         self._write(json.dumps(self._messages))
 
 
-class StreamingJsonOutputFormatter:
+class StreamingJsonOutputFormatter(OutputFormatter):
     """Each message as one line of JSON, as soon as it is there."""
-
-    def __init__(self, write: Write) -> None:
-        self._write = write
 
     def on_message(self, message: LLMMessage) -> None:
         self._write(json.dumps(_dump(message)))
 
-    def finish(self, turn: TurnRecord) -> None:
-        """All has been written."""
+
+class EventsOutputFormatter(OutputFormatter):
+    """Each event as one line of JSON, as soon as it happens (docs/wire.md)."""
+
+    def __init__(self, write: Write) -> None:
+        super().__init__(write)
+        self._stream = WireStream()
+
+    def on_event(self, event: BaseEvent, redact: Redact) -> None:
+        for line in self._stream.lines(event, redact):
+            self._write(line)
 
 
 def create_formatter(output_format: OutputFormat, write: Write) -> OutputFormatter:
@@ -71,6 +81,8 @@ def create_formatter(output_format: OutputFormat, write: Write) -> OutputFormatt
             return JsonOutputFormatter(write)
         case OutputFormat.STREAMING:
             return StreamingJsonOutputFormatter(write)
+        case OutputFormat.EVENTS:
+            return EventsOutputFormatter(write)
 
 
 def last_text(turn: TurnRecord) -> str:

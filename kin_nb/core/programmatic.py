@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.custom_modes import CustomMode
-from kin_nb.core.events import WarningEvent
+from kin_nb.core.events import BaseEvent, ErrorEvent, WarningEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.output_formatters import create_formatter
 from kin_nb.core.session.records import TurnRecord
@@ -25,14 +25,18 @@ async def run_programmatic(
     max_price: float | None = None,
     previous_messages: Iterable[LLMMessage] = (),
     resume: str | None = None,
+    flow: str | None = None,
     write: Callable[[str], None] = print,
     warn: Callable[[str], None] = lambda _: None,
 ) -> TurnRecord:
-    """Run one turn and write what `output_format` says: the last text, all messages as JSON, or each as a JSON line.
+    """Run one turn, or with `flow` those of the flow of that name.
+
+    Writes what `output_format` says: the last text, all messages as JSON, or each as a JSON line.
 
     Nobody can be asked: a call that the mode does not allow is refused and the agent told so. The caller reads the
     outcome from the returned record. `resume`: id of a stored session to go on with, or "latest" of this workspace;
-    `previous_messages` come before the prompt. Raises ConfigError, SessionError.
+    `previous_messages` come before the prompt. A flow that did not reach END gives its last turn as an error that says
+    where. Raises ConfigError, SessionError, SkillError.
     """
     config.check_api_key()
     formatter = create_formatter(output_format, write)
@@ -42,11 +46,24 @@ async def run_programmatic(
     for message in previous_messages:
         if message.role is not Role.system:  # this session has its own
             agent.add_message(message)
+    stopped = ""
     try:
-        async for event in agent.act(prompt):
+        async for event in agent.act(prompt) if flow is None else _flow_events(agent, flow, prompt):
+            formatter.on_event(event, agent.redact)
             if isinstance(event, WarningEvent):
                 warn(event.message)
+            stopped = event.message if isinstance(event, ErrorEvent) else ""
     finally:
         await agent.aclose()
-    formatter.finish(agent.turns[-1])
-    return agent.turns[-1]
+    turn = agent.turns[-1]
+    formatter.finish(turn)
+    return (
+        turn.model_copy(update={"outcome": "error", "message": stopped}) if stopped and turn.outcome == "done" else turn
+    )
+
+
+def _flow_events(agent: Agent, flow: str, request: str) -> AsyncGenerator[BaseEvent, None]:
+    """Raises SkillError."""
+    from kin_nb.core.skills.flows import FlowRunner  # noqa: PLC0415  (only flows need it)
+
+    return FlowRunner(agent.toolbox.skills.flow(flow), agent.act).run(request)

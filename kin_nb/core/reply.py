@@ -71,6 +71,11 @@ class Reply:
         return not (message.content or message.reasoning_content or message.tool_calls)
 
     @property
+    def answers_nothing(self) -> bool:
+        """Thoughts at most: nothing for the person, nothing to do."""
+        return not (self.message.content or self.calls)
+
+    @property
     def is_cut_off(self) -> bool:
         """The model ran into its limit of output tokens in the middle of a text."""
         return self._builder.finish_reason == "length" and not self.calls

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.core.accounting import count_summary
+from kin_nb.core.accounting import count_summary, count_turn
 from kin_nb.core.config import KinConfig
+from kin_nb.core.context.checkpoints import NoSuchCheckpointError
+from kin_nb.core.cut_off import settle_cut_off_calls
+from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME, read_lines, session_log, sessions_root
-from kin_nb.core.session.records import RecordedCompaction
+from kin_nb.core.session.records import RecordedCompaction, TurnRecord, UndoRecord
+from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import SessionStore, StoredSession
+from kin_nb.core.time_travel import UndoError
 from kin_nb.core.types import AgentStats, LLMUsage
 
 if TYPE_CHECKING:
@@ -18,7 +23,8 @@ if TYPE_CHECKING:
 def resumed(make: type[Agent], config: KinConfig, name: str, options: dict[str, Any]) -> Agent:
     """An agent that has taken up the session that `name` means. Raises SessionError, ConfigError; then no lock is left."""
     settings = config.session_logging
-    store = SessionStore(sessions_root(settings.save_dir))
+    keys = SessionKeys(settings)
+    store = SessionStore(sessions_root(settings.save_dir), keys)
     warnings: list[str] = []
     if settings.enabled:
         stored, log = store.resume(name, config.effective_workdir, warnings.append)
@@ -27,32 +33,64 @@ def resumed(make: type[Agent], config: KinConfig, name: str, options: dict[str, 
         log = session_log(stored.id, settings)
     try:
         agent = make(config, session_id=stored.id, log=log, **options)
+        agent.journal.warnings = warnings
+        agent.journal.session_id = stored.session_id
+        agent.header = stored.header
+        _take_up(agent, stored, keys)
     except BaseException:
         log.close()
         raise
-    agent.journal.warnings = warnings
-    agent.journal.session_id = stored.session_id
-    agent.header = stored.header
-    agent.take_up(stored.turns)
-    _take_up_what_no_turn_holds(agent, stored)
     return agent
 
 
-def _take_up_what_no_turn_holds(agent: Agent, stored: StoredSession) -> None:
-    """A clear or a compaction after the last reply: the next turn will record it."""
-    last: dict[str, Any] = {}
-    for line in read_lines(stored.folder / LOG_NAME):
+def _take_up(agent: Agent, stored: StoredSession, keys: SessionKeys) -> None:
+    """Raises UnreadableSessionError for records that lead to no conversation."""
+    try:
+        agent.take_up(stored.turns)
+        _take_up_what_no_turn_holds(agent, stored, keys)
+    except (NoSuchCheckpointError, UndoError, LookupError, TypeError, ValueError) as error:
+        raise UnreadableSessionError(stored.folder / LOG_NAME, f"cannot be gone on with ({error})") from error
+    agent.turns[:] = settle_cut_off_calls(agent, stored, keys)
+
+
+def taken_up(agent: Agent, turns: list[TurnRecord]) -> None:
+    """The agent stands where these turns lead."""
+    agent.history.extend_from(turns, agent.here, agent.time.checkpoints)
+    agent.turns.extend(turns)
+    for turn in turns:
+        if turn.fresh:
+            agent.stats = AgentStats()
+        agent.stats.set_prices(*agent.config.prices_of(turn.model))
+        count_turn(agent.stats, turn)
+    agent.set_prices()
+
+
+def _take_up_what_no_turn_holds(agent: Agent, stored: StoredSession, keys: SessionKeys) -> None:
+    """What came after the last reply, clears, compactions, undos, in their order: the next turn will record it."""
+    since: list[dict[str, Any] | UndoRecord] = []
+    for line in read_lines(stored.folder / LOG_NAME, keys):
         if line.get("type") == "renamed":
-            last = line
+            since.append(line)
+        elif line.get("type") == "undo":
+            since.append(UndoRecord.model_validate(line["record"]))
         elif line.get("type") in {"turn", "reply", "continued"}:
-            last = {}
-    if last.get("why") == "clear":
-        agent.history.restart()
-        agent.stats = AgentStats()
-        agent.fresh = True
-    elif isinstance(last.get("compaction"), dict):
-        compaction = RecordedCompaction.model_validate(last["compaction"])
-        agent.history.compact(agent.here(compaction.summary))
-        usage = LLMUsage(prompt_tokens=compaction.prompt_tokens, completion_tokens=compaction.completion_tokens)
-        count_summary(agent.stats, usage, compaction.new_tokens)
-        agent.compaction = compaction
+            agent.time.take_up([what for what in since if isinstance(what, UndoRecord)])
+            since.clear()
+    for what in since:
+        if isinstance(what, UndoRecord):
+            agent.time.take_up([what])
+        elif what.get("why") == "clear":
+            agent.history.restart()
+            agent.stats = AgentStats()
+            agent.set_prices()
+            agent.fresh, agent.compaction = True, None
+        elif isinstance(what.get("compaction"), dict):
+            compaction = RecordedCompaction.model_validate(what["compaction"])
+            agent.history.take_compaction(compaction, agent.here)
+            counted = agent.compaction or RecordedCompaction(summary="")  # the one before it is in its figures
+            usage = LLMUsage(
+                prompt_tokens=compaction.prompt_tokens - counted.prompt_tokens,
+                completion_tokens=compaction.completion_tokens - counted.completion_tokens,
+            )
+            count_summary(agent.stats, usage, compaction.new_tokens)
+            agent.compaction = compaction

@@ -36,6 +36,7 @@ class Toolbox:
             config,
             trusted=config.project_trusted,
             skills=list(self.skills.available.values()) if offered else (),
+            memory="memory" in self.manager.available_tools(),
             model=config.get_active_model().name,
         )
 
@@ -69,6 +70,10 @@ class Toolbox:
         warnings = [*self._config.warnings, *self.skills.warnings, *self.manager.warnings]
         return [*warnings, *await self._connect()]
 
+    def server_states(self) -> dict[str, tuple[str, list[str]]]:
+        """By name, each enabled MCP server's state in words and the tools that it lists. Starts nothing."""
+        return self._mcp.states() if self._mcp is not None else {}
+
     async def aclose(self) -> None:
         """No server and no child process is left behind; the next turn starts them again."""
         left, self._left = self._left, []
@@ -98,8 +103,20 @@ class Toolbox:
         """Skills and tools from wherever the settings say that they are."""
         config = self._config
         self.skills = SkillManager(config, trusted=config.project_trusted)
-        self.manager = ToolManager(config, without=() if self.skills.available else {_SKILL})
+        self.manager = ToolManager(config, without=self._of_no_use())
         self._give_skills()
+
+    def _of_no_use(self) -> set[str]:
+        """Tools that this session has nothing for."""
+        from kin_nb.core.web.search import is_usable  # noqa: PLC0415  (as tools: on first use)
+
+        config = self._config
+        useful = {
+            _SKILL: bool(self.skills.available),
+            "send_dmail": config.dmail,
+            "web_search": is_usable(config.tools.get("web_search")),
+        }
+        return {name for name, is_useful in useful.items() if not is_useful}
 
     def _give_skills(self) -> None:
         if _SKILL in self.manager.available_tools():
@@ -109,4 +126,4 @@ class Toolbox:
 def _places(config: KinConfig) -> tuple[object, ...]:
     """What decides which files are tools and skills: a folder that is trusted now, a mode with skills of its own."""
     folder = (config.effective_workdir, config.project_trusted)
-    return (*folder, config.tool_paths, config.skill_paths, config.enabled_skills, config.disabled_skills)
+    return (*folder, config.dmail, config.tool_paths, config.skill_paths, config.enabled_skills, config.disabled_skills)

@@ -19,7 +19,7 @@ from kin_nb.core.paths import kin_home, real_path, shown, sole_writer, write_pri
 
 PROJECT_FILES = (
     *("AGENTS.md", ".kin-code/config.toml", ".kin-code/agents", ".kin-code/prompts", ".kin-code/skills"),
-    *(".kin-code/tools", ".agents/skills"),
+    *(".kin-code/tools", ".kin-code/memory", ".agents/skills"),
 )
 """What of a project folder is read only when it is trusted."""
 

@@ -13,14 +13,18 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from kin_nb.core.accounting import count_reply, turn_cost
+from kin_nb.core.compacting import prune
 from kin_nb.core.config import ConfigError
 from kin_nb.core.context.compaction import CompactionError
 from kin_nb.core.context.history import user_message
+from kin_nb.core.dmail import BackToTheFuture, checkpoints_to_show, go_back
 from kin_nb.core.events import (
     AssistantEvent,
     BaseEvent,
+    CheckpointEvent,
     CompactEndEvent,
     CompactStartEvent,
+    DMailEvent,
     ErrorEvent,
     StepReplyEvent,
     StepStartEvent,
@@ -28,10 +32,11 @@ from kin_nb.core.events import (
     TurnStartEvent,
     WarningEvent,
 )
+from kin_nb.core.going_in_circles import endless, look_for_loops
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
 from kin_nb.core.middleware import MiddlewareAction
 from kin_nb.core.reply import Reply
-from kin_nb.core.session.records import Outcome, RecordedImage, RecordedStep, TurnRecord
+from kin_nb.core.session.records import END, Outcome, RecordedDMail, RecordedImage, RecordedStep, TurnRecord
 from kin_nb.core.skills.models import SkillError
 from kin_nb.core.tools.executor import ToolExecutor
 from kin_nb.core.types import ImageContent, LLMMessage, Role
@@ -41,13 +46,6 @@ if TYPE_CHECKING:
 
 CUT_OFF = "the reply was cut off at the model's limit of output tokens; ask it to go on, or raise max_tokens"
 Events = AsyncGenerator[BaseEvent, None]
-
-
-class TurnRunningError(RuntimeError):
-    """A turn was begun while another one runs: an agent has one conversation."""
-
-    def __init__(self) -> None:
-        super().__init__("The turn before is still ending: what it runs does not stop. Try again in a moment.")
 
 
 class Turn:
@@ -73,8 +71,11 @@ class Turn:
             images=recorded,
         )
         self._recorder = agent.begin_turn(turn)
+        self._checkpoint = agent.time.mark(0)
         self._position = len(agent.turns) - 1
         self._stopped: str | None = None
+        self._dmail: RecordedDMail | None = None
+        """What the next step begins with."""
         self._reminders: list[str] = []
         """What middleware said before this step: for its request alone, sent or not."""
 
@@ -87,6 +88,7 @@ class Turn:
         try:
             agent.history.append(user_message(self._sent, self._images))  # it is recorded: a resume has it too
             yield TurnStartEvent(turn=recorder.record.turn, prompt=self._prompt)
+            yield CheckpointEvent(checkpoint_id=self._checkpoint.id, kind="turn")
             for warning in await agent.warnings():
                 recorder.warn(warning)
                 yield WarningEvent(message=warning)
@@ -103,6 +105,7 @@ class Turn:
             outcome, message = "error", f"kin_nb failed: {type(error).__name__}: {error}"
             raise
         finally:
+            agent.time.mark(END)
             elapsed = time.monotonic() - started
             cost = turn_cost(agent.stats, recorder.record)
             agent.turns[self._position] = recorder.end(
@@ -118,6 +121,11 @@ class Turn:
         """Ends after a reply without tools, or after an AssistantEvent that is `stopped_by_middleware`."""
         agent = self._agent
         for number in itertools.count(1):
+            if number > agent.config.max_steps_per_turn:
+                yield self._stop(_TOO_MANY_STEPS.format(most=agent.config.max_steps_per_turn))
+                return
+            checkpoint = agent.time.mark(number)
+            yield CheckpointEvent(checkpoint_id=checkpoint.id, kind="step")
             agent.stats.steps += 1
             async with aclosing(self._before_step()) as events:
                 async for event in events:
@@ -126,10 +134,15 @@ class Turn:
                 agent.stats.steps -= 1
                 return
             yield StepStartEvent(step=number)
-            async with aclosing(self._step()) as events:
-                async for event in events:
-                    yield event
-            over = self._stopped is not None or agent.messages[-1].role is not Role.tool
+            try:
+                async with aclosing(self._step()) as events:
+                    async for event in events:
+                        yield event
+            except BackToTheFuture as mail:
+                self._dmail = go_back(agent, mail)
+                self._recorder.went_back(self._dmail)
+                yield DMailEvent(checkpoint_id=mail.checkpoint.id, message=mail.message)
+            over = self._stopped is not None or (self._dmail is None and agent.messages[-1].role is not Role.tool)
             async with aclosing(self._after_step(over=over)) as events:
                 async for event in events:
                     yield event
@@ -137,9 +150,11 @@ class Turn:
                 return
 
     async def _before_step(self) -> Events:
-        """Middleware may stop the turn, compact the conversation (once), or add to the request."""
+        """Old results may be pruned; middleware may stop the turn, compact the conversation (once), or add to the request."""
         compacted = False
         self._reminders.clear()
+        if (pruned := prune(self._agent)) is not None:
+            yield pruned
         while True:
             result = await self._agent.middleware_pipeline.run_before_turn(self._agent.context())
             match result.action:
@@ -184,22 +199,49 @@ class Turn:
                     async for event in events:
                         yield event
 
-    async def _request(self) -> Events:
+    async def _request(self, again: str = "") -> Events:
+        """One request, its reply and its tools. A reply without a word or a call is asked for once more, with `again`."""
         agent = self._agent
         agent.history.repair()
         reply = Reply(agent.history.fingerprint(), agent.history.call_ids)
-        injected = "\n\n".join([*agent.injected, *self._reminders])
+        notes = [*agent.injected, *self._reminders, checkpoints_to_show(agent, self._recorder.record.turn), again]
+        injected = "\n\n".join(filter(None, notes))
+        async with aclosing(self._reply(reply, injected)) as events:
+            async for event in events:
+                yield event
+        if self._stopped is not None:
+            return
+        if reply.says_nothing and again:
+            raise IncompleteReplyError(
+                "The model's reply was empty, twice.", "Run the prompt again, or say it otherwise."
+            )
+        rest = self._request(_SAY_SOMETHING) if reply.answers_nothing and not again else self._calls(reply, injected)
+        async with aclosing(rest) as events:
+            async for event in events:
+                yield event
+
+    async def _reply(self, reply: Reply, injected: str) -> Events:
+        """What is said, as it comes. Of a reply that breaks off, or never ends, the text is kept."""
+        agent = self._agent
         try:
             async with aclosing(reply.stream(agent.chunks(_with(injected, agent.messages)))) as events:
                 async for event in events:
                     yield event
+                    if loop := endless(agent, event):
+                        yield loop
+                        yield self._stop(loop.message)
+                        break
         except BaseException:
             if reply.cut():
                 self._keep(reply, injected)
             raise
-        if reply.says_nothing:
-            raise IncompleteReplyError("The model's reply was empty.", "Run the prompt again, or say it otherwise.")
-        executor = ToolExecutor(agent.tool_manager, agent.safety, agent.stats, agent.history, self._recorder, agent.ask)
+        if self._stopped is not None and reply.cut():
+            self._keep(reply, injected)
+
+    async def _calls(self, reply: Reply, injected: str) -> Events:
+        """The reply is kept, and its tools run. May raise BackToTheFuture when they have ended."""
+        agent = self._agent
+        executor = ToolExecutor(agent, self._recorder)
         complete = StepReplyEvent(step=self._keep(reply, injected))
         async with aclosing(executor.run(reply.calls, complete)) as events:
             async for event in events:
@@ -208,6 +250,14 @@ class Turn:
             yield self._stop(CUT_OFF)
         if executor.refused_without_note:
             yield self._stop(f"you refused {executor.refused_without_note}; write what to do instead in the next cell")
+        if self._stopped is None and reply.calls:
+            async with aclosing(look_for_loops(agent, self._recorder.record.steps[-1])) as found:
+                async for event in found:
+                    yield event
+                    if event.action == "stop":
+                        yield self._stop(event.message)
+        if agent.denwa_renji is not None and self._stopped is None:
+            agent.denwa_renji.deliver()
 
     async def _compact(self, threshold: int) -> Events:
         stats = self._agent.stats
@@ -230,11 +280,18 @@ class Turn:
         agent = self._agent
         agent.injected.clear()
         agent.history.append(reply.message)
-        more = {"compaction": agent.take_compaction(), "injected": injected}
+        pruned = agent.history.take_pruned()
+        more = {"compaction": agent.take_compaction(), "injected": injected, "pruned": pruned, "dmail": self._dmail}
+        self._dmail = None
         step = self._recorder.reply(reply.step.model_copy(update=more))
         count_reply(agent.stats, step)
+        if step.prompt_tokens:
+            agent.history.measured()
         return step
 
+
+_SAY_SOMETHING = "your reply had no text and no tool call; answer the person, or go on with a tool call"
+_TOO_MANY_STEPS = "stopped after {most} steps (max_steps_per_turn); ask to go on, or raise it"
 
 _SHORTEST = 2
 """Messages of a conversation that nothing can be taken from: the system message and the prompt."""

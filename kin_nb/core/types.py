@@ -188,6 +188,8 @@ class OutputFormat(StrEnum):
     TEXT = auto()
     JSON = auto()
     STREAMING = auto()
+    EVENTS = auto()
+    """Every event as a line of JSON (core.wire); beyond seed 002."""
 
 
 from kin_nb.core.events import (  # noqa: E402  (events need the values above; seed 002 imports both from here)
@@ -195,12 +197,18 @@ from kin_nb.core.events import (  # noqa: E402  (events need the values above; s
     ApprovalRequestEvent,
     AssistantEvent,
     BaseEvent,
+    CheckpointEvent,
     CompactEndEvent,
     CompactStartEvent,
+    DMailEvent,
     ErrorEvent,
+    FlowStepEvent,
+    LoopEvent,
+    PruneEvent,
     ReasoningEvent,
     StepReplyEvent,
     StepStartEvent,
+    SubagentEvent,
     ToolCallEvent,
     ToolOutputEvent,
     ToolResultEvent,
@@ -220,16 +228,21 @@ __all__ = [
     "AvailableFunction",
     "AvailableTool",
     "BaseEvent",
+    "CheckpointEvent",
     "CompactEndEvent",
     "CompactStartEvent",
     "Content",
+    "DMailEvent",
     "ErrorEvent",
+    "FlowStepEvent",
     "FunctionCall",
     "ImageContent",
     "LLMChunk",
     "LLMMessage",
     "LLMUsage",
+    "LoopEvent",
     "OutputFormat",
+    "PruneEvent",
     "ReasoningEvent",
     "Role",
     "SessionInfo",
@@ -237,6 +250,7 @@ __all__ = [
     "StepReplyEvent",
     "StepStartEvent",
     "StrToolChoice",
+    "SubagentEvent",
     "SyncApprovalCallback",
     "ToolCall",
     "ToolCallEvent",

@@ -12,23 +12,23 @@ from typing import Any
 from pydantic import ValidationError
 
 from kin_nb.core.accounting import count_turn
-from kin_nb.core.context.compaction import compacted
-from kin_nb.core.context.history import images_of, messages_of_step, user_message
+from kin_nb.core.context.history import History
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME
-from kin_nb.core.session.records import RecordedCompaction, TurnRecord
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import StoredSession
 from kin_nb.core.types import AgentStats, LLMMessage, Role, SessionMetadata
 
 
-def session_document(folder: Path) -> dict[str, Any]:
-    """The document of the session in `folder`. Raises UnreadableSessionError.
+def session_document(folder: Path, keys: SessionKeys | None = None) -> dict[str, Any]:
+    """The document of the session in `folder`. Raises UnreadableSessionError, EncryptedSessionError.
 
     "messages" is everything that was said, in order, not what the model would see if the session went on: what was
     cleared stays, and each compaction is the message that took the conversation's place. Texts are as recorded:
     `{workspace}` and `~` stand for this machine's folders. What old logs do not say is None, "" or 0.
     """
-    stored = StoredSession.read(folder)
+    stored = StoredSession.read(folder, keys)
     try:
         return {
             "metadata": _metadata(stored).model_dump(),
@@ -75,20 +75,9 @@ def _metadata(stored: StoredSession) -> SessionMetadata:
 
 
 def _messages(stored: StoredSession) -> list[LLMMessage]:
-    messages = [LLMMessage(role=Role.system, content=stored.header.get("system_prompt_text") or "")]
-    request = ""
-    for turn in stored.turns:
-        messages += _compaction(turn.compaction, "" if turn.fresh else request)
-        request = turn.prompt
-        messages.append(user_message(request, images_of(turn.images)))
-        for step in turn.steps:
-            messages += _compaction(step.compaction, request)
-            messages += messages_of_step(step)
-    return messages
-
-
-def _compaction(compaction: RecordedCompaction | None, last_request: str) -> list[LLMMessage]:
-    return [compacted(compaction.summary, last_request)] if compaction else []
+    history = History(stored.header.get("system_prompt_text") or "", str)
+    asked = [turn.model_copy(update={"sent": ""}) for turn in stored.turns]
+    return [history.messages[0], *history.replayed(asked, str)]
 
 
 def _dump(message: LLMMessage) -> dict[str, Any]:

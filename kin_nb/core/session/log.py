@@ -11,13 +11,16 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from kin_nb.core.paths import kin_home, private_folder
+from kin_nb.core.session.encryption import LineCipher, is_encrypted, ready_to_append, sealed_records, write_all
 from kin_nb.core.session.errors import LogRecordError, SessionInUseError
 from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.totals import Totals
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 LOG_FORMAT = 1
 LOG_NAME = "log.jsonl"
+INTERRUPTED = "interrupted before it had a result"
+"""What a call has for a result that was cut off: by a person, or with the program."""
 
 Warn = Callable[[str], None]
 
@@ -41,7 +46,8 @@ def sessions_root(save_dir: str = "") -> Path:
 def session_log(session_id: str, settings: SessionLoggingConfig, warn: Warn | None = None) -> SessionLog:
     """The log of a new session, as `[session_logging]` wants it."""
     kind = SessionLog if settings.enabled else UnwrittenLog
-    return kind(session_id, folder=sessions_root(settings.save_dir) / session_id, warn=warn)
+    folder = sessions_root(settings.save_dir) / session_id
+    return kind(session_id, folder=folder, warn=warn, keys=SessionKeys(settings, warn))
 
 
 class SessionLog:
@@ -49,28 +55,40 @@ class SessionLog:
 
     The file is locked while it is open, so that two agents never write into one session; the lock ends with the process,
     however that ends. The first append raises SessionInUseError when somebody else has the lock.
-    `begun`: the session's header is in the log. `start_time` is the header's, "" before.
+    `begun`: the session's header is in the log. `start_time` is the header's, "" before. `keys` say whether a new log is
+    encrypted, and open one that is; without them it is plain, or opened with the user's own. The first append raises
+    EncryptedSessionError where there is no key: nothing is written in clear that was to be encrypted.
     """
 
-    def __init__(self, session_id: str, *, folder: Path | None = None, warn: Warn | None = None) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        folder: Path | None = None,
+        warn: Warn | None = None,
+        keys: SessionKeys | None = None,
+    ) -> None:
         self.session_id = session_id
         self.folder = folder or sessions_root() / session_id
         self.path = self.folder / LOG_NAME
         self.begun = False
         self.start_time = ""
-        self._warn = warn
+        self._warn, self._keys = warn, keys
+        self._cipher: LineCipher | None = None
         self._file: int | None = None
         self._broken = False
         self._resumes = False
         self._totals = Totals()
 
     @classmethod
-    def lock(cls, session_id: str, folder: Path, warn: Warn | None = None) -> SessionLog:
-        """The log of a stored session, open and locked. Raises SessionInUseError.
+    def lock(
+        cls, session_id: str, folder: Path, warn: Warn | None = None, keys: SessionKeys | None = None
+    ) -> SessionLog:
+        """The log of a stored session, open and locked. Raises SessionInUseError, EncryptedSessionError.
 
         `go_on_after` must tell it what it holds, read after this, before anything is appended.
         """
-        log = cls(session_id, folder=folder, warn=warn)
+        log = cls(session_id, folder=folder, warn=warn, keys=keys)
         try:
             log._open()
         except OSError as error:
@@ -84,12 +102,12 @@ class SessionLog:
 
     def append(self, type_: str, **fields: Any) -> None:
         """One line. `fields` hold text, whole numbers and records' dumps; the time is added here."""
+        if self._resumes:
+            self._write({"type": "resumed", "time": _now()})
+            self._resumes = False
+        self._write({"type": type_, "time": _now(), **fields})
         if type_ == "session":
             self.begun, self.start_time = True, str(fields.get("start_time") or "")
-        if self._resumes:
-            self._resumes = False
-            self._write({"type": "resumed", "time": _now()})
-        self._write({"type": type_, "time": _now(), **fields})
 
     @property
     def is_written(self) -> bool:
@@ -113,23 +131,25 @@ class SessionLog:
     def _write(self, record: dict[str, Any]) -> None:
         if self._broken:
             return
-        self._totals = self._totals.after(record)
-        if record["type"] == "end":
-            record["totals"] = self._totals.model_dump()
-        line = memoryview(json.dumps(record, separators=(",", ":")).encode() + b"\n")
         try:
-            while line:  # a disk that fills up takes a part, and refuses the rest
-                line = line[os.write(self._open(), line) :]
+            file = self._open()
+            self._totals = self._totals.after(record)
+            if record["type"] == "end":
+                record["totals"] = self._totals.model_dump()
+            data = json.dumps(record, separators=(",", ":")).encode()
+            sealed = self._cipher and self._cipher.seal(data, os.fstat(file).st_size)
+            write_all(file, sealed or data + b"\n")  # a disk that fills up takes a part, and refuses the rest
         except OSError as error:
             self._give_up(error)
 
     def _open(self) -> int:
-        """The file, opened and locked when it is not. Raises SessionInUseError, OSError."""
+        """The file, opened and locked when it is not. Raises SessionInUseError, EncryptedSessionError, OSError."""
         if self._file is None:
             private_folder(self.folder)
             file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 _lock(file, self.session_id)
+                self._cipher = ready_to_append(file, self._keys)
                 _end_torn_line(file)
             except BaseException:
                 os.close(file)
@@ -174,10 +194,16 @@ def _end_torn_line(file: int) -> None:
         os.write(file, b"\n")
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The log's records. A line that makes no sense is skipped: a crash cut it."""
+def read_lines(path: Path, keys: SessionKeys | None = None) -> Iterator[dict[str, Any]]:
+    """The log's records. A line that makes no sense is skipped: a crash cut it.
+
+    An encrypted log is opened with `keys`, or the user's own. Raises EncryptedSessionError, and UnreadableSessionError for
+    an encrypted log that was tampered with.
+    """
     with path.open("rb") as file:
-        for line in file:
+        first = file.readline()
+        lines = sealed_records(file, first, path, keys) if is_encrypted(first) else chain((first,), file)
+        for line in lines:
             record = parse_line(line)
             if record is not None:
                 yield record
@@ -220,9 +246,11 @@ def _add(turns: list[TurnRecord], line: dict[str, Any]) -> None:
             return
         case "reply":
             step = RecordedStep.model_validate(line["step"])
-            turns[-1] = turns[-1].model_copy(update={"steps": (*turns[-1].steps, step)})
+            turns[-1] = turns[-1].model_copy(update={"steps": (*turns[-1].steps, step), "dmail": None})
         case "run" | "result" if turns[-1].steps:
             turns[-1] = _with_call(turns[-1], line["call"])
+        case "dmail":
+            turns[-1] = TurnRecord(**{**dict(turns[-1]), "dmail": line["dmail"]})
         case "warning":
             turns[-1] = TurnRecord(**{**dict(turns[-1]), "warnings": (*turns[-1].warnings, line["message"])})
         case "end":
@@ -247,5 +275,5 @@ def _settled(turn: TurnRecord) -> TurnRecord:
     return turn.model_copy(update={"steps": steps, "outcome": "interrupted", "message": "the session ended here"})
 
 
-def interrupted(call: RecordedCall, output: str = "interrupted before it had a result") -> RecordedCall:
-    return call.model_copy(update={"status": "interrupted", "output": output})
+def interrupted(call: RecordedCall) -> RecordedCall:
+    return call.model_copy(update={"status": "interrupted", "output": INTERRUPTED})

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kin_nb.core.safety.secrets import redact_json
-from kin_nb.core.session.log import SessionLog, interrupted
+from kin_nb.core.session.log import INTERRUPTED, SessionLog
 from kin_nb.core.session.records import (
     FileChange,
     Outcome,
     RecordedCall,
     RecordedCompaction,
     RecordedDecision,
+    RecordedDMail,
     RecordedStep,
     TurnRecord,
 )
@@ -38,10 +39,17 @@ class TurnRecorder:
         calls = tuple(call.model_copy(update={"arguments": redact_json(call.arguments, text)}) for call in step.calls)
         texts = {"content": text(step.content), "reasoning": text(step.reasoning), "injected": text(step.injected)}
         compaction = self._redacted_compaction(step.compaction)
-        step = step.model_copy(update={**texts, "calls": calls, "compaction": compaction})
-        self.record = self.record.model_copy(update={"steps": (*self.record.steps, step)})
+        dmail = step.dmail and step.dmail.model_copy(update={"message": text(step.dmail.message)})
+        step = step.model_copy(update={**texts, "calls": calls, "compaction": compaction, "dmail": dmail})
+        self.record = self.record.model_copy(update={"steps": (*self.record.steps, step), "dmail": None})
         self._log.append("reply", step=step.model_dump(mode="json", exclude_defaults=True))
         return step
+
+    def went_back(self, dmail: RecordedDMail) -> None:
+        """A D-Mail was delivered; the next step holds it, if there is one."""
+        told = dmail.model_copy(update={"message": self._redact(dmail.message)})
+        self.record = self.record.model_copy(update={"dmail": told})
+        self._log.append("dmail", dmail=told.model_dump(mode="json"))
 
     def warn(self, message: str) -> None:
         """Something could not be used in this turn."""
@@ -60,8 +68,11 @@ class TurnRecorder:
         """Answer every pending call of the last step "interrupted"; returns those answered now."""
         if not self.record.steps:
             return []
-        pending = [call for call in self.record.steps[-1].calls if call.status == "pending"]
-        return [self.result(c.id, status="interrupted", output=interrupted(c).output) for c in pending]
+        return [self.interrupt(call.id) for call in self.record.steps[-1].calls if call.status == "pending"]
+
+    def interrupt(self, call_id: str, **fields: Any) -> RecordedCall:
+        """The call was stopped before it had a result: files and uncovered say what it changed until then."""
+        return self.result(call_id, status="interrupted", output=INTERRUPTED, **fields)
 
     def end(self, outcome: Outcome, *, message: str = "", cost: str = "", milliseconds: int = 0) -> TurnRecord:
         """Close the turn, once; a second call changes nothing."""
@@ -73,7 +84,7 @@ class TurnRecorder:
         return self.record
 
     def _update(self, type_: str, call_id: str, fields: dict[str, Any]) -> RecordedCall:
-        for key in ("output", "summary"):
+        for key in ("output", "summary", "uncovered"):
             if isinstance(fields.get(key), str):
                 fields[key] = self._redact(fields[key])
         if isinstance(fields.get("edited_arguments"), str):

@@ -21,15 +21,18 @@ class Record(BaseModel):
 
 
 class FileChange(Record):
-    """One file that a call changed. Hashes are sha256 of the bytes, None where there was no file.
+    """One file that a call changed. Hashes are sha256 of the bytes (of a link: its target), None where there was nothing.
 
-    `patch` is a unified diff of the text, None for binary files and for contents over 256 KB.
+    `patch` is a unified diff of the text, None for binary files and for contents over 256 KB. The modes are git's:
+    100644, 100755, 120000 for a link, 040000 for a folder that held nothing; "" where there was nothing, and in old records.
     """
 
     path: str
     before: str | None = None
     after: str | None = None
     patch: str | None = None
+    before_mode: str = ""
+    after_mode: str = ""
 
 
 class RecordedDecision(Record):
@@ -52,14 +55,42 @@ class RecordedImage(Record):
 class RecordedCompaction(Record):
     """The conversation so far gave way to `summary`, before the step or turn that this belongs to.
 
+    The last `kept` messages stayed as they were, `summarised` gave way; in old records both are 0: nothing stayed.
+    `words`: characters, at most, of the person's words that stand beside the summary, their last request not counted.
     `old_tokens`, `new_tokens`: size of the context before and after; the other two are what the summary itself took.
     """
 
     summary: str
+    kept: int = 0
+    summarised: int = 0
+    words: int = 0
     old_tokens: int = 0
     new_tokens: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+
+
+class RecordedSubagentCall(Record):
+    """A call that a subagent made: enough for a line on the card."""
+
+    name: str
+    summary: str = ""
+    status: CallStatus = "pending"
+
+
+class RecordedSubagent(Record):
+    """What a subagent did inside the call that ran it. `more`: calls that it made after those in `calls`.
+
+    Its tokens are paid for like the turn's own; they are in no step. `cost`: of the turn's cost, as a turn has it.
+    """
+
+    profile: str
+    steps: int = 0
+    calls: tuple[RecordedSubagentCall, ...] = ()
+    more: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: str = ""
 
 
 class RecordedCall(Record):
@@ -80,13 +111,34 @@ class RecordedCall(Record):
     exit: int | None = None
     milliseconds: int | None = None
     files: tuple[FileChange, ...] = ()
+    uncovered: str = ""
+    """What it may have changed besides, that undo does not bring back: a sentence."""
     images: tuple[RecordedImage, ...] = ()
+    subagent: RecordedSubagent | None = None
+
+
+class Place(Record):
+    """A place in a session: before step `step` of turn `turn` (0: before its prompt; END: after all of it)."""
+
+    turn: int
+    step: int = 0
+
+
+END = -1
+
+
+class RecordedDMail(Record):
+    """The model went back to before step `step` of this turn, with `message` for what it knows of the time since."""
+
+    step: int
+    message: str
 
 
 class RecordedStep(Record):
     """One request and its reply. `fingerprint` is the sha256 of the messages after the system message.
 
-    `injected`: what middleware added to this one request, and only to it.
+    `injected`: what middleware added to this one request, and only to it. `pruned`: ids of calls, of whatever turn, whose
+    results were stubs from this request on.
     """
 
     fingerprint: str = ""
@@ -98,6 +150,9 @@ class RecordedStep(Record):
     calls: tuple[RecordedCall, ...] = ()
     compaction: RecordedCompaction | None = None
     injected: str = ""
+    pruned: tuple[str, ...] = ()
+    dmail: RecordedDMail | None = None
+    """What came before this request, in place of all that had followed the step that it names."""
 
 
 class TurnRecord(Record):
@@ -113,6 +168,8 @@ class TurnRecord(Record):
     cell_id: str | None = None
     model: str = ""
     mode: str = "default"
+    origin: Place | None = None
+    """Where it goes on from, when turns were undone or given back before it; None: from the turn before it."""
     fresh: bool = False
     """It began a new conversation in this session: nothing before it was sent along."""
     images: tuple[RecordedImage, ...] = ()
@@ -122,6 +179,8 @@ class TurnRecord(Record):
     warnings: tuple[str, ...] = ()
     """What could not be used, in the order it was noticed."""
     steps: tuple[RecordedStep, ...] = ()
+    dmail: RecordedDMail | None = None
+    """A D-Mail that no reply has followed: the turn ended there."""
     outcome: Outcome = "running"
     message: str = ""
     """Why it stopped, when the outcome is not done."""
@@ -134,17 +193,49 @@ class TurnRecord(Record):
         return tuple(compaction for compaction in found if compaction is not None)
 
     @property
+    def subagents(self) -> tuple[RecordedSubagent, ...]:
+        return tuple(call.subagent for call in self.calls if call.subagent is not None)
+
+    @property
+    def paid(self) -> tuple[RecordedStep | RecordedCompaction | RecordedSubagent, ...]:
+        """What took tokens: the replies, the summaries that compaction asked for, and subagents."""
+        return (*self.steps, *self.compactions, *self.subagents)
+
+    @property
     def prompt_tokens(self) -> int:
-        """Those of the replies, and of the summaries that compaction asked for."""
-        return sum(s.prompt_tokens for s in self.steps) + sum(c.prompt_tokens for c in self.compactions)
+        return sum(part.prompt_tokens for part in self.paid)
 
     @property
     def completion_tokens(self) -> int:
-        return sum(s.completion_tokens for s in self.steps) + sum(c.completion_tokens for c in self.compactions)
+        return sum(part.completion_tokens for part in self.paid)
 
     @property
     def calls(self) -> tuple[RecordedCall, ...]:
         return tuple(call for step in self.steps for call in step.calls)
+
+
+class KeptFile(Record):
+    """A file that undo or redo left as it was, and why."""
+
+    path: str
+    why: str
+
+
+class UndoRecord(Record):
+    """Turns taken back, or given back: the conversation, and the files that their tools changed.
+
+    `at`: how many turns the session had then. `turns`: the numbers of those taken or given back. `to`: where the
+    conversation stands now. `files`: what was changed in the workspace now, from and to.
+    """
+
+    type: Literal["undo", "redo"] = "undo"
+    at: int
+    turns: tuple[int, ...]
+    to: Place
+    files: tuple[FileChange, ...] = ()
+    kept: tuple[KeptFile, ...] = ()
+    uncovered: tuple[str, ...] = ()
+    """What the calls in question may have changed that is not known: a sentence each."""
 
 
 def canonical_json(value: Any) -> str:

@@ -15,17 +15,17 @@ from kin_nb.core.session.totals import Totals
 _ID = 8
 """Characters of an id in a list: enough to name it to `find`."""
 _LINE = 100
-_HEADINGS = ("id", "last activity", "turns", "tokens", "model", "first prompt")
-_NUMBERS = {2, 3}
+HEADINGS = ("id", "last activity", "turns", "tokens", "model", "first prompt")
+NUMBERS = {2, 3}
 """Columns that are aligned to the right."""
 
 
 def sessions_report(summaries: Iterable[SessionSummary]) -> str:
     """A table, one session a line, in the order given."""
-    rows = [_HEADINGS, *(_row(summary) for summary in summaries)]
+    rows = [HEADINGS, *(session_row(summary) for summary in summaries)]
     if len(rows) == 1:
         return "No sessions yet."
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     return "\n".join(_aligned(row, widths) for row in rows)
 
 
@@ -43,7 +43,8 @@ def session_report(stored: StoredSession) -> str:
     return "\n".join([*head, *(line for turn in stored.turns for line in ("", *_turn_lines(turn)))])
 
 
-def _row(summary: SessionSummary) -> tuple[str, ...]:
+def session_row(summary: SessionSummary) -> tuple[str, ...]:
+    """The cells of one session, as HEADINGS has them."""
     turns = "?" if summary.turns is None else f"{summary.turns:,}"
     tokens = "?" if summary.tokens is None else f"{summary.tokens:,}"
     time = _time(summary.last_activity)
@@ -52,7 +53,7 @@ def _row(summary: SessionSummary) -> tuple[str, ...]:
 
 def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
     cells = (
-        text.rjust(width) if column in _NUMBERS else text.ljust(width)
+        text.rjust(width) if column in NUMBERS else text.ljust(width)
         for column, (text, width) in enumerate(zip(row, widths, strict=True))
     )
     return "  ".join(cells).rstrip()

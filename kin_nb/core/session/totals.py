@@ -31,6 +31,8 @@ class Totals(Record):
                 return self._and([line["record"]])
             case "reply":
                 return self.model_copy(update={"tokens": self.tokens + _tokens(line["step"])})
+            case "run":
+                return self.model_copy(update={"tokens": self.tokens + _tokens(line["call"])})
         return self
 
     def _and(self, turns: list[Mapping[str, Any]]) -> Totals:
@@ -39,7 +41,12 @@ class Totals(Record):
 
 
 def _tokens(record: Mapping[str, Any]) -> int:
-    """Of a turn, a step or a compaction as it was dumped, and of all that it holds."""
-    own: int = record.get("prompt_tokens", 0) + record.get("completion_tokens", 0)
-    inner = [*record.get("steps", ()), *filter(None, [record.get("compaction")])]
-    return own + sum(map(_tokens, inner))
+    """Of a turn, a step or a call as it was dumped, and of all that it holds."""
+    parts = filter(None, [record.get("compaction"), record.get("subagent")])
+    inner = [*record.get("steps", ()), *record.get("calls", ())]
+    return _own(record) + sum(map(_own, parts)) + sum(map(_tokens, inner))
+
+
+def _own(record: Mapping[str, Any]) -> int:
+    tokens: int = record.get("prompt_tokens", 0) + record.get("completion_tokens", 0)
+    return tokens

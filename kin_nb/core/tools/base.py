@@ -53,15 +53,22 @@ class BaseToolState(BaseModel):
 
 @dataclass(frozen=True)
 class Accesses:
-    """What a call touches: paths as the model wrote them, or everything (a shell command)."""
+    """What a call touches: paths as the model wrote them, or everything (a shell command).
+
+    `network`: it sends a request to some host and changes nothing here. `shared`: it says that it only reads, and may run
+    beside other reads; the scheduler believes that, safety does not. `reason`: what it is that may touch everything.
+    """
 
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     everything: bool = False
+    network: bool = False
+    shared: bool = False
+    reason: str = ""
 
     @property
     def only_reads(self) -> bool:
-        return not self.writes and not self.everything
+        return not (self.writes or self.everything or self.network)
 
 
 @dataclass(frozen=True)
@@ -222,6 +229,15 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
     @classmethod
     def _types(cls) -> _Types:
         return _type_arguments(cls)
+
+
+def __getattr__(name: str) -> Any:
+    """`from ...tools.base import Tool` (seed 004): read on first use."""
+    if name != "Tool":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from kin_nb.core.tools.simple import Tool  # noqa: PLC0415  (it needs BaseTool from here)
+
+    return Tool
 
 
 _Types: TypeAlias = tuple[type[BaseModel], type[BaseModel], type[BaseToolConfig], type[BaseToolState]]

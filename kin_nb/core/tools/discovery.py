@@ -16,6 +16,7 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.workspace import error_text
 from kin_nb.core.tools.base import AnyTool
+from kin_nb.core.tools.simple import Tool, adapted
 from kin_nb.core.tools.tool_file import ToolFileError, load
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -44,12 +45,13 @@ def discover_tools(config: KinConfig) -> Discovered:
         except ToolFileError as error:
             warnings.append(str(error))
             continue
-        for tool, line in loaded.items():
+        for defined, line in loaded.items():
             place = f"{file}:{line}"
             try:
+                tool = adapted(defined) if issubclass(defined, Tool) else defined
                 name = usable_name(tool)
             except ValueError as error:
-                warnings.append(f"{place}: {tool.__name__} is not loaded: {error}.")
+                warnings.append(f"{place}: {defined.__name__} is not loaded: {error}.")
                 continue
             if name in found:
                 warnings.append(

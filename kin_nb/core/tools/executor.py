@@ -1,222 +1,166 @@
-"""ToolExecutor: the calls of one reply, decided, run and answered.
+"""ToolExecutor: the calls of one reply, decided, run and answered; side by side where they do not conflict.
 
-Contract: when `run` ends, however it ends, every call of the reply has exactly one answer in the history and in the
-record. An intended call is in the log before it runs.
+Contract: when `run` ends, however it ends, every call of the reply has exactly one answer in the history, in call order,
+and in the record. An intended call is in the log before it runs; its result is there as soon as it has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from kin_nb.core.context.history import History, images_of, tool_message
-from kin_nb.core.events import (
-    ApprovalDecisionEvent,
-    ApprovalRequestEvent,
-    BaseEvent,
-    ToolCallEvent,
-    ToolOutputEvent,
-    ToolResultEvent,
-)
-from kin_nb.core.safety.callbacks import Ask
-from kin_nb.core.safety.chain import ASK, decide
-from kin_nb.core.safety.context import SafetyContext
-from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Grant, Verdict
-from kin_nb.core.safety.grants import scopes
+from kin_nb.core.context.history import images_of, tool_message
+from kin_nb.core.events import BaseEvent, ToolCallEvent, ToolOutputEvent, ToolResultEvent
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedImage
-from kin_nb.core.tools.base import Preview, ToolDecision, ToolError, ToolPermission, tool_output
-from kin_nb.core.tools.file_changes import changes_since, read_files
+from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
+from kin_nb.core.tools.base import ToolError, tool_output
+from kin_nb.core.tools.event_queue import EventQueue
+from kin_nb.core.tools.gate import NOT_RUN, Gate
 from kin_nb.core.tools.images import usable
-from kin_nb.core.tools.limits import capped
-from kin_nb.core.tools.manager import ToolManager
-from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve, resolve_args
-from kin_nb.core.types import AgentStats, ToolCall
+from kin_nb.core.tools.limits import capped, closed
+from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve
+from kin_nb.core.tools.running import RunningCall, running_call
+from kin_nb.core.tools.scheduler import AnyCall, Place, places
+from kin_nb.core.tools.watched_files import Changed
+from kin_nb.core.types import LLMMessage, ToolCall
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+
+
+IDENTICAL = "identical"
+"""Who decided on a call that was made twice in one reply: nobody, it was run once."""
 
 
 class ToolExecutor:
-    def __init__(
-        self,
-        manager: ToolManager,
-        context: Callable[[], SafetyContext],
-        stats: AgentStats,
-        history: History,
-        recorder: TurnRecorder,
-        ask: Ask,
-    ) -> None:
-        self._manager, self._context, self._stats = manager, context, stats
-        self._history, self._recorder, self._ask = history, recorder, ask
-        self._failed_edits: list[str] = []
-        self.refused_without_note: str | None = None
+    """Made for one reply of `agent`'s turn."""
+
+    def __init__(self, agent: Agent, recorder: TurnRecorder) -> None:
+        self._agent, self._recorder = agent, recorder
+        self._gate = Gate(agent, recorder)
+        self._events = EventQueue()
+        self._unanswered: list[ToolCall] = []
+        self._answers: dict[str, LLMMessage] = {}
+        self._results: dict[str, RecordedCall] = {}
+        self._order: dict[str, int] = {}
+        self._failed_edits: dict[int, str] = {}
+
+    @property
+    def refused_without_note(self) -> str | None:
         """Name of the tool that a person refused without a word to the agent: the turn stops there."""
+        return self._gate.refused_without_note
 
     async def run(self, calls: list[ToolCall], reply: BaseEvent) -> AsyncGenerator[BaseEvent, None]:
         """`reply` announces the calls, which are in the history already: whoever stops here leaves them answered too."""
-        answered: set[str] = set()
+        tasks: list[asyncio.Task[None]] = []
+        self._unanswered = list(calls)
         try:
             yield reply
-            resolved = [resolve(call, self._manager, self._context().workspace) for call in calls]
+            agent = self._agent
+            resolved = [resolve(call, agent.tool_manager, agent.workspace) for call in calls]
+            self._order = {call.call_id: n for n, call in enumerate(resolved)}
             for call in resolved:
                 if isinstance(call, ResolvedToolCall):
                     yield ToolCallEvent(
                         tool_name=call.tool_name, tool_class=type(call.tool), args=call.args, tool_call_id=call.call_id
                     )
-            for call in resolved:
-                async with aclosing(self._one(call, answered)) as events:
-                    async for event in events:
-                        yield event
+            for call, place in zip(resolved, places(resolved), strict=True):
+                tasks.append(asyncio.create_task(self._when_due(call, place, resolved, tasks[:])))
+            async with aclosing(self._events.until_done(tasks)) as events:
+                async for event in events:
+                    yield event
         finally:
-            self._interrupt(calls, answered)
+            await _end(tasks)
+            self._answer_the_rest()
 
-    async def _one(
-        self, call: ResolvedToolCall | FailedToolCall, answered: set[str]
-    ) -> AsyncGenerator[BaseEvent, None]:
-        if isinstance(call, FailedToolCall):
-            yield self._answer(call, answered, status="error", output=call.error)
-            return
-        if self.refused_without_note:
-            yield self._answer(call, answered, status="refused", output="not run: the person stopped the turn")
-            return
-        try:
-            decision, preview = self._judged(call)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (a custom tool's own code)
-            yield self._answer(call, answered, status="error", output=_failure(call.tool_name, error))
-            return
-        answer: ApprovalDecision | None = None
-        if decision.verdict is Verdict.ASK:
-            request = self._request(call, decision, preview)
-            yield ApprovalRequestEvent(request=request)
-            answer = await self._ask(request)
-            yield ApprovalDecisionEvent(tool_call_id=call.call_id, decision=answer)
-        if answer is not None and answer.edited_args is not None:
-            try:
-                call = self._edited(call, answer.edited_args)
-                again, preview = self._judged(call)
-            except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
-                yield self._answer(call, answered, status="error", output=_failure(call.tool_name, error))
-                return
-            if again.verdict is Verdict.DENY:  # a person may edit, not lift what is forbidden
-                decision, answer = again, None
-        decided = self._decided(call, self._record_decision(call, decision, answer, preview.summary))
-        if not decided.execute:
-            self._stats.tool_calls_rejected += 1
-            yield self._answer(call, answered, status="refused", output=decided.reason or "")
-            return
-        self._stats.tool_calls_agreed += 1
-        async with aclosing(self._execute(call, answered)) as events:
-            async for event in events:
-                yield event
-
-    def _judged(self, call: ResolvedToolCall) -> tuple[Decision, Preview]:
-        return decide(call.request, self._context_for(call)), _preview(call)
-
-    def _context_for(self, call: ResolvedToolCall) -> SafetyContext:
-        """The tool's own word is config: permission always/never, or its allowlist and denylist."""
-        rule = call.tool.check_allowlist_denylist(call.args)
-        if rule is None and call.tool.config.permission is not ToolPermission.ASK:
-            rule = call.tool.config.permission
-        reason = call.tool.why_denied(call.args) if rule is ToolPermission.NEVER else ""
-        return replace(self._context(), rule=rule, rule_reason=reason)
-
-    def _request(self, call: ResolvedToolCall, decision: Decision, preview: Preview) -> ApprovalRequest:
-        return ApprovalRequest(
-            tool_name=call.tool_name,
-            args=call.args,
-            tool_call_id=call.call_id,
-            reason=decision.reason,
-            preview=preview,
-            scopes=_on_offer(call, decision),
-        )
-
-    def _edited(self, call: ResolvedToolCall, edited: dict[str, Any]) -> ResolvedToolCall:
-        return resolve_args(call.tool_name, call.call_id, call.tool, edited, self._context().workspace)
-
-    def _record_decision(
-        self, call: ResolvedToolCall, decision: Decision, answer: ApprovalDecision | None, summary: str
-    ) -> RecordedDecision:
-        if answer is None:
-            allowed = decision.verdict is Verdict.ALLOW
-            recorded = RecordedDecision(
-                verdict="allow" if allowed else "deny", by=decision.policy, reason=decision.reason
-            )
+    async def _when_due(
+        self, call: AnyCall, place: Place, calls: list[AnyCall], earlier: list[asyncio.Task[None]]
+    ) -> None:
+        awaited = {earlier[i] for i in (*place.after, *(() if place.same_as is None else (place.same_as,)))}
+        if awaited:
+            await asyncio.wait(awaited)
+        if place.same_as is not None and isinstance(call, ResolvedToolCall):
+            await self._tell(self._repeated(call, self._results[calls[place.same_as].call_id]))
+        elif isinstance(call, FailedToolCall):
+            await self._tell(self._answer(call, status="error", output=call.error))
         else:
-            offered = _on_offer(call, decision)
-            if answer.approved and answer.scope != "once" and offered and answer.edited_args is None:
-                self._context().grants.add(offered[0])
-            recorded = RecordedDecision(
-                verdict="allow" if answer.approved else "deny",
-                by=answer.by,
-                reason=decision.reason,
-                scope=answer.scope,
-                note=answer.message,
-            )
-        edited = call.args.model_dump_json(exclude_none=True) if answer and answer.edited_args is not None else None
-        self._recorder.run(call.call_id, decision=recorded, summary=summary, edited_arguments=edited)
-        return recorded
+            await self._tell(await self._one(call))
 
-    def _decided(self, call: ResolvedToolCall, recorded: RecordedDecision) -> ToolDecision:
-        """What the model is told when the call does not run."""
-        if recorded.verdict == "allow":
-            return ToolDecision(execute=True)
-        reason = "The person refused this call."
-        if recorded.by == "headless":
-            reason = recorded.note or recorded.reason
-        elif recorded.by not in {"person", "callback", "recorded"}:
-            reason = f"{call.tool_name} was refused: {recorded.reason}"
-        elif recorded.note:
-            reason = f"The person refused this call and says: {recorded.note}"
-        elif recorded.by == "person":
-            self.refused_without_note = call.tool_name
-        return ToolDecision(execute=False, reason=reason)
-
-    async def _execute(self, call: ResolvedToolCall, answered: set[str]) -> AsyncGenerator[BaseEvent, None]:
-        before = read_files(call.request.write_paths)
-        queue: asyncio.Queue[str | None] = asyncio.Queue()
-        context = contextvars.copy_context()
-        context.run(tool_output.set, queue.put_nowait)
-        started = time.monotonic()
-        task = asyncio.get_running_loop().create_task(_run(call), context=context)
-        task.add_done_callback(lambda _: queue.put_nowait(None))
+    async def _one(self, call: ResolvedToolCall) -> ToolResultEvent:
+        stats = self._agent.stats
         try:
-            while (text := await queue.get()) is not None:
-                yield ToolOutputEvent(tool_call_id=call.call_id, text=text)
-        except BaseException:
-            if task.done() and not task.cancelled():  # it had ended: the record says how, whoever stopped listening
-                self._finished(call, task, answered, before, time.monotonic() - started)
-            raise
+            call, decided = await self._gate.admit(call, self._tell)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (a custom tool's own code)
+            return self._answer(call, status="error", output=_failure(call.tool_name, error))
+        if decided is NOT_RUN:
+            return self._answer(call, status="refused", output=decided.reason or "")
+        if not decided.execute:
+            stats.tool_calls_rejected += 1
+            return self._answer(call, status="refused", output=decided.reason or "")
+        stats.tool_calls_agreed += 1
+        try:
+            return await self._execute(call)
         finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
+            self._agent.files.answered(call.call_id)
+
+    async def _execute(self, call: ResolvedToolCall) -> ToolResultEvent:
+        files = self._agent.files
+        before = await files.before(call.request)
+        started = time.monotonic()
+        task = asyncio.create_task(self._run(call))
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            ended = task.done()
+            await _end([task])
+            changed = await _to_its_end(files.since(before))
+            if ended and not task.cancelled():  # the record says how it ended, whoever stopped listening
+                self._finished(call, task, changed, time.monotonic() - started)
+            else:
+                self._recorder.interrupt(call.call_id, files=changed[0], uncovered=changed[1])
+            raise
         seconds = time.monotonic() - started
-        yield self._finished(call, task, answered, before, seconds)
+        since = asyncio.ensure_future(files.since(before))
+        try:
+            changed = await asyncio.shield(since)
+        except asyncio.CancelledError:
+            self._finished(call, task, await _to_its_end(since), seconds)
+            raise
+        return self._finished(call, task, changed, seconds)
+
+    async def _run(self, call: ResolvedToolCall) -> BaseModel:
+        """The call, in its own task. A tool that leaves the program (sys.exit) only leaves itself."""
+        tell = self._events.put
+        tool_output.set(lambda text: tell(ToolOutputEvent(tool_call_id=call.call_id, text=text)))
+        record = partial(self._record_subagent, call.call_id)
+        running_call.set(RunningCall(call.call_id, self._agent, tell, self._gate.ask_within, record))
+        try:
+            result: BaseModel = await call.tool.run(call.args)
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise ToolError(f"{call.tool_name} ended with {type(error).__name__}.") from error
+        return result
+
+    def _record_subagent(self, call_id: str, subagent: RecordedSubagent) -> None:
+        self._recorder.run(call_id, subagent=subagent)
 
     def _finished(
-        self,
-        call: ResolvedToolCall,
-        task: asyncio.Task[BaseModel],
-        answered: set[str],
-        before: dict[Path, bytes | None],
-        seconds: float,
+        self, call: ResolvedToolCall, task: asyncio.Task[BaseModel], changed: Changed, seconds: float
     ) -> ToolResultEvent:
-        files = changes_since(before, self._context().workspace.root)
-        milliseconds = round(seconds * 1000)
         told = self._told(call, task)
         if isinstance(told, str):
-            self._stats.tool_calls_failed += 1
+            self._agent.stats.tool_calls_failed += 1
             fields: dict[str, Any] = {"status": "error", "output": told}
         else:
-            self._stats.tool_calls_succeeded += 1
+            self._agent.stats.tool_calls_succeeded += 1
             fields = {"status": "ok", **told}
-        return self._answer(call, answered, milliseconds=milliseconds, files=files, seconds=seconds, **fields)
+        fields |= {"milliseconds": round(seconds * 1000), "files": changed[0], "uncovered": changed[1]}
+        return self._answer(call, seconds=seconds, **fields)
 
     def _told(self, call: ResolvedToolCall, task: asyncio.Task[BaseModel]) -> dict[str, Any] | str:
         """What a finished call has to tell: the answer's fields, or the text of its error."""
@@ -237,14 +181,24 @@ class ToolExecutor:
 
     def _not_done(self, call: ResolvedToolCall) -> list[str]:
         """A command that follows a failed edit in the same reply: what it shows is the state without that edit."""
-        if not (call.request.accesses.everything and self._failed_edits):
+        failed = [name for n, name in sorted(self._failed_edits.items()) if n < self._order[call.call_id]]
+        if not failed or not hasattr(call.args, "command"):
             return []
-        return [f"[note: {', '.join(self._failed_edits)} before this did not succeed; nothing was changed by it]"]
+        return [f"[note: {', '.join(failed)} before this did not succeed; nothing was changed by it]"]
+
+    def _repeated(self, call: ResolvedToolCall, first: RecordedCall) -> ToolResultEvent:
+        """Asked for twice in one reply, run once. The files that it changed are in the first one's record."""
+        why = RecordedDecision(verdict="allow", by=IDENTICAL, reason=f"the same call as {first.id}: run once")
+        if first.decision is not None and first.decision.verdict == "deny":
+            why = first.decision
+        self._recorder.run(call.call_id, decision=why, summary=first.summary, edited_arguments=first.edited_arguments)
+        fields: dict[str, Any] = {"exit": first.exit, "images": first.images}
+        told = self._answers[first.id].content or ""  # as the model had it: the record's is redacted
+        return self._answer(call, status=first.status, output=told, **fields)
 
     def _answer(
         self,
-        call: ResolvedToolCall | FailedToolCall,
-        answered: set[str],
+        call: AnyCall,
         *,
         status: str,
         output: str,
@@ -253,17 +207,19 @@ class ToolExecutor:
         **fields: object,
     ) -> ToolResultEvent:
         """The one place where a call gets its answer: record, history, event."""
+        output = closed(output)
         # Redacted before it is cut: half a secret is not recognised.
         recorded = self._recorder.result(
             call.call_id, status=status, output=capped(self._recorder.redact(output)), **fields
         )
         output = capped(output)
-        self._history.append(tool_message(call.call_id, call.tool_name, output, images_of(recorded.images)))
-        answered.add(call.call_id)
+        self._results[call.call_id] = recorded
+        self._answers[call.call_id] = tool_message(call.call_id, call.tool_name, output, images_of(recorded.images))
+        self._append_answers()
         if status != "ok" and (isinstance(call, FailedToolCall) or call.request.write_paths):
-            self._failed_edits.append(call.tool_name)
+            self._failed_edits[self._order[call.call_id]] = call.tool_name
         if isinstance(call, FailedToolCall):
-            self._stats.tool_calls_failed += 1
+            self._agent.stats.tool_calls_failed += 1
         refused = status == "refused"
         return ToolResultEvent(
             tool_name=call.tool_name,
@@ -277,37 +233,46 @@ class ToolExecutor:
             call=recorded,
         )
 
-    def _interrupt(self, calls: list[ToolCall], answered: set[str]) -> None:
-        """Cancelled or closed early: the rest is answered too, so that the next request is valid."""
-        if len(answered) == len(calls):
+    def _append_answers(self) -> None:
+        """What has its turn in call order enters the history; what has ended before its turn waits."""
+        while self._unanswered and (answer := self._answers.get(self._unanswered[0].id or "")) is not None:
+            self._agent.history.append(answer)
+            del self._unanswered[0]
+
+    def _answer_the_rest(self) -> None:
+        """Those that nobody waited for are "interrupted": the next request is valid."""
+        if not self._unanswered:
             return
-        done: dict[str, RecordedCall] = {call.id: call for call in self._recorder.interrupt_open_calls()}
-        for call in calls:
-            if call.id and call.id not in answered:
-                output = done[call.id].output if call.id in done else "interrupted"
-                self._history.append(tool_message(call.id, call.function.name or "", output))
+        self._recorder.interrupt_open_calls()
+        recorded = {call.id: call for call in self._recorder.record.steps[-1].calls}
+        for call in self._unanswered:
+            output = recorded[call.id].output if call.id in recorded else "interrupted"
+            self._answers.setdefault(call.id or "", tool_message(call.id or "", call.function.name or "", output))
+        self._append_answers()
+
+    async def _tell(self, event: BaseEvent) -> None:
+        await self._events.told(event)
 
 
-def _on_offer(call: ResolvedToolCall, decision: Decision) -> tuple[Grant, ...]:
-    """No grant covers a sensitive path or one outside the workspace, so none is offered where one of those asks."""
-    return scopes(call.request) if decision.policy == ASK else ()
+async def _end(tasks: list[asyncio.Task[Any]]) -> None:
+    """Cancel what still runs and wait for it, however often we are cancelled: nothing of a turn is left behind it."""
+    for task in tasks:
+        task.cancel()
+    while running := {task for task in tasks if not task.done()}:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait(running)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # seen, whether or not anybody asks for it
 
 
-def _preview(call: ResolvedToolCall) -> Preview:
-    """Raises ToolError for a tool that makes none, and whatever its own code raises."""
-    preview: object = call.tool.preview(call.args)
-    if not isinstance(preview, Preview) or not (isinstance(preview.summary, str) and isinstance(preview.body, str)):
-        raise ToolError(f"{call.tool_name} cannot be shown before it runs: its preview is none.")
-    return preview
-
-
-async def _run(call: ResolvedToolCall) -> BaseModel:
-    """The call. A tool that leaves the program (sys.exit) only leaves itself."""
-    try:
-        result: BaseModel = await call.tool.run(call.args)
-    except (SystemExit, KeyboardInterrupt) as error:
-        raise ToolError(f"{call.tool_name} ended with {type(error).__name__}.") from error
-    return result
+async def _to_its_end(work: Awaitable[Changed]) -> Changed:
+    """Its result, also when the turn is cancelled meanwhile: a look at the files is short."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
 
 
 def _failure(name: str, error: BaseException) -> str:

@@ -12,3 +12,8 @@ def capped(text: str) -> str:
         return text
     half = MODEL_LIMIT // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
+def closed(text: str) -> str:
+    """A result that holds what looks like a note of ours does not end with it: only ours stand at a message's very end."""
+    return f"{text}\n[end of the result]" if "[kin_nb:" in text else text

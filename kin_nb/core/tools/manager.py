@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from copy import copy
 
 from pydantic import ValidationError
 
@@ -12,6 +13,9 @@ from kin_nb.core.name_patterns import chosen
 from kin_nb.core.safety.secrets import key_names
 from kin_nb.core.tools.base import AnyTool, BaseToolConfig, ToolError
 from kin_nb.core.types import AvailableFunction, AvailableTool
+
+ALIASES = {"shell": "bash", "todos": "todo"}
+"""What models that know another agent's tools call ours (seed 004): understood when no tool has that name, never offered."""
 
 
 class ToolManager:
@@ -29,6 +33,7 @@ class ToolManager:
         self._classes = discovered.classes
         self.warnings = [*discovered.warnings, *self._mistaken()]
         self._registered: set[str] = set()
+        self._added: dict[str, type[AnyTool]] = {}
         self._instances: dict[str, AnyTool] = {}
         self._schemas: list[AvailableTool] | None = None
 
@@ -44,6 +49,7 @@ class ToolManager:
 
     def get(self, tool_name: str) -> AnyTool:
         """Raises ToolError: no such tool (naming the nearest), a disabled one, or wrong settings for it."""
+        tool_name = self.known_name(tool_name)
         if tool_name not in self._classes:
             near = difflib.get_close_matches(tool_name, self.available_tools(), n=1)
             hint = f"Did you mean {near[0]}?" if near else f"Tools: {', '.join(self.available_tools())}."
@@ -53,6 +59,11 @@ class ToolManager:
         if tool_name not in self._instances:
             self._instances[tool_name] = self._classes[tool_name].from_config(self.get_tool_config(tool_name))
         return self._instances[tool_name]
+
+    def known_name(self, tool_name: str) -> str:
+        """The name of the tool that is meant: everything that decides about a call must go by that one."""
+        meant = ALIASES.get(tool_name)
+        return meant if meant in self._classes and tool_name not in self._classes else tool_name
 
     def get_tool_config(self, tool_name: str) -> BaseToolConfig:
         """The tool's defaults, then `[tools.NAME]`, then the session's. Raises ToolError that names the wrong keys."""
@@ -86,6 +97,22 @@ class ToolManager:
         self._keep_schemas_of(before)
         return warnings
 
+    def add(self, tool: type[AnyTool]) -> str:
+        """Add a program's own tool and return its name. It stays when the tools are found anew.
+
+        Raises ToolError for a name that is taken, and for a class that models cannot be offered.
+        """
+        from kin_nb.core.tools.discovery import usable_name  # noqa: PLC0415
+
+        try:
+            name = usable_name(tool)
+        except ValueError as error:
+            raise ToolError(f"{tool.__name__} is not added: {error}.") from error
+        for warning in self.register({name: tool}):
+            raise ToolError(warning)
+        self._added[name] = tool
+        return name
+
     def unregister(self, names: Iterable[str]) -> None:
         """Take registered tools away, with what they remember. Names that `register` refused stay whose they are."""
         before = self.available_tools()
@@ -110,10 +137,22 @@ class ToolManager:
         self._keep_schemas_of(before)
 
     def take_over(self, other: ToolManager) -> None:
-        """What `other`'s tools remember stays, for the tools that are here too."""
+        """What `other`'s tools remember stays, for the tools that are here too; so do the tools that a program added."""
+        for added in other._added.values():
+            try:
+                self.add(added)
+            except ToolError as error:
+                self.warnings.append(str(error))
         same = {name: tool for name, tool in other._instances.items() if self._classes.get(name) is type(tool)}
         self._instances.update(same)
         self.reconfigure(self._config)
+
+    def with_only(self, classes: Mapping[str, type[AnyTool]]) -> ToolManager:
+        """Another manager, with these settings and `classes` for its tools: they remember nothing yet."""
+        other: ToolManager = copy(self)
+        other._classes, other._instances, other._schemas = dict(classes), {}, None
+        other._registered, other._added, other.warnings = set(), {}, []
+        return other
 
     def reset_all(self) -> None:
         """Forget every instance and its state."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -66,8 +66,8 @@ def resolve(
     if parsed.error is not None:
         return FailedToolCall(parsed.tool_name, parsed.call_id, parsed.error)
     try:
-        tool = manager.get(parsed.tool_name)
-        return resolve_args(parsed.tool_name, parsed.call_id, tool, parsed.raw_args, workspace)
+        name = manager.known_name(parsed.tool_name)
+        return resolve_args(name, parsed.call_id, manager.get(name), parsed.raw_args, workspace)
     except ToolError as error:
         return FailedToolCall(parsed.tool_name, parsed.call_id, str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001  (the tool is anybody's, and so is what goes wrong in it)
@@ -78,8 +78,17 @@ def resolve(
 def resolve_args(name: str, call_id: str, tool: AnyTool, raw: dict[str, Any], workspace: Workspace) -> ResolvedToolCall:
     """Raises ToolError when the arguments do not fit the tool."""
     args = tool.parse_args(raw)
+    return ResolvedToolCall(name, call_id, tool, args, _request(name, call_id, tool, args, workspace))
+
+
+def looked_at_again(call: ResolvedToolCall, workspace: Workspace) -> ResolvedToolCall:
+    """What it touches may have changed with the calls before it: where links lead, what a command would run."""
+    return replace(call, request=_request(call.tool_name, call.call_id, call.tool, call.args, workspace))
+
+
+def _request(name: str, call_id: str, tool: AnyTool, args: BaseModel, workspace: Workspace) -> ToolRequest:
     accesses = tool.accesses(args)
-    request = ToolRequest(
+    return ToolRequest(
         tool_name=name,
         args=args,
         tool_call_id=call_id,
@@ -88,7 +97,6 @@ def resolve_args(name: str, call_id: str, tool: AnyTool, raw: dict[str, Any], wo
         fingerprint=getattr(type(tool), "fingerprint", ""),
         write_paths=tuple(workspace.resolve(path) for path in accesses.writes),
     )
-    return ResolvedToolCall(name, call_id, tool, args, request)
 
 
 def _arguments(text: str | None) -> dict[str, Any]:

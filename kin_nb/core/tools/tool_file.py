@@ -13,6 +13,7 @@ from types import ModuleType
 
 from kin_nb.core.safety.workspace import read_bytes
 from kin_nb.core.tools.base import AnyTool, BaseTool, ToolError
+from kin_nb.core.tools.simple import Tool
 
 LARGEST = 1_000_000
 """Bytes of the largest file that is taken for a tool."""
@@ -22,12 +23,12 @@ class ToolFileError(Exception):
     """A tool file is no good: where, and why."""
 
 
-def load(path: Path) -> dict[type[AnyTool], int]:
+def load(path: Path) -> dict[type[AnyTool | Tool], int]:
     """The tools that a file defines, in its order, each with its line.
 
-    A tool is a class that subclasses BaseTool, has `run`, and whose name does not begin with `_`. The module gets a
-    private name; sys.path stays as it is and no bytecode is written. Raises ToolFileError for a file that cannot be
-    read or run, also when it exits, and for one without a tool.
+    A tool is a class that subclasses BaseTool and has `run`, or subclasses Tool and has `execute`, and whose name does
+    not begin with `_`. The module gets a private name; sys.path stays as it is and no bytecode is written. Raises
+    ToolFileError for a file that cannot be read or run, also when it exits, and for one without a tool.
     """
     try:
         source = read_bytes(Path(os.path.realpath(path)), LARGEST, str(path))
@@ -51,7 +52,7 @@ def load(path: Path) -> dict[type[AnyTool], int]:
     if not tools:
         raise ToolFileError(
             f"{path}: defines no tool. A tool is a class with an `async def run`, "
-            "subclass of BaseTool[Args, Result, Config, State]."
+            "subclass of BaseTool[Args, Result, Config, State], or with an `async def execute`, subclass of Tool."
         )
     return tools
 
@@ -59,7 +60,7 @@ def load(path: Path) -> dict[type[AnyTool], int]:
 def _is_tool(value: object, module: str) -> bool:
     return (
         isinstance(value, type)
-        and issubclass(value, BaseTool)
+        and issubclass(value, BaseTool | Tool)
         and value.__module__ == module
         and not inspect.isabstract(value)
         and not value.__name__.startswith("_")
@@ -78,4 +79,6 @@ def _place(path: Path, error: BaseException) -> str:
 def _reason(error: BaseException) -> str:
     """One line. What a SyntaxError says of the place is said already."""
     text = error.msg if isinstance(error, SyntaxError) else str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name in {"tools", "tools.base"}:  # as seed 004 has it
+        text += "; write `from kin_nb.core.tools.base import Tool`"
     return f"{type(error).__name__}: {text}".strip(": ").split("\n")[0].rstrip(".")

@@ -212,7 +212,7 @@ async def test_a_rejection_with_a_note_goes_on_and_the_note_reaches_the_model(mo
 
 async def test_a_rejection_without_a_word_stops_the_turn_with_every_call_answered(model_server, agent):
     await asked(agent, ApprovalDecision(False))
-    model_server.enqueue(calls=[EDIT, tool_call("bash", command="true")])
+    model_server.enqueue(calls=[EDIT, tool_call("bash", command="touch x")])
     events = await run_turn(agent)
     record = events[-1].record
     assert record.outcome == "stopped"
@@ -379,7 +379,8 @@ async def test_a_configuration_that_became_wrong_is_one_line_and_no_stack_trace(
     await agent.aclose()
 
 
-async def test_an_empty_reply_is_an_error_and_never_enters_the_history(model_server, agent):
+async def test_an_empty_reply_is_asked_for_again_once_and_never_enters_the_history(model_server, agent):
+    model_server.enqueue("")
     model_server.enqueue("")
     record = (await run_turn(agent))[-1].record
     assert record.outcome == "error"
@@ -394,7 +395,7 @@ async def test_a_reply_cut_off_at_the_models_limit_says_so(model_server, agent):
     assert "cut off" in record.message
 
 
-@pytest.mark.parametrize(("path", "offers"), [("a.py", 1), (".env", 0), ("../outside.txt", 0)])
+@pytest.mark.parametrize(("path", "offers"), [("a.py", 2), (".env", 0), ("../outside.txt", 0)])
 async def test_a_session_grant_is_offered_only_where_it_would_hold(model_server, agent, path, offers):
     questions = await asked(agent, ApprovalDecision(False, "no"))
     model_server.enqueue(calls=[tool_call("write_file", path=path, content="1", overwrite=True)])

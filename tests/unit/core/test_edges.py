@@ -17,8 +17,8 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.core.safety.secrets import Redactor
 from kin_nb.core.session.errors import SessionInUseError
+from kin_nb.core.time_travel import TurnRunningError
 from kin_nb.core.tools.base import BaseToolConfig
-from kin_nb.core.turn import TurnRunningError
 from kin_nb.core.types import LLMMessage, Role
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
@@ -61,7 +61,7 @@ async def test_a_note_with_a_secret_is_not_recorded(model_server, config, monkey
         return ApprovalDecision(False, "use tokentokentoken123 instead")
 
     agent.set_ask(refuse)
-    model_server.enqueue(calls=[tool_call("bash", command="true")])
+    model_server.enqueue(calls=[tool_call("bash", command="touch x")])
     model_server.enqueue("Done.")
     assert (await run_turn(agent))[-1].record.calls[0].decision.note == "use [secret] instead"
     assert "tokentokentoken123" not in agent.log.path.read_text()
@@ -179,7 +179,7 @@ async def test_a_person_cannot_edit_a_call_into_what_is_forbidden(model_server, 
         return ApprovalDecision(True, edited_args={"command": "echo evil"}, scope="session")
 
     agent.set_ask(edit)
-    model_server.enqueue(calls=[tool_call("bash", command="echo good")])
+    model_server.enqueue(calls=[tool_call("bash", command="touch good")])
     model_server.enqueue("I see.")
     assert (await run_turn(agent))[-1].record.calls[0].status == "refused"
     await agent.aclose()
@@ -210,7 +210,7 @@ async def test_a_call_that_had_ended_keeps_its_result_when_the_listener_leaves(m
     async with aclosing(trusted.act("go")) as events:
         async for event in events:
             if isinstance(event, ToolOutputEvent):
-                while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110  (the command's own task, which nobody hands out)
+                while b'"type":"result"' not in trusted.log.path.read_bytes():  # noqa: ASYNC110  (nobody tells)
                     await asyncio.sleep(0)
                 break
     assert (trusted.turns[-1].calls[0].status, trusted.turns[-1].calls[0].exit) == ("ok", 0)

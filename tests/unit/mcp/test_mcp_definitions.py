@@ -30,11 +30,11 @@ async def test_a_tool_is_offered_with_its_servers_name_text_hint_and_untouched_s
     assert json.dumps(info.parameters) == json.dumps(DEEP)
 
 
-async def test_what_a_server_claims_never_lowers_the_approval(make):
+async def test_what_a_server_claims_lets_calls_run_side_by_side_and_never_lowers_the_approval(make):
     servers = make(stdio())
     await servers.connect()
     proxy = tool(servers, "deep")  # it says readOnlyHint
-    assert proxy.accesses(proxy.parse_args({})) == Accesses(everything=True)
+    assert proxy.accesses(proxy.parse_args({})) == Accesses(everything=True, shared=True)
 
 
 async def test_the_preview_shows_server_tool_and_arguments(make):

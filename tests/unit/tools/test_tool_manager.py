@@ -76,7 +76,9 @@ def test_an_unknown_tool_is_an_error_with_the_nearest_name(configured):
     manager = ToolManager(configured(disabled_tools=["write_file"]))
     with pytest.raises(ToolError, match=r"Unknown tool 'red_file'\. Did you mean read_file\?"):
         manager.get("red_file")
-    with pytest.raises(ToolError, match=r"Unknown tool 'xyzzy'\. Tools: read_file, list_dir, grep, search_replace"):
+    with pytest.raises(
+        ToolError, match=r"Unknown tool 'xyzzy'\. Tools: read_file, list_dir, glob, grep, search_replace"
+    ):
         manager.get("xyzzy")
 
 

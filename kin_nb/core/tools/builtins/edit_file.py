@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
-from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins import seen_files, text_file
 from kin_nb.core.tools.builtins.closest import where_it_might_be
 from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
 from kin_nb.core.tools.builtins.receipt import change
@@ -49,7 +49,9 @@ class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolSt
     async def run(self, args: EditFileArgs) -> EditFileResult:
         """Raises ToolError, the file untouched, when the string is not there, or there more than once."""
         name, path, before, after, places = self._edit(args)
+        known = seen_files.knows(path)
         text_file.write_atomically(path, after.encode(), name)
+        seen_files.written(path, known=known)
         return EditFileResult(path=name, replacements=len(places), change=change(before.text, after.text))
 
     def to_model(self, result: EditFileResult) -> str:
@@ -64,7 +66,8 @@ class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolSt
         before = text_file.read_text(path, name)
         places = text_file.find(before.text, args.old_string)
         if not places:
-            raise ToolError(f"old_string is not in {name}.\n{where_it_might_be(before.text, args.old_string)}")
+            wrong = " ".join(filter(None, (f"old_string is not in {name}.", seen_files.stale_note(path, name))))
+            raise ToolError(f"{wrong}\n{where_it_might_be(before.text, args.old_string)}")
         if len(places) > 1 and not args.replace_all:
             lines = text_file.line_numbers(before.text, places)
             raise ToolError(

@@ -26,7 +26,8 @@ SECONDS = 60
 _HINT_SECONDS = 5
 """For a search that only tells why another found nothing."""
 
-_EXCLUDED = ("node_modules/", "__pycache__/", "venv/", "*.egg-info/", "htmlcov/", "*.pyc")
+EXCLUDED = ("node_modules/", "__pycache__/", "venv/", "*.egg-info/", "htmlcov/", "*.pyc")
+"""Left out whatever .gitignore says, by glob too."""
 _RIPGREP = "rg"
 _FALLBACK = Path(__file__).with_name("grep_python.py")
 
@@ -106,7 +107,7 @@ class _Search:
         ripgrep, place = shutil.which(_RIPGREP), self._place()
         if ripgrep is None:
             found = self._empty()
-            root, excludes = self.workspace.root, list(_EXCLUDED)
+            root, excludes = self.workspace.root, list(EXCLUDED)
             if await asyncio.to_thread(grep_here.search, root, place, pattern, excludes, found.add):
                 return found
         else:
@@ -116,7 +117,7 @@ class _Search:
             if found.total or not complaint:
                 return found
         # no ripgrep, or an expression that it does not know (Python's "look around")
-        question = {"pattern": pattern, "path": place, "excludes": _EXCLUDED}
+        question = {"pattern": pattern, "path": place, "excludes": EXCLUDED}
         found, complaint = await self._run([sys.executable, "-I", "-S", str(_FALLBACK), json.dumps(question)], seconds)
         if complaint and not found.total:
             raise ToolError(f"The search failed: {complaint}")
@@ -125,7 +126,7 @@ class _Search:
     async def why_nothing(self) -> str:
         args, place = self._args, self._place()
         if args.glob and self._path.is_dir():
-            root, excludes = self.workspace.root, list(_EXCLUDED)
+            root, excludes = self.workspace.root, list(EXCLUDED)
             none = await asyncio.to_thread(grep_hints.no_such_files, root, place, excludes, args.glob)
             if none:
                 return none
@@ -181,5 +182,5 @@ def _ripgrep(program: str, pattern: str, glob: str | None, place: str, root: Pat
         command += ["--ignore-file", str(root / ".gitignore")]
     if glob:  # --glob would bring hidden and ignored files back in; a type only narrows, by the file's name
         command += ["--type-add", f"wanted:{glob.rpartition('/')[2] or '*'}", "--type=wanted"]
-    command += [f"--glob=!{name}" for name in _EXCLUDED]
+    command += [f"--glob=!{name}" for name in EXCLUDED]
     return [*command, "--regexp", pattern, "--", place]

@@ -44,7 +44,7 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, BaseToolConfig, BaseToolState
         path, name = resolve_existing(workspace, args.path)
         try:
             with os.scandir(path) as scan:
-                found = sorted(scan, key=lambda entry: (not entry.is_dir(), entry.name))
+                found = sorted(scan, key=lambda entry: (not _is_folder(entry), entry.name))
         except OSError as error:
             raise ToolError(f"{name}: {error_text(error)}.") from error
         return ListDirResult(path=name, entries=[_shown(e) for e in found[:MOST]], left_out=max(0, len(found) - MOST))
@@ -56,8 +56,15 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, BaseToolConfig, BaseToolState
         return "\n".join(result.entries + rest)
 
 
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # its links go in circles
+        return False
+
+
 def _shown(entry: os.DirEntry[str]) -> str:
-    name = printable(entry.name) + ("/" if entry.is_dir() else "")
+    name = printable(entry.name) + ("/" if _is_folder(entry) else "")
     if not entry.is_symlink():
         return name
     try:

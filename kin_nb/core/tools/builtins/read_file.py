@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import codecs
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, ClassVar
@@ -12,9 +13,10 @@ from typing import BinaryIO, ClassVar
 from pydantic import BaseModel, Field
 
 from kin_nb.core.safety.workspace import Workspace, open_regular
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, Preview, ToolError
 from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
 from kin_nb.core.tools.builtins.notebook_text import notebook_text
+from kin_nb.core.tools.builtins.seen_files import SeenFiles
 from kin_nb.core.tools.builtins.text_file import decode
 from kin_nb.core.tools.images import LARGEST as LARGEST_PICTURE
 from kin_nb.core.types import ImageContent
@@ -59,7 +61,7 @@ class ReadFileResult(BaseModel):
     picture: ImageContent | None = None
 
 
-class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, BaseToolConfig, BaseToolState]):
+class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, BaseToolConfig, SeenFiles]):
     description: ClassVar[str] = "Read a text file"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
 
@@ -74,6 +76,7 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, BaseToolConfig, BaseToolSt
         """Raises ToolError for what is no regular file, is binary, or has one line that is too long to return."""
         path, name = resolve_existing(Workspace(self.config.effective_workdir), args.path)
         with open_regular(path, name) as file:
+            self.state.note(path, os.fstat(file.fileno()))
             head = file.read(_HEAD)
             kind = _picture_kind(head)
             if kind:

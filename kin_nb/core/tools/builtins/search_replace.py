@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
-from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins import seen_files, text_file
 from kin_nb.core.tools.builtins.closest import where_it_might_be
 from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
 from kin_nb.core.tools.builtins.receipt import change
@@ -59,7 +59,9 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolCon
     async def run(self, args: SearchReplaceArgs) -> SearchReplaceResult:
         """Raises ToolError, the file untouched, when any block does not match exactly one place."""
         name, path, before, after, blocks = self._edit(args)
+        known = seen_files.knows(path)
         text_file.write_atomically(path, after.encode(), name)
+        seen_files.written(path, known=known)
         return SearchReplaceResult(path=name, blocks_applied=len(blocks), change=change(before.text, after.text))
 
     def to_model(self, result: SearchReplaceResult) -> str:
@@ -73,7 +75,9 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolCon
             try:
                 after = apply(after, block, name)
             except ToolError as error:
-                raise ToolError(f"Block {number} of {len(blocks)}: {error}\nNothing was written.") from error
+                stale = seen_files.stale_note(path, name)
+                what = f"Block {number} of {len(blocks)}: {error}\nNothing was written."
+                raise ToolError(" ".join(filter(None, (what, stale)))) from error
         if after == before:
             raise ToolError("The blocks change nothing: SEARCH and REPLACE are the same.")
         after.encode()

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
-from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins import seen_files, text_file
 from kin_nb.core.tools.builtins.names import FilePath
 from kin_nb.core.tools.builtins.receipt import change
 from kin_nb.core.tools.builtins.text_file import TextFile
@@ -47,10 +47,12 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
         )
 
     async def run(self, args: WriteFileArgs) -> WriteFileResult:
-        """Raises ToolError, nothing changed, when the file exists and `overwrite` is not set."""
+        """Raises ToolError, nothing changed, for a file that exists without `overwrite`, or changed since it was read."""
         name, path, before, after = self._plan(args)
+        seen_files.refuse_stale(path, name)
         content = after.encode()
         text_file.write_atomically(path, content, name)
+        seen_files.written(path, known=True)
         what = change(before.text if before else "", after.text)
         return WriteFileResult(path=name, bytes_written=len(content), overwritten=before is not None, change=what)
 
@@ -60,6 +62,8 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
 
     def _plan(self, args: WriteFileArgs) -> tuple[str, Path, TextFile | None, TextFile]:
         workspace = Workspace(self.config.effective_workdir)
+        if not workspace.root.is_dir():  # it would be made again, empty but for this file
+            raise ToolError(f"The workspace {workspace.root} is not there any more.")
         path = workspace.resolve(args.path)
         name = workspace.relative(path)
         before = None

@@ -31,6 +31,8 @@ class RemoteTool:
     schema: dict[str, Any]
     fingerprint: str
     """sha256 of name, description and schema: an approval holds for this definition only."""
+    says_it_reads: bool = False
+    """The server's `readOnlyHint`: such calls run side by side. Nobody checks it, so they ask like any other."""
 
 
 def read_tools(listed: Sequence[Any], disabled: Collection[str]) -> tuple[list[RemoteTool], list[str]]:
@@ -74,7 +76,9 @@ def _read(name: str, raw: dict[str, Any]) -> RemoteTool:
     definition = json.dumps([name, description, schema], sort_keys=True)
     if len(definition) > LARGEST_DEFINITION:
         raise ValueError(f"its definition has {len(definition):,} characters; at most {LARGEST_DEFINITION:,} are taken")
-    return RemoteTool(name, description, schema, hashlib.sha256(definition.encode()).hexdigest())
+    annotations = raw.get("annotations")
+    says_it_reads = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
+    return RemoteTool(name, description, schema, hashlib.sha256(definition.encode()).hexdigest(), says_it_reads)
 
 
 def _schema(given: Any) -> dict[str, Any]:

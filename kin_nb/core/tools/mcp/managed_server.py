@@ -47,6 +47,13 @@ class ManagedServer:
         self._pause, self._retry_at, self._failure = FIRST_PAUSE, 0.0, ""
         self._secrets: set[str] = set()
 
+    @property
+    def state(self) -> str:
+        """In words, as far as it is known without asking it."""
+        if self._connection is not None:
+            return "connected"
+        return self._named(f"failed: {self._failure}") if self._retry_at else "starts with the next prompt"
+
     async def connect(self) -> list[str]:
         """Connected, and the tools as it lists them now; or warnings that say why not. Silent until it is tried again."""
         async with self._on_this_loop():

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 from pydantic import RootModel, field_validator
 
 from kin_nb.core.config.mcp_servers import MCPServer, MCPStdio
-from kin_nb.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, Preview, tool_output
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, tool_output
 from kin_nb.core.tools.mcp.definitions import RemoteTool, printable
 from kin_nb.core.tools.mcp.results import MCPResult, read_result
 from kin_nb.core.types import ImageContent
@@ -38,7 +38,7 @@ class MCPArgs(RootModel[dict[str, Any]]):
 
 
 class MCPProxyTool(BaseTool[MCPArgs, MCPResult, BaseToolConfig, BaseToolState]):
-    """Subclasses are made by `proxy_class`. `accesses` stays "everything": a server's readOnlyHint is only its word."""
+    """Subclasses are made by `proxy_class`. A server's readOnlyHint is only its word: it lets calls run side by side."""
 
     name: ClassVar[str]
     server: ClassVar[str]
@@ -54,6 +54,9 @@ class MCPProxyTool(BaseTool[MCPArgs, MCPResult, BaseToolConfig, BaseToolState]):
     @classmethod
     def get_parameters(cls) -> dict[str, Any]:
         return cls.remote.schema
+
+    def accesses(self, args: MCPArgs) -> Accesses:  # noqa: ARG002
+        return Accesses(everything=True, shared=self.remote.says_it_reads)
 
     def preview(self, args: MCPArgs) -> Preview:
         short = json.dumps(args.root, ensure_ascii=False)

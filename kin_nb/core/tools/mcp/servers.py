@@ -70,6 +70,10 @@ class MCPServers:
                 found[name] = self._classes[key]
         return found
 
+    def states(self) -> dict[str, tuple[str, list[str]]]:
+        """By name: the state in words, and the names of the tools that the server listed last."""
+        return {server.config.name: (server.state, [tool.name for tool in server.tools]) for server in self._servers}
+
     async def aclose(self) -> None:
         """No child process is left, nor any of theirs. A later `connect` starts them again."""
         await asyncio.gather(*(server.aclose() for server in self._servers))

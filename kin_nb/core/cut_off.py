@@ -1,0 +1,82 @@
+"""Calls that ran when the program was killed: a resume looks for what they changed, and says how sure that is.
+
+Nobody saw them end. What is different in the files since they began counts as theirs, so that undo brings it back; some
+of it may be the person's own, which the record and a warning say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kin_nb.core.session.file_history import StoreError
+from kin_nb.core.session.log import LOG_NAME, read_lines
+from kin_nb.core.session.records import RecordedCall, TurnRecord
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+    from kin_nb.core.session.session_keys import SessionKeys
+    from kin_nb.core.session.store import StoredSession
+    from kin_nb.core.tools.watched_files import Changed
+
+_NOT_COVERED = "not covered: "
+UNSURE = (
+    f"{_NOT_COVERED}what it did after the session was resumed (it was cut off; what changed until then counts as its "
+    "doing, yours too)"
+)
+_NAMED = 5
+"""Files in a warning; the others are counted."""
+
+
+def settle_cut_off_calls(agent: Agent, stored: StoredSession, keys: SessionKeys) -> list[TurnRecord]:
+    """The stored turns, what the last one's cut-off calls changed included: in the log, too."""
+    turns = list(stored.turns)
+    open_ids = _open_calls(turns[-1], stored, keys) if turns else set()
+    if open_ids:
+        try:
+            changed = agent.files.cut_off(open_ids)
+        except StoreError as error:
+            changed = dict.fromkeys(open_ids, ((), f"what it changed until then is not known: {error}"))
+        turns[-1] = _settled(agent, turns[-1], changed)
+    agent.files.forget()
+    return turns
+
+
+def _open_calls(turn: TurnRecord, stored: StoredSession, keys: SessionKeys) -> set[str]:
+    """Those of the turn's last step that may have begun, and have no answer in the log."""
+    if not turn.steps or all(call.status != "interrupted" for call in turn.steps[-1].calls):
+        return set()
+    ids: dict[str, set[str]] = {"run": set(), "result": set()}
+    for line in read_lines(stored.folder / LOG_NAME, keys):
+        if line.get("type") in ids:
+            ids[line["type"]].add(line["call"]["id"])
+    return (ids["run"] - ids["result"]) & {call.id for call in turn.steps[-1].calls}
+
+
+def _settled(agent: Agent, turn: TurnRecord, changed: Mapping[str, Changed]) -> TurnRecord:
+    calls = []
+    for call in turn.steps[-1].calls:
+        if call.id in changed:
+            call = _with(agent, call, changed[call.id])  # noqa: PLW2901
+            fields = {"id", "status", "output", "files", "uncovered"}
+            agent.log.append("result", call=call.model_dump(mode="json", include=fields))
+        calls.append(call)
+    step = turn.steps[-1].model_copy(update={"calls": tuple(calls)})
+    return turn.model_copy(update={"steps": (*turn.steps[:-1], step)})
+
+
+def _with(agent: Agent, call: RecordedCall, changed: Changed) -> RecordedCall:
+    redact = agent.redact
+    files = tuple(
+        change.model_copy(update={"path": redact(change.path), "patch": change.patch and redact(change.patch)})
+        for change in changed[0]
+    )
+    if files:
+        names = ", ".join(change.path for change in files[:_NAMED])
+        more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+        agent.journal.warnings.append(
+            f"{call.name} was cut off when the program ended. What changed since it began counts as its doing, yours too, "
+            f"and comes back by undo: {names}{more}."
+        )
+    sentence = "; ".join(filter(None, (UNSURE, changed[1].removeprefix(_NOT_COVERED))))
+    return call.model_copy(update={"files": files, "uncovered": redact(sentence)})

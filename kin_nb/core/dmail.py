@@ -1,0 +1,96 @@
+"""D-Mail: the model sends a message to its own past (seed 001). Off unless `dmail = true`.
+
+It goes back to before one of this turn's steps, and reads there what it has learnt since, in place of all that it had
+read. The conversation goes back, the files do not. The person's prompt lies before the first step: it always stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kin_nb.core.context.checkpoints import Checkpoint, delivered
+from kin_nb.core.context.history import user_message
+from kin_nb.core.session.records import RecordedDMail
+from kin_nb.core.tools.base import ToolError
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+
+
+@dataclass(frozen=True)
+class DMail:
+    checkpoint_id: int
+    message: str
+
+
+class BackToTheFuture(Exception):  # noqa: N818  (seed 001's name)
+    """The step is over and its D-Mail takes effect: the turn goes on from `checkpoint`."""
+
+    def __init__(self, checkpoint: Checkpoint, message: str) -> None:
+        super().__init__(f"back to checkpoint {checkpoint.id}")
+        self.checkpoint, self.message = checkpoint, message
+
+
+class DenwaRenji:
+    """The post box of one turn: at most one D-Mail waits in it, and `most` are delivered.
+
+    Named, as `send_dmail` and `fetch_pending_dmail`, after seed 001.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._left = self._most = most
+        self._checkpoints: list[Checkpoint] = []
+        self._pending: DMail | None = None
+
+    def offer(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """What can be gone back to now."""
+        self._checkpoints = list(checkpoints)
+
+    def send_dmail(self, mail: DMail) -> None:
+        """Raises ToolError that says why it cannot be sent."""
+        if not self._left:
+            raise ToolError(f"{self._most} D-Mails were sent in this turn; there will be no more. Go on from here.")
+        if self._pending is not None:
+            raise ToolError("A D-Mail is on its way already.")
+        if not mail.message.strip():
+            raise ToolError("The D-Mail is empty: write what your past self must know.")
+        if mail.checkpoint_id not in {checkpoint.id for checkpoint in self._checkpoints}:
+            ids = ", ".join(str(checkpoint.id) for checkpoint in self._checkpoints)
+            raise ToolError(f"There is no checkpoint {mail.checkpoint_id} in this turn. There are: {ids}.")
+        self._pending = mail
+
+    def fetch_pending_dmail(self) -> DMail | None:
+        mail, self._pending = self._pending, None
+        return mail
+
+    def deliver(self) -> None:
+        """Raises BackToTheFuture when a D-Mail waits."""
+        mail = self.fetch_pending_dmail()
+        if mail is not None:
+            self._left -= 1
+            raise BackToTheFuture(next(c for c in self._checkpoints if c.id == mail.checkpoint_id), mail.message)
+
+    def shown(self) -> str:
+        first, *more = (checkpoint.id for checkpoint in self._checkpoints)
+        ids = f"{first}{''.join(f', {n}' for n in more)}"
+        return f"Checkpoints of this turn, one before each of your replies: {ids}. The next reply comes after {[first, *more][-1]}."
+
+
+def checkpoints_to_show(agent: Agent, turn: int) -> str:
+    """What the model is told of its checkpoints, with each request; "" where no D-Mail can be sent."""
+    if agent.denwa_renji is None:
+        return ""
+    agent.denwa_renji.offer(agent.time.checkpoints.of_steps(turn))
+    return agent.denwa_renji.shown()
+
+
+def go_back(agent: Agent, mail: BackToTheFuture) -> RecordedDMail:
+    """The conversation is what it was at the checkpoint, and the D-Mail its last message."""
+    agent.history.restore(mail.checkpoint.state)
+    agent.stats.context_tokens = mail.checkpoint.tokens
+    agent.history.append(user_message(delivered(mail.message)), said=False)
+    agent.injected.clear()
+    agent.loops.forget()
+    return RecordedDMail(step=mail.checkpoint.place.step, message=mail.message)

@@ -1,0 +1,212 @@
+"""Undo and redo: the conversation and the files go back together, and forth again.
+
+The turns that are taken back stay in the session and its log; what comes next says where it goes on from. A file that
+somebody has changed since is left alone and named. Prompts and replies cannot be unpaid: the statistics go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, NoSuchCheckpointError, branch, end_of
+from kin_nb.core.context.state import HistoryState
+from kin_nb.core.session.records import END, FileChange, KeptFile, Place, RecordedCompaction, TurnRecord, UndoRecord
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+
+
+class TurnRunningError(RuntimeError):
+    """A turn was begun, or undone, while another one runs: an agent has one conversation."""
+
+    def __init__(self) -> None:
+        super().__init__("The turn before is still ending: what it runs does not stop. Try again in a moment.")
+
+
+class UndoError(Exception):
+    """It cannot be undone or redone; nothing was changed. One line: why, or what to do."""
+
+
+@dataclass(frozen=True)
+class _Tip:
+    """Where the conversation stood, with what no turn holds yet: a clear, a compaction."""
+
+    place: Place
+    state: HistoryState
+    fresh: bool = False
+    compaction: RecordedCompaction | None = None
+
+
+@dataclass
+class TimeTravel:
+    """An agent's checkpoints, where its conversation stands, and what can be redone.
+
+    `origin`: where the next turn goes on from; None when that is the end of the last one.
+    """
+
+    agent: Agent
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    origin: Place | None = None
+    _redo: list[tuple[_Tip, UndoRecord]] = field(default_factory=list)
+
+    def mark(self, step: int) -> Checkpoint:
+        """Before the prompt (0) or a step of the last turn, or after all of it (END)."""
+        agent = self.agent
+        place = Place(turn=agent.turns[-1].turn, step=step)
+        return self.checkpoints.mark(place, agent.history.state(), agent.stats.context_tokens)
+
+    def begin_turn(self) -> Place | None:
+        """The origin of the turn that begins now. What was undone before it cannot be redone any more."""
+        origin, self.origin = self.origin, None
+        self._redo.clear()
+        return origin
+
+    @property
+    def active(self) -> list[TurnRecord]:
+        """The turns of the conversation as it stands: without those that were undone."""
+        return branch(self.agent.turns, self.origin)
+
+    async def undo(self, turns: int = 1) -> UndoRecord:
+        """Take back the last `turns` turns, or all that there are. Raises UndoError."""
+        active = self.active
+        if not active:
+            raise UndoError("There is nothing to undo: no turn has run in this conversation.")
+        if turns < 1:
+            raise UndoError(f"{turns} turns cannot be undone. Say how many, from 1 on.")
+        return await self._whole(self._back_to(Place(turn=active[-min(turns, len(active))].turn)))
+
+    async def revert_to(self, checkpoint_id: int) -> UndoRecord:
+        """Back to a checkpoint of the conversation as it stands, files included. Raises UndoError."""
+        try:
+            place = self.checkpoints.by_id(checkpoint_id).place
+        except NoSuchCheckpointError as error:
+            raise UndoError(str(error)) from None
+        if place.turn not in {turn.turn for turn in self.active}:
+            raise UndoError(f"Checkpoint {checkpoint_id} lies in a turn that was undone.")
+        return await self._whole(self._back_to(place))
+
+    async def redo(self) -> UndoRecord:
+        """Give back what the last undo took. Raises UndoError."""
+        if not self._redo:
+            raise UndoError("There is nothing to redo: nothing was undone since the last prompt.")
+        return await self._whole(self._forth())
+
+    async def _forth(self) -> UndoRecord:
+        tip, undone = self._redo[-1]
+        restored = await self.agent.files.undo(self._here(undone.files))
+        self._redo.pop()
+        self._stand_at(tip)
+        kept = tuple(KeptFile(path=path, why=why) for path, why in restored.kept)
+        return self._recorded(
+            UndoRecord(type="redo", at=undone.at, turns=undone.turns, to=tip.place, files=restored.files, kept=kept)
+        )
+
+    def take_up(self, undone: Sequence[UndoRecord]) -> None:
+        """Of a stored session: what was undone and redone, oldest first. What came before its last turn, the turn holds.
+
+        Raises UndoError.
+        """
+        self.agent.undone += undone
+        for record in undone:
+            if record.at < len(self.agent.turns):
+                continue
+            if record.type == "undo":
+                self._redo.append((self._tip, record))
+                self._stand_at(_Tip(record.to, self._state_at(record.to)))
+            elif self._redo:
+                tip, _ = self._redo.pop()
+                self._stand_at(tip)
+
+    @property
+    def _tip(self) -> _Tip:
+        agent = self.agent
+        place = self.origin or Place(turn=agent.turns[-1].turn, step=END)
+        return _Tip(place, agent.history.state(), agent.fresh, agent.compaction)
+
+    async def _whole(self, travel: Coroutine[Any, Any, UndoRecord]) -> UndoRecord:
+        """Files, conversation and record together, also when whoever waits is cancelled; no turn begins meanwhile.
+
+        Raises TurnRunningError while one has not ended.
+        """
+        if self.agent.busy:
+            travel.close()
+            raise TurnRunningError
+        self.agent.busy = True
+        task = asyncio.create_task(travel)
+        try:
+            cancelled: asyncio.CancelledError | None = None
+            while not task.done():
+                try:
+                    await asyncio.shield(task)
+                except asyncio.CancelledError as error:
+                    cancelled = error
+            if cancelled is not None:
+                raise cancelled
+            return task.result()
+        finally:
+            self.agent.busy = False
+
+    async def _back_to(self, place: Place) -> UndoRecord:
+        agent = self.agent
+        state = self._state_at(place)
+        before = self.active
+        left = {turn.turn: len(turn.steps) for turn in branch(agent.turns, place)}
+        calls = [call for turn in before for step in turn.steps[left.get(turn.turn, 0) :] for call in step.calls]
+        tip = self._tip
+        restored = await agent.files.undo(self._here([change for call in calls for change in call.files]))
+        self._stand_at(_Tip(place, state))
+        record = UndoRecord(
+            at=len(agent.turns),
+            turns=tuple(turn.turn for turn in before if left.get(turn.turn, -1) < len(turn.steps)),
+            to=place,
+            files=restored.files,
+            kept=tuple(KeptFile(path=path, why=why) for path, why in restored.kept),
+            uncovered=tuple(dict.fromkeys(call.uncovered for call in calls if call.uncovered)),
+        )
+        record = self._recorded(record)
+        self._redo.append((tip, record))
+        return record
+
+    def _state_at(self, place: Place) -> HistoryState:
+        try:
+            return self.checkpoints.at(place).state
+        except NoSuchCheckpointError as error:
+            raise UndoError(str(error)) from None
+
+    def _stand_at(self, tip: _Tip) -> None:
+        agent = self.agent
+        agent.history.restore(tip.state)
+        self.origin = None if tip.place == end_of(agent.turns) else tip.place
+        agent.fresh, agent.compaction = tip.fresh, tip.compaction
+        agent.injected.clear()
+        agent.stats.context_tokens = 0 if tip.fresh else tip.compaction.new_tokens if tip.compaction else self._tokens()
+
+    def _tokens(self) -> int:
+        """Of the conversation as it stands, as the server counted them last."""
+        place, found = self.origin, 0
+        begun = [turn for turn in self.agent.turns if place and place.step == 0 and turn.turn == place.turn]
+        for turn in (*self.active, *(turn.model_copy(update={"steps": ()}) for turn in begun)):
+            found = 0 if turn.fresh else turn.compaction.new_tokens if turn.compaction else found
+            for step in turn.steps:
+                found = step.prompt_tokens + step.completion_tokens or found
+        return found
+
+    def _recorded(self, record: UndoRecord) -> UndoRecord:
+        redact = self.agent.redact
+        files = tuple(
+            change.model_copy(update={"path": redact(change.path), "patch": change.patch and redact(change.patch)})
+            for change in record.files
+        )
+        kept = tuple(file.model_copy(update={"path": redact(file.path)}) for file in record.kept)
+        record = record.model_copy(update={"files": files, "kept": kept})
+        self.agent.undone.append(record)
+        self.agent.log.append("undo", record=record.model_dump(mode="json"))
+        self.agent.log.sync()
+        return record
+
+    def _here(self, changes: Sequence[FileChange]) -> list[FileChange]:
+        """Recorded paths as this machine has them: redaction took secrets and the home folder out of them."""
+        return self.agent.files.real_names(changes, self.agent.redact)

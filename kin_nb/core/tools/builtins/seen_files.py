@@ -1,0 +1,72 @@
+"""SeenFiles: which files the model has seen, and whether they are still what it saw.
+
+A file is told by its inode, size and time of change: to read a part of a large file must not cost a look at all of it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field
+
+from kin_nb.core.tools.base import BaseToolState, ToolError
+from kin_nb.core.tools.running import running_call
+
+_READER = "read_file"
+
+
+class SeenFiles(BaseToolState):
+    """What read_file remembers for the session. Paths are resolved. A file that was never read is no stale one."""
+
+    stamps: dict[Path, tuple[int, int, int]] = Field(default_factory=dict)
+
+    def note(self, path: Path, status: os.stat_result | None = None) -> None:
+        """The model knows the file as it is now, or as it was when it had `status`."""
+        self.stamps[path] = _stamp(path.stat() if status is None else status)
+
+    def is_stale(self, path: Path) -> bool:
+        if path not in self.stamps:
+            return False
+        try:
+            return _stamp(path.stat()) != self.stamps[path]
+        except OSError:
+            return False  # it is gone: that is said otherwise
+
+
+def refuse_stale(path: Path, name: str) -> None:
+    """Before all of a file is replaced. Raises ToolError when somebody has changed it since the model read it."""
+    if said := stale_note(path, name):
+        raise ToolError(f"{said} Nothing was written: read it again first, or what is new in it is lost.")
+
+
+def stale_note(path: Path, name: str) -> str:
+    """A sentence for the model when the file is not what it read, else ""."""
+    seen = _seen()
+    return f"{name} has changed since you read it." if seen is not None and seen.is_stale(path) else ""
+
+
+def written(path: Path, *, known: bool) -> None:
+    """The model has just written `path`. `known`: it knows all that is in it now, as it did before."""
+    seen = _seen()
+    if seen is not None and known:
+        seen.note(path)
+
+
+def knows(path: Path) -> bool:
+    """Whether the model has read `path`, and it is still what it read."""
+    seen = _seen()
+    return seen is not None and path in seen.stamps and not seen.is_stale(path)
+
+
+def _seen() -> SeenFiles | None:
+    """The session's, None outside one and where the model cannot read files."""
+    call = running_call.get()
+    if call is None or _READER not in call.agent.tool_manager.available_tools():
+        return None
+    state = call.agent.tool_manager.get(_READER).state
+    return state if isinstance(state, SeenFiles) else None
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,197 @@
+"""Gate: whether a call runs. The safety chain decides; where it asks, one person is asked at a time, in call order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.core.events import ApprovalDecisionEvent, ApprovalRequestEvent, BaseEvent
+from kin_nb.core.safety.audit import AuditEntry
+from kin_nb.core.safety.chain import ASK, decide
+from kin_nb.core.safety.context import SafetyContext
+from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Grant, Scope, Verdict
+from kin_nb.core.safety.grants import remember, scopes
+from kin_nb.core.safety.risk import risk_of
+from kin_nb.core.safety.saved_rules import save_rule
+from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.session.records import RecordedCall, RecordedDecision
+from kin_nb.core.tools.base import Preview, ToolDecision, ToolError, ToolPermission
+from kin_nb.core.tools.resolve import ResolvedToolCall, looked_at_again, resolve_args
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+
+Tell = Callable[[BaseEvent], Awaitable[None]]
+
+_MOST_QUESTIONS = 3
+_CHANGED = "not run: what it would touch changed again and again while the person was asked"
+
+NOT_RUN = ToolDecision(execute=False, reason="not run: the person stopped the turn")
+
+
+class Gate:
+    """`refused_without_note`: the tool that a person refused without a word to the agent. The turn stops there."""
+
+    def __init__(self, agent: Agent, recorder: TurnRecorder) -> None:
+        self._agent, self._recorder = agent, recorder
+        self._context, self._ask = agent.safety, agent.ask
+        self._one_at_a_time = asyncio.Lock()
+        self.refused_without_note: str | None = None
+
+    async def admit(self, call: ResolvedToolCall, tell: Tell) -> tuple[ResolvedToolCall, ToolDecision]:
+        """The call as it may run (a person may have edited it), and whether it may. The decision is recorded.
+
+        Raises whatever a custom tool's own code raises.
+        """
+        if self._is_shut():
+            return call, NOT_RUN
+        call = looked_at_again(call, self._context().workspace)
+        decision, preview = self._judged(call)
+        answer: ApprovalDecision | None = None
+        if decision.verdict is Verdict.ASK:
+            async with self._one_at_a_time:
+                if self._is_shut():
+                    return call, NOT_RUN
+                for _ in range(_MOST_QUESTIONS):
+                    call = looked_at_again(call, self._context().workspace)
+                    decision, preview = self._judged(call)  # the answer before may have been for the whole session
+                    if decision.verdict is not Verdict.ASK:
+                        answer = None
+                        break
+                    answer = await self._asked(self._request(call, decision, preview), tell)
+                    if not answer.approved or self._is_as_shown(call):
+                        break
+                else:
+                    answer = ApprovalDecision(False, _CHANGED, by="headless")
+                return await self._settled(call, decision, preview, answer)
+        return await self._settled(call, decision, preview, None)
+
+    async def ask_within(self, request: ApprovalRequest) -> ApprovalDecision:
+        """For a subagent that a running call has: its questions wait their turn, a refusal without a word stops all."""
+        async with self._one_at_a_time:
+            if self._is_shut():
+                return ApprovalDecision(False)
+            answer = await self._ask(request)
+            if not answer.approved and not answer.message and answer.by == "person":
+                self.refused_without_note = request.tool_name
+            return answer
+
+    def _is_as_shown(self, call: ResolvedToolCall) -> bool:
+        """Whether it would still touch what the person was shown: a link may have been put in a file's place meanwhile."""
+        return looked_at_again(call, self._context().workspace).request == call.request
+
+    def _is_shut(self) -> bool:
+        return self.refused_without_note is not None
+
+    async def _asked(self, request: ApprovalRequest, tell: Tell) -> ApprovalDecision:
+        await tell(ApprovalRequestEvent(request=request))
+        answer = await self._ask(request)
+        await tell(ApprovalDecisionEvent(tool_call_id=request.tool_call_id, decision=answer))
+        return answer
+
+    async def _settled(
+        self, call: ResolvedToolCall, decision: Decision, preview: Preview, answer: ApprovalDecision | None
+    ) -> tuple[ResolvedToolCall, ToolDecision]:
+        if answer is not None and answer.edited_args is not None:
+            call = resolve_args(call.tool_name, call.call_id, call.tool, answer.edited_args, self._context().workspace)
+            again, preview = self._judged(call)
+            if again.verdict is Verdict.DENY:  # a person may edit, not lift what is forbidden
+                decision, answer = again, None
+        recorded = await self._record(call, decision, answer, preview.summary)
+        return call, self._told(call, recorded)
+
+    def _judged(self, call: ResolvedToolCall) -> tuple[Decision, Preview]:
+        return decide(call.request, self._context_for(call)), _preview(call)
+
+    def _context_for(self, call: ResolvedToolCall) -> SafetyContext:
+        """The tool's own word is config: permission always/never, or its allowlist and denylist."""
+        rule = call.tool.check_allowlist_denylist(call.args)
+        if rule is None and call.tool.config.permission is not ToolPermission.ASK:
+            rule = call.tool.config.permission
+        reason = call.tool.why_denied(call.args) if rule is ToolPermission.NEVER else ""
+        return replace(self._context(), rule=rule, rule_reason=reason)
+
+    def _request(self, call: ResolvedToolCall, decision: Decision, preview: Preview) -> ApprovalRequest:
+        return ApprovalRequest(
+            tool_name=call.tool_name,
+            args=call.args,
+            tool_call_id=call.call_id,
+            reason=decision.reason,
+            preview=preview,
+            scopes=self._on_offer(call, decision),
+            risk=risk_of(call.request, self._context().workspace),
+        )
+
+    def _on_offer(self, call: ResolvedToolCall, decision: Decision) -> tuple[Grant, ...]:
+        """No grant covers a sensitive path or one outside the workspace, so none is offered where one of those asks."""
+        return scopes(call.request, self._context().workspace) if decision.policy == ASK else ()
+
+    async def _record(
+        self, call: ResolvedToolCall, decision: Decision, answer: ApprovalDecision | None, summary: str
+    ) -> RecordedDecision:
+        if answer is None:
+            allowed = decision.verdict is Verdict.ALLOW
+            recorded = RecordedDecision(
+                verdict="allow" if allowed else "deny", by=decision.policy, reason=decision.reason
+            )
+        else:
+            scope = await self._remember(call, answer, self._on_offer(call, decision))
+            recorded = RecordedDecision(
+                verdict="allow" if answer.approved else "deny",
+                by=answer.by,
+                reason=decision.reason,
+                scope=scope,
+                note=answer.message,
+            )
+        edited = call.args.model_dump_json(exclude_none=True) if answer and answer.edited_args is not None else None
+        decided = self._recorder.run(call.call_id, decision=recorded, summary=summary, edited_arguments=edited)
+        self._audit(call, decided)
+        return recorded
+
+    async def _remember(self, call: ResolvedToolCall, answer: ApprovalDecision, offered: tuple[Grant, ...]) -> Scope:
+        """For how long it is approved, as far as that could be kept: what could not is a warning."""
+        if answer.scope == "once":
+            return "once"
+        grants, save = self._context().grants, partial(save_rule, tool_name=call.tool_name)
+        # another writer may hold config.toml for seconds
+        problem = await asyncio.to_thread(remember, answer, offered, grants, save)
+        if problem:
+            self._agent.journal.warnings.append(problem)
+        if not 0 <= answer.grant < len(offered) or offered[answer.grant] not in grants.granted:
+            return "once"
+        return "session" if problem or answer.by != "person" else answer.scope
+
+    def _audit(self, call: ResolvedToolCall, decided: RecordedCall) -> None:
+        agent = self._agent
+        if agent.config.audit:
+            turn, risk = self._recorder.record.turn, risk_of(call.request, agent.workspace)
+            entry = AuditEntry.of(
+                decided, session=agent.journal.root_id, turn=turn, risk=risk, workspace=agent.workspace.root
+            )
+            agent.audit.record(entry)
+
+    def _told(self, call: ResolvedToolCall, recorded: RecordedDecision) -> ToolDecision:
+        """What the model is told when the call does not run."""
+        if recorded.verdict == "allow":
+            return ToolDecision(execute=True)
+        reason = "The person refused this call."
+        if recorded.by == "headless":
+            reason = recorded.note or recorded.reason
+        elif recorded.by not in {"person", "callback", "recorded"}:
+            reason = f"{call.tool_name} was refused: {recorded.reason}"
+        elif recorded.note:
+            reason = f"The person refused this call and says: {recorded.note}"
+        elif recorded.by == "person":
+            self.refused_without_note = call.tool_name
+        return ToolDecision(execute=False, reason=reason)
+
+
+def _preview(call: ResolvedToolCall) -> Preview:
+    """Raises ToolError for a tool that makes none, and whatever its own code raises."""
+    preview: Any = call.tool.preview(call.args)
+    if not isinstance(preview, Preview) or not (isinstance(preview.summary, str) and isinstance(preview.body, str)):
+        raise ToolError(f"{call.tool_name} cannot be shown before it runs: its preview is none.")
+    return preview

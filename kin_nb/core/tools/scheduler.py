@@ -1,0 +1,88 @@
+"""Which calls of one reply may run side by side. Pure functions of what the calls say that they touch.
+
+Contract: calls that conflict keep the model's order; the others do not wait for each other. A path stands for the tree
+below it. What is said here orders calls and nothing else: whether a call may run at all is the safety chain's business.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kin_nb.core.safety.decision import ToolRequest
+from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall
+
+AnyCall = ResolvedToolCall | FailedToolCall
+
+
+@dataclass(frozen=True)
+class Place:
+    """`after`: positions of the calls that must have ended before this one begins; `same_as`: the call whose answer it shares."""
+
+    after: tuple[int, ...] = ()
+    same_as: int | None = None
+
+
+def places(calls: Sequence[AnyCall]) -> list[Place]:
+    """The place of each call, in call order."""
+    found: list[Place] = []
+    for index, call in enumerate(calls):
+        before = calls[:index]
+        after = tuple(i for i, other in enumerate(before) if _conflict(call, other))
+        found.append(Place(after, _same(call, before)))
+    return found
+
+
+def conflict(one: ToolRequest, other: ToolRequest) -> bool:
+    """Whether the order of two calls matters: one may write what the other touches, or both change one tool's memory."""
+    if _alone(one) or _alone(other):
+        return True
+    if not _touches(one) and not _touches(other):
+        return one.tool_name == other.tool_name
+    return _writes_into(one, other) or _writes_into(other, one)
+
+
+def _conflict(one: AnyCall, other: AnyCall) -> bool:
+    if isinstance(one, FailedToolCall) or isinstance(other, FailedToolCall):
+        return False
+    return conflict(one.request, other.request)
+
+
+def _alone(request: ToolRequest) -> bool:
+    return request.accesses.everything and not request.accesses.shared
+
+
+def _touches(request: ToolRequest) -> bool:
+    accesses = request.accesses
+    return bool(accesses.reads or accesses.writes or accesses.everything or accesses.network)
+
+
+def _writes_into(one: ToolRequest, other: ToolRequest) -> bool:
+    if other.accesses.everything and one.write_paths:
+        return True
+    return _overlap(one.write_paths, (*other.write_paths, *other.read_paths))
+
+
+def _overlap(ones: Iterable[Path], others: Sequence[Path]) -> bool:
+    return any(a.is_relative_to(b) or b.is_relative_to(a) for a in ones for b in others)
+
+
+def _same(call: AnyCall, before: Sequence[AnyCall]) -> int | None:
+    """The nearest call before that asks for exactly this, with nothing in between that could change the answer."""
+    if isinstance(call, FailedToolCall):
+        return None
+    wanted = _identity(call)
+    for index in range(len(before) - 1, -1, -1):
+        other = before[index]
+        if isinstance(other, ResolvedToolCall):
+            if _identity(other) == wanted:
+                return index
+            if conflict(call.request, other.request):
+                return None
+    return None
+
+
+def _identity(call: ResolvedToolCall) -> tuple[str, str]:
+    return call.tool_name, json.dumps(call.args.model_dump(mode="json"), sort_keys=True)

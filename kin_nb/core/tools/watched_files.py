@@ -1,0 +1,84 @@
+"""WatchedFiles: what a call changes in the workspace, whatever it is that the call may touch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+
+from kin_nb.core.safety.decision import ToolRequest
+from kin_nb.core.session.file_history import Before, FileHistory, Restored, workspace_store
+from kin_nb.core.session.records import FileChange
+
+Changed = tuple[tuple[FileChange, ...], str]
+"""What a call changed, and what it may have changed that is not known."""
+
+
+def watched_files(root: Path, session: str, apart: Collection[Path] = ()) -> WatchedFiles:
+    """Those of the workspace at `root` (resolved), for the calls of one session.
+
+    `apart`: files and folders that others write meanwhile, an open notebook: no call's change, and never undone.
+    """
+    return WatchedFiles(FileHistory(root, workspace_store(root), apart=apart), session)
+
+
+class WatchedFiles:
+    """A call that names what it writes costs a look at those files; one that may touch anything, a look at all of them."""
+
+    def __init__(self, history: FileHistory, session: str) -> None:
+        self._history, self._session = history, session
+        self._answered: list[str] = []
+
+    async def before(self, request: ToolRequest) -> Before | None:
+        """Taken before the call runs, and kept until it is `answered`; None for a call that changes nothing here."""
+        accesses = request.accesses
+        if accesses.everything and not accesses.shared:
+            look: Callable[[], Before] = self._history.before_anything
+        elif request.write_paths:
+            look = partial(self._history.before_writes, request.write_paths)
+        else:
+            return None
+        answered, self._answered = self._answered, []
+
+        def kept() -> Before:
+            before = look()
+            self._history.keep(self._session, request.tool_call_id, before, answered)
+            return before
+
+        return await asyncio.to_thread(kept)
+
+    async def since(self, before: Before | None) -> Changed:
+        if before is None:
+            return (), ""
+        return await asyncio.to_thread(self._history.changes, before)
+
+    def answered(self, call_id: str) -> None:
+        """The log has what the call changed: a resume need not look."""
+        self._answered.append(call_id)
+
+    def cut_off(self, open_ids: Collection[str]) -> dict[str, Changed]:
+        """What changed since these calls began, by id. Without those that never began, and those that say what they
+        write and wrote nothing. Blocks; raises StoreError when that cannot be known.
+        """
+        kept = self._history.kept(self._session).items()
+        found = [(id_, before, self._history.changes(before)) for id_, before in kept if id_ in open_ids]
+        return {id_: changed for id_, before, changed in found if before.named is None or any(changed)}
+
+    def forget(self) -> None:
+        """Every call has its answer in the log."""
+        self._answered.clear()
+        self._history.forget(self._session)
+
+    async def undo(self, changes: Sequence[FileChange]) -> Restored:
+        """Files as they were before the first of `changes`, which are oldest first."""
+        return await asyncio.to_thread(self._history.undo, changes)
+
+    def real_names(self, changes: Sequence[FileChange], redact: Callable[[str], str]) -> list[FileChange]:
+        """Recorded changes, which went through `redact`, as `undo` takes them."""
+        return self._history.real_names(changes, redact)
+
+    def close(self) -> None:
+        """No call runs any more."""
+        self.forget()
+        self._history.close()

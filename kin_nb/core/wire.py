@@ -1,0 +1,196 @@
+"""The wire (seed 001): every event as one line of JSON, for programs in other languages (docs/wire.md).
+
+A line is `{"type": "StepStart", "payload": {...}}`: the event's class without "Event", and its fields. What only Python
+has (a tool's class) is left out, what is no JSON becomes text. The first line of a stream says the protocol's version,
+which changes when a reader would have to: new types and new fields do not change it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, time
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+from pydantic import BaseModel, RootModel
+
+from kin_nb.core.events import (
+    AssistantEvent,
+    BaseEvent,
+    ReasoningEvent,
+    SubagentEvent,
+    ToolOutputEvent,
+    ToolResultEvent,
+)
+
+PROTOCOL_VERSION = "1"
+METADATA = "metadata"
+_PYTHONS_OWN = frozenset({"tool_class"})
+_DEEPEST = 60
+_LONGEST_WORD = 4_096
+"""Characters that are held back at most while a word is not complete."""
+
+Redact = Callable[[str], str]
+_Key = tuple[str, ...]
+
+
+class WireError(ValueError):
+    """A line that is none of this protocol's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WireMessage:
+    """A line as it was read. `type` "metadata": the first one, whose payload holds `protocol_version`."""
+
+    type: str
+    payload: dict[str, Any]
+
+
+def to_wire(event: BaseEvent, redact: Redact = str) -> dict[str, Any]:
+    """`{"type": ..., "payload": ...}`, JSON all through; an event inside an event nests in the same form.
+
+    `redact` is applied to every text: pass `agent.redact` for whatever leaves this process.
+    """
+    wire: dict[str, Any] = _plain(event, redact, 0)
+    return wire
+
+
+def from_wire(line: str | bytes) -> WireMessage:
+    """Raises WireError for what is no line of this protocol, and for the first line of a later version of it."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"no line of the wire: {error}") from error
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        raise WireError('no line of the wire: an object with a "type" was expected')
+    if value["type"] == METADATA:
+        version = value.get("protocol_version")
+        if version != PROTOCOL_VERSION:
+            raise WireError(f"the wire has protocol version {version!r}; this kin_nb reads {PROTOCOL_VERSION!r}")
+        return WireMessage(METADATA, {key: item for key, item in value.items() if key != "type"})
+    if not isinstance(value.get("payload"), dict):
+        raise WireError(f'no line of the wire: {value["type"]} has no "payload"')
+    return WireMessage(value["type"], value["payload"])
+
+
+def wire_type(event: type[BaseEvent]) -> str:
+    return event.__name__.removesuffix("Event")
+
+
+class WireStream:
+    """The lines of one stream. Text that comes in pieces is sent word by word: half a secret would not be recognised."""
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._held: dict[_Key, tuple[BaseEvent, str]] = {}  # the last piece of each text, and what is not sent of it
+
+    def lines(self, event: BaseEvent, redact: Redact) -> Iterator[str]:
+        """What `event` adds: no line while a word is not complete, and several when one ends others."""
+        if not self._begun:
+            self._begun = True
+            yield json.dumps({"type": METADATA, "protocol_version": PROTOCOL_VERSION})
+        piece = _piece(event)
+        for key in [key for key in self._held if _is_over(key, event, piece)]:
+            last, rest = self._held.pop(key)
+            yield _line(_with_text(last, rest), redact)
+        if piece is None:
+            yield _line(event, redact)
+            return
+        key, text = piece
+        text = self._held.pop(key, (event, ""))[1] + text
+        complete, rest = _split(text)
+        if rest:
+            self._held[key] = (event, rest)
+        if complete:
+            yield _line(_with_text(event, complete), redact)
+
+
+def _line(event: BaseEvent, redact: Redact) -> str:
+    return json.dumps(to_wire(event, redact), allow_nan=False)
+
+
+def _plain(value: Any, redact: Redact, depth: int) -> Any:
+    """`value` as JSON: its fields for a model, its text for a path, the name of its type for what has no JSON."""
+    if isinstance(value, Enum):
+        return _plain(value.value, redact, depth)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str | PurePath):
+        return redact(str(value))
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if depth > _DEEPEST:
+        return "[...]"
+    return _plain_parts(value, redact, depth + 1)
+
+
+def _plain_parts(value: Any, redact: Redact, depth: int) -> Any:
+    if isinstance(value, RootModel):
+        return _plain(value.root, redact, depth)
+    if isinstance(value, BaseEvent):
+        fields = {name: item for name, item in _fields(value).items() if name not in _PYTHONS_OWN}
+        return {"type": wire_type(type(value)), "payload": _object(fields, redact, depth)}
+    if isinstance(value, BaseModel):
+        return _object(_fields(value), redact, depth)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _object({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, redact, depth)
+    if isinstance(value, Mapping):
+        return _object(value, redact, depth)
+    if isinstance(value, list | tuple):
+        return [_plain(item, redact, depth) for item in value]
+    if isinstance(value, set | frozenset):
+        return [_plain(item, redact, depth) for item in sorted(value, key=str)]
+    return f"[{type(value).__name__}]"
+
+
+def _object(fields: Mapping[Any, Any], redact: Redact, depth: int) -> dict[str, Any]:
+    shown = {name: value for name, value in fields.items() if not isinstance(value, type)}
+    return {redact(str(name)): _plain(value, redact, depth) for name, value in shown.items()}
+
+
+def _fields(model: BaseModel) -> dict[str, Any]:
+    """Read one by one: a field that is declared as BaseModel would be dumped without the fields of its subclass."""
+    fields = type(model).model_fields.items()
+    own = {name: getattr(model, name, None) for name, field in fields if not field.exclude}
+    return {**own, **(model.model_extra or {})}
+
+
+def _piece(event: BaseEvent) -> tuple[_Key, str] | None:
+    """(which text it continues, the piece), None for an event that is whole."""
+    match event:
+        case AssistantEvent(stopped_by_middleware=False):
+            return ("text",), event.content
+        case ReasoningEvent():
+            return ("reasoning",), event.content
+        case ToolOutputEvent():
+            return ("output", event.tool_call_id), event.text
+        case SubagentEvent() if inner := _piece(event.event):
+            return (event.tool_call_id, *inner[0]), inner[1]
+    return None
+
+
+def _with_text(event: BaseEvent, text: str) -> BaseEvent:
+    if isinstance(event, SubagentEvent):
+        return event.model_copy(update={"event": _with_text(event.event, text)})
+    return event.model_copy(update={"text" if isinstance(event, ToolOutputEvent) else "content": text})
+
+
+def _is_over(key: _Key, event: BaseEvent, piece: tuple[_Key, str] | None) -> bool:
+    """Whether no more of the text comes, now that `event` is here: output goes on until its call has a result."""
+    while isinstance(event, SubagentEvent):
+        event = event.event
+    if "output" in key[-2:-1]:
+        return isinstance(event, ToolResultEvent) and event.tool_call_id == key[-1]
+    return piece is None or (piece[0] != key and "output" not in piece[0][-2:-1])
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The complete words of a text, and the beginning of the next."""
+    end = next((at + 1 for at in range(len(text) - 1, -1, -1) if text[at].isspace()), 0)
+    return (text[:end], text[end:]) if len(text) - end <= _LONGEST_WORD else (text, "")

@@ -1,0 +1,91 @@
+"""Checkpoints: which there are, how long they are kept, and which turns lead to a place."""
+
+from __future__ import annotations
+
+import pytest
+
+from kin_nb.core.context.checkpoints import (
+    KEPT_STEPS,
+    KEPT_TURNS,
+    Checkpoints,
+    NoSuchCheckpointError,
+    branch,
+    end_of,
+)
+from kin_nb.core.context.state import HistoryState
+from kin_nb.core.events import CheckpointEvent
+from kin_nb.core.session.records import END, Place, RecordedStep, TurnRecord
+from tests.model_server import tool_call
+from tests.unit.core.conftest import run_turn
+
+NOWHERE = HistoryState((), ())
+
+
+def turns(*origins: Place | None, steps: int = 2) -> list[TurnRecord]:
+    said = tuple(RecordedStep(content=f"step {n}") for n in range(1, steps + 1))
+    return [
+        TurnRecord(turn=number, prompt="p", origin=origin, steps=said, outcome="done")
+        for number, origin in enumerate(origins, 1)
+    ]
+
+
+def leads(turns: list[TurnRecord], tip: Place | None) -> list[tuple[int, int]]:
+    return [(turn.turn, len(turn.steps)) for turn in branch(turns, tip)]
+
+
+async def test_there_is_one_before_each_prompt_and_each_step(model_server, trusted):
+    for _ in range(2):
+        model_server.enqueue("I look.", calls=[tool_call("read_file", path="a.py")])
+        model_server.enqueue("Seen.")
+    events = [*await run_turn(trusted), *await run_turn(trusted)]
+    found = [(event.checkpoint_id, event.kind) for event in events if isinstance(event, CheckpointEvent)]
+    assert found == [(0, "turn"), (1, "step"), (2, "step"), (3, "turn"), (4, "step"), (5, "step")]
+
+
+def test_those_of_steps_are_kept_for_the_running_turn_alone():
+    marks = Checkpoints()
+    for turn in (1, 2):
+        for step in (0, 1, 2, END):
+            marks.mark(Place(turn=turn, step=step), NOWHERE)
+    assert [mark.id for mark in marks.of_steps(1)] == []
+    assert [mark.id for mark in marks.of_steps(2)] == [4, 5]
+    assert marks.by_id(0).place == Place(turn=1)
+    assert marks.at(Place(turn=1, step=END)).place.step == END
+    with pytest.raises(NoSuchCheckpointError, match=r"There is no checkpoint 1\. Kept: 0, 3, 4, 5\."):
+        marks.by_id(1)
+
+
+def test_only_the_last_turns_and_steps_are_kept():
+    marks = Checkpoints()
+    for turn in range(1, KEPT_TURNS + 2):
+        marks.mark(Place(turn=turn), NOWHERE)
+    for step in range(1, KEPT_STEPS + 2):
+        marks.mark(Place(turn=KEPT_TURNS + 1, step=step), NOWHERE)
+    assert marks.at(Place(turn=2))
+    with pytest.raises(NoSuchCheckpointError, match=f"kept for the last {KEPT_TURNS} turns"):
+        marks.at(Place(turn=1))
+    assert [mark.place.step for mark in marks.of_steps(KEPT_TURNS + 1)][:1] == [2]
+    assert len(marks.of_steps(KEPT_TURNS + 1)) == KEPT_STEPS
+
+
+def test_nothing_leads_to_the_end_of_nothing():
+    assert end_of([]) is None
+    assert branch([], None) == []
+
+
+def test_turns_that_were_undone_lead_nowhere():
+    three = turns(None, None, Place(turn=2))
+    assert end_of(three) == Place(turn=3, step=END)
+    assert leads(three, None) == [(1, 2), (3, 2)]
+    assert leads(three, Place(turn=2, step=END)) == [(1, 2), (2, 2)]
+    assert leads(three, Place(turn=1)) == []
+
+
+def test_a_place_before_a_step_leaves_the_steps_until_there():
+    assert leads(turns(None, None), Place(turn=2, step=2)) == [(1, 2), (2, 1)]
+    assert leads(turns(None, Place(turn=1, step=1)), None) == [(1, 0), (2, 2)]
+
+
+def test_a_turn_goes_on_from_one_that_was_given_back():
+    given_back = turns(None, None, Place(turn=1, step=END), Place(turn=2, step=END))
+    assert leads(given_back, None) == [(1, 2), (2, 2), (4, 2)]

@@ -1,0 +1,433 @@
+"""Slash commands: what counts as one, and what each does to a session, with a real agent and a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kin_nb.cli.commands import TerminalHost
+from kin_nb.core.agent import Agent
+from kin_nb.core.autocompletion.completers import CommandCompleter
+from kin_nb.core.commands import (
+    COMMANDS,
+    CommandError,
+    CommandResult,
+    UnknownCommandError,
+    command_names,
+    escaped,
+    help_rows,
+    is_command,
+    named_command,
+    run_command,
+    typed_command,
+    unescaped,
+)
+from kin_nb.core.config import KinConfig, MCPStdio
+from kin_nb.core.modes import AgentMode
+from kin_nb.core.paths import kin_home
+from kin_nb.core.safety.decision import Grant
+from kin_nb.render import render_result
+from tests.model_server import ModelServer, tool_call
+
+DOCS = Path(__file__).parents[3] / "docs" / "commands.md"
+
+
+class Person:
+    """Types commands and prompts to one session."""
+
+    def __init__(self, config: KinConfig, server: ModelServer, runner: asyncio.Runner) -> None:
+        self.host = TerminalHost(config, AgentMode.AUTO_APPROVE, runner)
+        self.server, self._runner = server, runner
+
+    @property
+    def agent(self) -> Agent:
+        assert self.host.agent is not None
+        return self.host.agent
+
+    def ask(self, prompt: str) -> None:
+        if self.host.agent is None:
+            self.host.agent = Agent(self.host.config(), self.host.mode)
+
+        async def turn() -> None:
+            async for _ in self.agent.act(prompt):
+                pass
+
+        self._runner.run(turn())
+        assert self.agent.turns[-1].outcome == "done", self.agent.turns[-1].message
+
+    def leave(self) -> None:
+        """As when the kernel ends."""
+        self._runner.run(self.agent.aclose())
+        self.host.agent = None
+
+    def run(self, text: str) -> CommandResult:
+        typed = typed_command(text)
+        assert typed is not None
+        return run_command(self.host, typed)
+
+    def types(self, text: str) -> str:
+        return "\n".join(output.data["text/plain"] for output in render_result(self.run(text)))
+
+
+@pytest.fixture
+def person(config: KinConfig, model_server: ModelServer) -> Iterator[Person]:
+    with asyncio.Runner() as runner:
+        person = Person(config, model_server, runner)
+        yield person
+        if person.host.agent is not None:
+            runner.run(person.host.agent.aclose())
+
+
+@pytest.fixture
+def talked(person: Person) -> Person:
+    """A turn that wrote b.txt."""
+    person.server.enqueue("I write.", calls=[tool_call("write_file", path="b.txt", content="one\n")])
+    person.server.enqueue("Written.", usage={"prompt_tokens": 900, "completion_tokens": 30})
+    person.ask("Write b.")
+    return person
+
+
+# What counts as a command.
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("/undo", "undo", []),
+        ("  /undo 2 \n", "undo", ["2"]),
+        ("/save my notes.ipynb", "save", ["my", "notes.ipynb"]),
+        ("/skill:tidy the kitchen\nand the hall", "skill", ["tidy", "the kitchen\nand the hall"]),
+        ("/flow:mend", "flow", ["mend"]),
+        ("/skill tidy", "skill", ["", "tidy"]),
+        ("/model:other", "model", ["other"]),
+    ],
+)
+def test_a_known_name_is_a_command(text, name, words):
+    typed = typed_command(text)
+    assert typed is not None
+    assert (typed.command.name, typed.words) == (name, words)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/etc/hosts",
+        "/ is the root",
+        "//undo",
+        "/tmp",
+        "/xyzzy",
+        "/undoo that please",
+        "undo",
+        "/",
+        "",
+        "/1",
+        "x\n/undo",
+    ],
+)
+def test_everything_else_is_a_prompt(text):
+    assert typed_command(text) is None
+    assert not is_command(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("/undoo", "/undo"), ("/Help", "/help"), ("/sesions", "/sessions"), ("/flw:x", "/flow")]
+)
+def test_a_slip_of_the_hand_names_the_nearest(text, meant):
+    with pytest.raises(UnknownCommandError, match=rf"no such command\. Did you mean {meant}\b"):
+        typed_command(text)
+    assert is_command(text)
+
+
+@pytest.mark.parametrize("prompt", ["/undo", "/undoo", "//x", "plain", "/etc/hosts", "/skill:tidy up"])
+def test_an_escaped_prompt_is_asked_as_it_is(prompt):
+    assert unescaped(escaped(prompt)) == prompt
+    assert not is_command(escaped(prompt))
+
+
+def test_the_magic_takes_the_name_without_a_slash_and_nothing_means_help():
+    assert [named_command(line).command.name for line in ("", "undo 2", "/undo", "flow:x y")] == [
+        "help",
+        "undo",
+        "undo",
+        "flow",
+    ]
+    with pytest.raises(UnknownCommandError, match=r"^%kin sav: no such command\. Did you mean %kin save\? %kin help"):
+        named_command("sav")
+
+
+# One source of the help.
+
+
+def test_every_command_can_be_run_and_says_what_it_does():
+    assert [name for name, command in COMMANDS.items() if not (callable(command.run) and command.summary)] == []
+
+
+def test_the_documentation_lists_exactly_the_commands_that_there_are():
+    rows = re.findall(r"^\| `(/[^`]*)` \| (.*) \|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [(typed.replace("\\|", "|"), what) for typed, what in rows] == help_rows("/")
+
+
+def test_help_lists_them_all(person):
+    shown = person.types("/help")
+    assert [name for name in COMMANDS if f"/{name}" not in shown] == []
+
+
+def test_names_are_completed_with_the_skills_and_flows_spelled_out():
+    completer = CommandCompleter(command_names({"tidy": "Tidies"}, {"mend": "Mends"}))
+    assert [c.text for c in completer.complete("/skill:t", 8)] == ["/skill:tidy"]
+    assert "/undo" in [c.text for c in completer.complete("/un", 3)]
+    assert next(c.description for c in completer.complete("/flow", 5)) == "Mends"
+
+
+def test_words_after_a_command_that_takes_none_are_an_error_that_tells_the_way_out(person):
+    with pytest.raises(CommandError, match="For a prompt: //context"):
+        person.types("/context of this file")
+
+
+# Undo and redo.
+
+
+def test_undo_restores_the_files_and_redo_gives_them_back(talked, workspace):
+    card = talked.types("/undo")
+    assert card.splitlines() == ["Took back turn 1", "  removed: b.txt +0 -1", "  %kin redo gives it back."]
+    assert not (workspace / "b.txt").exists()
+    assert talked.types("/redo").startswith("Gave back turn 1\n  brought back: b.txt +1 -0")
+    assert (workspace / "b.txt").read_text() == "one\n"
+
+
+def test_undo_names_the_file_that_the_person_changed_since(talked, workspace):
+    (workspace / "b.txt").write_text("mine\n")
+    assert "left as it is: b.txt: " in talked.types("/undo")
+    assert (workspace / "b.txt").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("/redo", "nothing to redo"),
+        ("/undo x", "Usage: /undo"),
+        ("/undo 0", "0 turns cannot be undone"),
+        ("/undo 1 2", "Usage"),
+    ],
+)
+def test_what_cannot_be_undone_says_why(talked, text, said):
+    with pytest.raises(CommandError, match=said):
+        talked.types(text)
+
+
+@pytest.mark.parametrize("name", ["undo", "redo", "compact", "cost", "last", "save out.json"])
+def test_before_the_first_prompt_there_is_nothing(person, name):
+    with pytest.raises(CommandError, match=r"^Nothing "):
+        person.types(f"/{name}")
+    assert person.server.requests == []
+
+
+# What the session is.
+
+
+def test_cost_counts_by_turn_and_model(talked):
+    shown = talked.types("/cost")
+    turn = talked.agent.turns[0]
+    assert f"{turn.prompt_tokens:,} tokens in, {turn.completion_tokens:,} out, $" in shown.splitlines()[0]
+    assert f"m: 1 turn, {turn.prompt_tokens:,} tokens in" in shown
+
+
+def test_an_unknown_price_is_said_and_is_not_nothing(talked, config):
+    free = config.model_copy(
+        update={"models": [config.models[0].model_copy(update={"input_price": 0, "output_price": 0})]}
+    )
+    talked.agent.switch_config(free)
+    talked.server.enqueue("Hm.", usage={"prompt_tokens": 5, "completion_tokens": 5})
+    talked.ask("And?")
+    assert "and 1 turn of unknown price" in talked.types("/cost").splitlines()[0]
+    assert "price unknown" in talked.types("/cost")
+
+
+def test_context_says_what_fills_the_window_and_what_comes(talked):
+    shown = talked.types("/context")
+    assert shown.startswith("930 of ")
+    for part in ("system prompt", "tools", "your prompts", "replies", "tool results", "write_file {"):
+        assert part in shown
+    assert "Old tool results are shortened from" in shown
+    assert "The conversation is compacted from" in shown
+
+
+def test_context_and_tools_are_known_before_the_first_prompt(person):
+    assert person.types("/context").startswith("about ")
+    assert re.search(r"^  bash +by policy", person.types("/tools"), re.MULTILINE)
+    assert person.host.agent is None
+
+
+def test_tools_say_where_they_come_from_and_what_is_configured(config, model_server, workspace):
+    tools = kin_home() / "tools"
+    tools.mkdir(parents=True)
+    (tools / "shout.py").write_text(SHOUT)
+    config = config.model_copy(update={"tools": KinConfig(tools={"bash": {"permission": "never"}}).tools})
+    with asyncio.Runner() as runner:
+        shown = Person(config, model_server, runner).types("/tools")
+    assert re.search(r"^  bash +never +built in", shown, re.MULTILINE)
+    assert re.search(r"^  shout +by policy +\S*shout\.py +Say it louder", shown, re.MULTILINE)
+
+
+def test_mcp_lists_the_servers_and_starts_none(config, model_server, workspace):
+    servers = [
+        MCPStdio(name="notes", command=f"touch {workspace}/started"),
+        MCPStdio(name="old", command="x", disabled=True),
+    ]
+    config = config.model_copy(update={"mcp_servers": servers})
+    with asyncio.Runner() as runner:
+        shown = Person(config, model_server, runner).types("/mcp")
+    assert re.search(r"^  notes +stdio +starts with the first prompt", shown, re.MULTILINE)
+    assert re.search(r"^  old +stdio +disabled", shown, re.MULTILINE)
+    assert not (workspace / "started").exists()
+
+
+def test_mcp_says_why_a_server_failed(config, model_server):
+    server = MCPStdio(name="notes", command="/no/such/program")
+    with asyncio.Runner() as runner:
+        person = Person(config.model_copy(update={"mcp_servers": [server]}), model_server, runner)
+        model_server.enqueue("Hello.")
+        person.ask("Hello")
+        assert re.search(r"notes +stdio +MCP server notes: failed: ", person.types("/mcp"))
+        runner.run(person.agent.aclose())
+
+
+def test_approvals_are_listed_and_taken_back(talked):
+    assert talked.types("/approvals") == "Nothing was approved for this session"
+    for what in ("touch", "git"):
+        talked.agent.safety().grants.add(Grant("bash", f"prefix:{what}", f"commands that start with `{what}`"))
+    assert "2. commands that start with `git`" in talked.types("/approvals")
+    with pytest.raises(CommandError, match="count from 1 to 2"):
+        talked.types("/approvals forget 3")
+    assert talked.types("/approvals forget 1") == "Taken back\n  commands that start with `touch`"
+    talked.types("/approvals forget all")
+    assert talked.agent.safety().grants.describe() == []
+
+
+def test_memories_are_listed_shown_and_forgotten(person):
+    assert person.types("/memory").startswith("No memories yet")
+    folder = kin_home() / "memory"
+    folder.mkdir(parents=True)
+    (folder / "style.md").write_text("How code is styled\n\nTabs.\n")
+    assert re.search(r"style +user +How code is styled", person.types("/memory list"))
+    assert person.types("/memory show style").splitlines() == ["style (user)", "  How code is styled", "", "  Tabs."]
+    with pytest.raises(CommandError, match="Did you mean style"):
+        person.types("/memory forget styl")
+    person.types("/memory forget style")
+    assert not (folder / "style.md").exists()
+    with pytest.raises(CommandError, match="Usage: /memory"):
+        person.types("/memory eat style")
+
+
+# Another conversation.
+
+
+def test_clear_and_compact(talked):
+    talked.server.enqueue("We wrote b.")
+    assert "We wrote b." in talked.types("/compact")
+    assert talked.types("/clear").startswith("A new conversation begins")
+    assert [message.role for message in talked.agent.messages] == ["system"]
+
+
+def test_a_saved_session_is_loaded_and_the_one_before_stays_stored(talked, workspace):
+    first = talked.agent
+    talked.types(f"/save {workspace / 'out.json'}")
+    assert talked.types(f"/load {workspace / 'out.json'}").splitlines() == [
+        "Loaded out.json: 1 turn",
+        f"  The session until now is kept: /resume {first.session_id[:8]}",
+    ]
+    assert talked.agent is not first
+    talked.server.enqueue("It says one.")
+    talked.ask("What did you write?")
+    assert "Write b." in [message.get("content") for message in talked.server.requests[-1]["messages"]]
+
+
+def test_resume_takes_this_folders_newest_other_session_and_comes_back(talked):
+    first = talked.agent.session_id
+    with pytest.raises(CommandError, match="is this one"):
+        talked.types(f"/resume {first[:8]}")
+    talked.leave()
+    talked.server.enqueue("Hello.")
+    talked.ask("Another session")
+    second = talked.agent.session_id
+    assert talked.types("/resume").splitlines()[0] == f"Session {first[:8]} goes on: 1 turn"
+    assert talked.agent.session_id == first
+    assert talked.types(f"/resume {second[:8]}").startswith(f"Session {second[:8]} goes on")
+    shown = talked.types("/sessions")
+    assert {first[:8], second[:8]} <= set(shown.split())
+
+
+def test_a_session_that_is_not_stored_is_not_left(config, model_server, workspace):
+    logging = config.session_logging.model_copy(update={"enabled": False})
+    with asyncio.Runner() as runner:
+        person = Person(config.model_copy(update={"session_logging": logging}), model_server, runner)
+        model_server.enqueue("Hello.")
+        person.ask("Hello")
+        person.types(f"/save {workspace / 'out.json'}")
+        before = person.agent
+        with pytest.raises(CommandError, match="would be lost"):
+            person.types(f"/load {workspace / 'out.json'}")
+        assert person.agent is before
+        runner.run(before.aclose())
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("gone.json", "gone.json"), ("a.py", "reads .ipynb and .json"), ("bad.json", "no JSON")]
+)
+def test_a_file_that_cannot_be_loaded_changes_nothing(talked, workspace, name, said):
+    (workspace / "bad.json").write_text("{")
+    before = talked.agent
+    with pytest.raises(CommandError, match=said):
+        talked.types(f"/load {workspace / name}")
+    assert talked.agent is before
+
+
+# What runs turns.
+
+
+def skill(name: str, text: str) -> None:
+    folder = kin_home() / "skills" / name
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(text)
+
+
+def test_skill_and_flow_say_what_to_run(person):
+    skill("tidy", "---\nname: tidy\ndescription: Tidies\n---\nSweep.\n")
+    skill("mend", FLOW)
+    assert person.run("/skill:tidy the hall").prompt == "/skill:tidy the hall"
+    result = person.run("/flow:mend the roof")
+    assert (result.flow.name if result.flow else "", result.prompt) == ("mend", "the roof")
+    with pytest.raises(CommandError, match="Did you mean mend"):
+        person.run("/flow:men")
+    with pytest.raises(CommandError, match="Skills: tidy"):
+        person.run("/skill")
+
+
+FLOW = """---
+name: mend
+description: Mends
+type: flow
+---
+```mermaid
+flowchart TD
+    BEGIN --> look[Look.]
+    look --> END
+```
+"""
+SHOUT = """
+from pydantic import BaseModel
+from kin_nb.core.tools.base import BaseTool, BaseToolConfig, BaseToolState
+
+class Args(BaseModel):
+    text: str
+
+class Shout(BaseTool[Args, Args, BaseToolConfig, BaseToolState]):
+    description = "Say it louder"
+
+    async def run(self, args):
+        return Args(text=args.text.upper())
+"""

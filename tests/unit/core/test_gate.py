@@ -1,0 +1,77 @@
+"""What becomes of an approval that holds for longer than one call."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+
+import pytest
+
+from kin_nb.core.paths import kin_home, sole_writer
+from kin_nb.core.safety.decision import ApprovalDecision
+from tests.model_server import tool_call
+from tests.unit.core.conftest import run_turn
+
+CONFIG = "config.toml"
+
+
+@pytest.fixture
+def approving(agent, model_server):
+    """One turn with one command, which is approved this way: its record."""
+
+    async def approving(answer: ApprovalDecision, command: str = "touch new"):
+        async def ask(request):
+            return answer
+
+        agent.set_ask(ask)
+        model_server.enqueue(calls=[tool_call("bash", command=command)])
+        model_server.enqueue("Done.")
+        return (await run_turn(agent))[-1].record
+
+    return approving
+
+
+async def test_always_is_recorded_when_the_rule_is_saved(approving, agent):
+    record = await approving(ApprovalDecision(True, scope="always"))
+    assert record.calls[0].decision.scope == "always"
+    assert 'allowlist = ["touch"]' in (kin_home() / CONFIG).read_text()
+    assert agent.journal.warnings == []
+
+
+async def test_always_is_recorded_for_the_session_when_the_rule_cannot_be_saved(approving, agent, workspace):
+    (kin_home() / CONFIG).mkdir()
+    record = await approving(ApprovalDecision(True, scope="always"))
+    assert (record.calls[0].status, record.calls[0].decision.scope) == ("ok", "session")
+    assert (workspace / "new").exists()
+    assert any("Approved for this session only" in line for line in (*record.warnings, *agent.journal.warnings))
+
+
+@pytest.mark.parametrize(
+    ("answer", "recorded"),
+    [
+        (ApprovalDecision(True, scope="session", grant=1), "session"),
+        (ApprovalDecision(True, scope="session", grant=7), "once"),
+        (ApprovalDecision(True, scope="always", by="callback"), "session"),
+        (ApprovalDecision(True, scope="session", edited_args={"command": "touch other"}), "once"),
+        (ApprovalDecision(False, "no", scope="always"), "once"),
+    ],
+)
+async def test_the_record_says_for_how_long_it_really_holds(approving, answer, recorded):
+    record = await approving(answer)
+    assert record.calls[0].decision.scope == recorded
+    assert not (kin_home() / CONFIG).exists()
+
+
+async def test_the_session_goes_on_while_another_program_writes_the_settings(agent, model_server):
+    other = ExitStack()
+
+    async def ask(request):
+        other.enter_context(sole_writer(kin_home() / CONFIG))
+        asyncio.get_running_loop().call_later(0.05, other.close)  # never, if the loop were to wait for it
+        return ApprovalDecision(True, scope="always")
+
+    agent.set_ask(ask)
+    model_server.enqueue(calls=[tool_call("bash", command="touch new")])
+    model_server.enqueue("Done.")
+    record = (await run_turn(agent))[-1].record
+    assert record.calls[0].decision.scope == "always"

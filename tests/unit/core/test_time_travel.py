@@ -1,0 +1,403 @@
+"""Undo, redo and going back to a checkpoint: the conversation and the files, live and after a resume."""
+
+from __future__ import annotations
+
+import random
+import signal
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.events import CheckpointEvent, LoopEvent, TurnEndEvent
+from kin_nb.core.modes import AgentMode
+from kin_nb.core.paths import kin_home
+from kin_nb.core.session.errors import SessionError
+from kin_nb.core.session.records import Place
+from kin_nb.core.time_travel import TurnRunningError, UndoError
+from tests.anthropic_server import AnthropicServer
+from tests.model_server import ModelServer, tool_call
+from tests.unit.core.conftest import run_turn
+from tests.unit.core.test_providers_agree import STYLES
+from tests.unit.file_history.tree import bash, git_state, make_repository, tree
+from tests.unit.session.killed import HALFWAY, Moment, killed
+
+CHANGES = "sed -i.bak s/1/7/ a.py && rm a.py.bak && mv b.txt c.txt && rm d.txt && mkdir new && echo n > new/n.txt"
+
+
+def write(path: str, content: str) -> dict[str, Any]:
+    return tool_call("write_file", path=path, content=content, overwrite=True)
+
+
+async def turn(agent: Agent, server: ModelServer, *calls: dict[str, Any], prompt: str = "go") -> list[Any]:
+    """One turn: a reply for each call, then a text."""
+    for call in calls:
+        server.enqueue(None, calls=[call])
+    server.enqueue(f"Answer to {prompt}.")
+    return await run_turn(agent, prompt)
+
+
+async def taken_up_again(agent: Agent) -> Agent:
+    await agent.aclose()
+    return Agent.resume(agent.configured, mode=AgentMode.AUTO_APPROVE)
+
+
+def stand(agent: Agent) -> tuple[Any, ...]:
+    """Where a conversation stands."""
+    numbers = [active.turn for active in agent.time.active]
+    return agent.messages[1:], agent.history.fingerprint(), numbers, agent.stats.context_tokens, agent.time.origin
+
+
+def ids(events: list[Any], kind: str) -> list[int]:
+    return [event.checkpoint_id for event in events if isinstance(event, CheckpointEvent) and event.kind == kind]
+
+
+async def test_undo_takes_back_messages_and_files_and_redo_gives_them_back(model_server, trusted, workspace):
+    await turn(trusted, model_server, prompt="hello")
+    before, files = stand(trusted), tree(workspace)
+    await turn(trusted, model_server, write("a.py", "x = 2\n"), write("new/b.py", "y\n"), prompt="change it")
+    after, changed = stand(trusted), tree(workspace)
+    undone = await trusted.undo()
+    assert (undone.type, undone.at, undone.turns, undone.to) == ("undo", 2, (2,), Place(turn=2))
+    assert [(change.path, change.after_mode) for change in undone.files] == [("a.py", "100644"), ("new/b.py", "")]
+    assert stand(trusted)[:4] == before[:4]
+    assert tree(workspace) == files
+    assert (await trusted.redo()).to == Place(turn=2, step=-1)
+    assert stand(trusted) == after
+    assert tree(workspace) == changed
+    assert [record.type for record in trusted.undone] == ["undo", "redo"]
+
+
+@pytest.mark.parametrize("many", [3, 1000])
+async def test_several_turns_are_undone_at_once_or_one_by_one(model_server, trusted, workspace, many):
+    files = [tree(workspace)]
+    for number in range(3):
+        await turn(trusted, model_server, write("a.py", f"x = {number}\n"), prompt=f"make it {number}")
+        files.append(tree(workspace))
+    assert (await trusted.undo(many)).turns == (1, 2, 3)
+    assert (trusted.messages[1:], tree(workspace)) == ([], files[0])
+    await trusted.redo()
+    for expected in files[2::-1]:
+        await trusted.undo()
+        assert tree(workspace) == expected
+    for expected in files[1:]:
+        await trusted.redo()
+        assert tree(workspace) == expected
+    with pytest.raises(UndoError, match="nothing to redo"):
+        await trusted.redo()
+
+
+async def test_what_cannot_be_undone_is_said_and_changes_nothing(model_server, trusted):
+    with pytest.raises(UndoError, match="nothing to undo"):
+        await trusted.undo()
+    await turn(trusted, model_server)
+    for turns in (0, -1):
+        with pytest.raises(UndoError, match="from 1 on"):
+            await trusted.undo(turns)
+    with pytest.raises(UndoError, match=r"There is no checkpoint 9\. Kept: 0, 1\."):
+        await trusted.revert_to(9)
+    await trusted.undo()
+    with pytest.raises(UndoError, match="was undone"):
+        await trusted.revert_to(1)
+    with pytest.raises(UndoError, match="nothing to undo"):
+        await trusted.undo()
+    assert len(trusted.undone) == 1
+
+
+async def test_what_the_person_changed_since_is_kept_and_named(model_server, trusted, workspace):
+    await turn(trusted, model_server, write("a.py", "x = 2\n"), write("b.py", "y\n"))
+    (workspace / "a.py").write_text("mine\n")
+    undone = await trusted.undo()
+    assert [(kept.path, kept.why) for kept in undone.kept] == [("a.py", "you changed it since")]
+    assert (workspace / "a.py").read_text() == "mine\n"
+    assert not (workspace / "b.py").exists()
+
+
+async def test_a_turn_after_an_undo_says_where_it_goes_on_from(model_server, trusted):
+    for prompt in ("one", "two", "three"):
+        await turn(trusted, model_server, prompt=prompt)
+    await trusted.undo(2)
+    await turn(trusted, model_server, prompt="other")
+    assert [record.origin for record in trusted.turns] == [None, None, None, Place(turn=2)]
+    assert [m.content for m in trusted.messages if m.role.value == "user"] == ["one", "other"]
+    assert [m["content"] for m in model_server.requests[-1]["messages"][1:]] == ["one", "Answer to one.", "other"]
+    with pytest.raises(UndoError, match="nothing to redo"):
+        await trusted.redo()
+    again = await taken_up_again(trusted)
+    assert stand(again) == stand(trusted)
+    assert [record.turns for record in again.undone] == [(2, 3)]
+    assert (await again.undo()).to == Place(turn=4)
+    await again.aclose()
+
+
+async def test_undo_and_redo_go_on_after_a_resume(model_server, trusted, workspace):
+    files = tree(workspace)
+    await turn(trusted, model_server, write("a.py", "x = 2\n"))
+    await turn(trusted, model_server, write("a.py", "x = 3\n"))
+    whole, changed = stand(trusted), tree(workspace)
+    again = await taken_up_again(trusted)
+    await again.undo(2)
+    assert tree(workspace) == files
+    third = await taken_up_again(again)
+    assert stand(third) == stand(again)
+    await third.redo()
+    assert (stand(third), tree(workspace)) == (whole, changed)
+    await third.aclose()
+
+
+@pytest.mark.parametrize("between", ["clear", "compact", "compact by itself"])
+async def test_undo_goes_back_past_a_clear_and_a_compaction(model_server, workspace, config, between):
+    config.models[0].context_window = 10_000
+    agent = Agent(config, AgentMode.AUTO_APPROVE)
+    await turn(agent, model_server, prompt="one")
+    one = stand(agent)
+    full = {"prompt_tokens": 9_500} if between == "compact by itself" else True
+    model_server.enqueue("Two.", usage=full)
+    await run_turn(agent, "two")
+    if between == "clear":
+        await agent.clear_history()
+    else:
+        model_server.enqueue("A summary.", usage={"prompt_tokens": 10})
+        if between == "compact":
+            await agent.compact()
+    await turn(agent, model_server, write("a.py", "x = 2\n"), prompt="three")
+    assert len(agent.messages) < 8
+    files = (workspace / "a.py").read_text()
+    await agent.undo(2)
+    assert stand(agent)[:3] == one[:3]
+    again = await taken_up_again(agent)
+    assert stand(again) == stand(agent)
+    await again.redo()
+    assert (workspace / "a.py").read_text() == files
+    await again.aclose()
+
+
+@pytest.mark.parametrize("what", ["clear", "compact"])
+async def test_redo_gives_back_what_no_turn_held_yet(model_server, trusted, what):
+    await turn(trusted, model_server, prompt="one")
+    await turn(trusted, model_server, prompt="two")
+    model_server.enqueue("A summary.", usage={"prompt_tokens": 50, "completion_tokens": 5})
+    await (trusted.clear_history() if what == "clear" else trusted.compact())
+    after, paid = stand(trusted), trusted.stats.session_cost
+    await trusted.undo()
+    assert [m.content for m in trusted.messages[1:]] == ["one", "Answer to one."]
+    await trusted.redo()
+    assert stand(trusted) == after
+    again = await taken_up_again(trusted)
+    assert stand(again) == after
+    assert again.stats.session_cost == pytest.approx(paid)
+    with ModelServer.start() as server:
+        again.config.providers[0].api_base = server.url
+        server.enqueue("Three.")
+        record = (await run_turn(again, "three"))[-1].record
+    assert (record.fresh, record.compaction is not None) == (what == "clear", what == "compact")
+    assert float(record.cost) > 0
+    third = await taken_up_again(again)
+    assert stand(third) == stand(again)
+    await third.aclose()
+
+
+async def test_a_log_that_goes_on_from_nowhere_is_an_error_that_names_it(model_server, trusted):
+    await turn(trusted, model_server)
+    await trusted.aclose()
+    log = trusted.log.path
+    log.write_text(log.read_text().replace('"origin":null', '"origin":{"turn":7,"step":0}'))
+    with pytest.raises(SessionError, match="cannot be gone on with") as error:
+        Agent.resume(trusted.configured)
+    assert str(log) in str(error.value)
+    trusted.log.append("warning", message="nobody holds the lock")
+    trusted.log.close()
+
+
+@pytest.mark.parametrize("style", STYLES)
+async def test_after_going_back_into_a_turn_every_provider_takes_the_history(workspace, style):
+    server_class = AnthropicServer if style == "anthropic" else ModelServer
+    name = {"openai": "m", "mistral": "mistral-medium-latest", "anthropic": "claude-sonnet-4-5"}[style]
+    with server_class.start(rules="mistral" if style == "mistral" else "openai") as server:
+        config = KinConfig(
+            workdir=workspace,
+            active_model="m",
+            providers=[ProviderConfig(name="p", api_base=server.url, **STYLES[style])],
+            models=[ModelConfig(name=name, alias="m", provider="p", thinking="high")],
+        )
+        agent = Agent(config, AgentMode.AUTO_APPROVE)
+        calls = [write("a.py", "x = 2\n"), tool_call("read_file", path="a.py"), write("b.py", "y\n")]
+        events = await turn(agent, server, *calls)
+        text, *_ = ids(events, "turn")
+        for checkpoint in [*ids(events, "step")[:0:-1], text]:
+            await agent.revert_to(checkpoint)
+            assert (workspace / "b.py").exists() is (checkpoint == ids(events, "step")[3])
+        assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
+        for _ in range(2):
+            await agent.redo()
+        server.enqueue("Fine.")
+        ended = (await run_turn(agent, "do it otherwise"))[-1]
+        assert isinstance(ended, TurnEndEvent)
+        assert (ended.record.outcome, ended.record.origin) == ("done", Place(turn=1, step=3))
+        assert not server.violations
+        again = await taken_up_again(agent)
+        assert stand(again) == stand(agent)
+        await again.aclose()
+
+
+async def test_nothing_is_undone_while_a_turn_runs(model_server, trusted):
+    await turn(trusted, model_server)
+    model_server.enqueue("Hello.")
+    async with aclosing(trusted.act("two")) as events:
+        await anext(events)
+        for act in (trusted.undo(), trusted.revert_to(0)):
+            with pytest.raises(TurnRunningError):
+                await act
+    assert trusted.undone == []
+    await trusted.undo()
+
+
+async def test_what_was_paid_stays_paid_and_the_context_is_as_small_as_it_was(model_server, trusted):
+    model_server.enqueue("One.", usage={"prompt_tokens": 100, "completion_tokens": 10})
+    await run_turn(trusted, "one")
+    model_server.enqueue("Two.", usage={"prompt_tokens": 900, "completion_tokens": 50})
+    await run_turn(trusted, "two")
+    cost, steps = trusted.stats.session_cost, trusted.stats.steps
+    await trusted.undo()
+    assert trusted.stats.context_tokens == 110
+    assert (trusted.stats.session_cost, trusted.stats.steps) == (cost, steps)
+    await trusted.undo()
+    assert trusted.stats.context_tokens == 0
+
+
+async def test_calls_that_were_undone_count_towards_no_loop(model_server, trusted):
+    look = tool_call("read_file", path="a.py")
+    for _ in range(3):
+        events = await turn(trusted, model_server, look, look)
+        assert not [event for event in events if isinstance(event, LoopEvent)]
+        await trusted.undo()
+
+
+@pytest.mark.parametrize("kind", ["git", "no git"])
+async def test_undo_of_a_command_leaves_the_tree_as_it_was_and_git_alone(model_server, trusted, workspace, kind):
+    for name in ("b.txt", "d.txt"):
+        (workspace / name).write_text("1\n")
+    if kind == "git":
+        make_repository(workspace)
+        bash(workspace, "git status")  # its own look at the index is done
+    before = tree(workspace)
+    git_before = git_state(workspace) if kind == "git" else None
+    events = await turn(trusted, model_server, tool_call("bash", command=CHANGES))
+    assert events[-1].record.calls[0].status == "ok"
+    changed = tree(workspace)
+    assert {b"c.txt", b"new/n.txt"} < changed.keys()
+    undone = await trusted.undo()
+    assert (undone.kept, undone.uncovered) == ((), ())
+    assert tree(workspace) == before
+    assert git_before is None or git_state(workspace) == git_before
+    await trusted.redo()
+    assert tree(workspace) == changed
+    assert kind == "git" or not Path(workspace / ".git").exists()
+
+
+async def step(agent: Agent, server: ModelServer, chance: random.Random, known: dict[int, list[Any]]) -> Agent:
+    """One thing that a person does. `known`: what the conversation was before each turn, in `messages[1:]`."""
+    match chance.choice(["turn", "turn", "turn", "undo", "undo", "redo", "clear", "compact", "revert", "resume"]):
+        case "turn":
+            number = len(agent.turns) + 1
+            known[number] = list(agent.messages[1:])
+            content = f"{number}\n"
+            await turn(agent, server, *[write(chance.choice("ab"), content)] * chance.randrange(3), prompt=f"p{number}")
+        case "undo" if agent.time.active:
+            n = chance.randint(1, 3)
+            first = agent.time.active[-n:][0].turn
+            await agent.undo(n)
+            assert agent.messages[1:] == known[first]
+        case "redo" if agent.time._redo:
+            await agent.redo()
+        case "clear":
+            await agent.clear_history()
+        case "compact" if len(agent.messages) > 2:
+            server.enqueue("A summary.")
+            await agent.compact()
+        case "revert" if agent.time.active:
+            active = agent.time.active[-1].turn
+            marks = [mark for mark in agent.time.checkpoints._marks.values() if mark.place.turn == active]
+            await agent.revert_to(chance.choice([mark for mark in marks if mark.place.step >= 0]).id)
+        case "resume" if agent.turns:
+            return await taken_up_again(agent)
+    return agent
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_whatever_is_done_a_resume_stands_where_the_live_session_does(model_server, trusted, workspace, seed):
+    chance, known, agent = random.Random(seed), {}, trusted
+    for _ in range(12):
+        agent = await step(agent, model_server, chance, known)
+    if not agent.turns:
+        return
+    again = await taken_up_again(agent)
+    assert stand(again) == stand(agent)
+    await turn(again, model_server, prompt="at last")
+    third = await taken_up_again(again)
+    assert stand(third) == stand(again)
+    before = tree(workspace)
+    if third.time.active:
+        await third.undo(1000)
+        assert third.messages[1:] == []
+        await third.redo()
+        assert tree(workspace) == before
+    await third.aclose()
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+async def test_files_whose_names_hold_a_secret_come_back_and_no_record_names_them(
+    model_server, config, workspace, monkeypatch, resumed
+):
+    monkeypatch.setenv("POSTGRES_PASSWORD", "postgres")
+    (workspace / "postgres").mkdir()
+    (workspace / "postgres" / "init.sql").write_text("create table mine;\n")
+    (workspace / "postgres.conf").write_text("a=1\n")
+    (workspace / "postgres.bin").write_bytes(b"x" * 3_000_000)
+    agent = Agent(config, AgentMode.AUTO_APPROVE)
+    command = "rm -r postgres postgres.bin; sed -i s/1/2/ postgres.conf"
+    before = {name: what for name, what in tree(workspace).items() if name != b"postgres.bin"}
+    await turn(agent, model_server, tool_call("bash", command=command))
+    after = tree(workspace)
+    call = agent.turns[-1].calls[0]
+    assert [file.path for file in call.files] == ["[secret].conf", "[secret]/init.sql"]
+    assert call.uncovered == "not covered: [secret].bin (3.0 MB) is gone and was over 2 MB"
+    agent = await taken_up_again(agent) if resumed else agent
+    assert (await agent.undo()).kept == ()
+    assert tree(workspace) == before
+    assert (await agent.redo()).kept == ()
+    assert tree(workspace) == after
+    await agent.aclose()
+
+
+async def test_what_a_file_with_secrets_holds_is_neither_in_the_log_nor_in_the_undo(model_server, trusted, workspace):
+    (workspace / ".env").write_text("DB_PASSWORD=correct-horse-battery\nDEBUG=0\n")
+    await turn(trusted, model_server, tool_call("bash", command="sed -i s/DEBUG=0/DEBUG=1/ .env"))
+    assert [file.path for file in trusted.turns[-1].calls[0].files] == [".env"]
+    undone = await trusted.undo()
+    assert [(file.path, file.patch) for file in undone.files] == [(".env", None)]
+    logs = "".join(path.read_text() for path in kin_home().rglob("*.jsonl"))
+    assert '".env"' in logs
+    assert "correct-horse-battery" not in logs
+
+
+async def test_what_a_killed_command_did_to_files_whose_names_hold_a_secret_comes_back(
+    model_server, config, workspace, monkeypatch
+):
+    monkeypatch.setenv("POSTGRES_PASSWORD", "postgres")
+    (workspace / "postgres.conf").write_text("a=1\n")
+    (workspace / "postgres.bin").write_bytes(b"x" * 3_000_000)
+    command = f"rm postgres.bin; echo a=2 > postgres.conf; {HALFWAY}"
+    model_server.enqueue(None, calls=[tool_call("bash", command=command)])
+    before = {name: what for name, what in tree(workspace).items() if name != b"postgres.bin"}
+    assert killed(kin_home(), workspace, model_server.url, ["go"], Moment()) == -signal.SIGKILL
+    agent = Agent.resume(config, mode=AgentMode.AUTO_APPROVE)
+    call = agent.turns[-1].calls[0]
+    assert "[secret].conf" in [file.path for file in call.files]
+    assert call.uncovered.endswith("; [secret].bin (3.0 MB) is gone and was over 2 MB")
+    assert (await agent.undo()).kept == ()
+    assert tree(workspace) == before
+    await agent.aclose()
