@@ -150,9 +150,13 @@ def test_an_enum_member_has_its_value(name, member, value):
     assert issubclass(ours(name), enum.StrEnum)
 
 
+MORE_MEMBERS = {"OutputFormat": {"EVENTS"}}  # seed 001's wire; docs/seed-differences.md
+
+
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in enum_members()}))
 def test_an_enum_has_no_other_member(name):
-    assert {member.name for member in ours(name)} == {m for n, m, _ in enum_members() if n == name}
+    theirs = {m for n, m, _ in enum_members() if n == name}
+    assert {member.name for member in ours(name)} == theirs | MORE_MEMBERS.get(name, set())
 
 
 def methods() -> list[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:

@@ -55,10 +55,11 @@ def with_rules(config: KinConfig, **rules: BaseToolConfig) -> KinConfig:
 
 
 async def called(agent: Agent, server: Any, *calls: dict[str, Any]) -> list[Any]:
-    """Results of the calls of one reply, and the questions that were asked meanwhile."""
+    """Results of the calls of one reply, in call order: they are told as the calls end."""
     server.enqueue(calls=list(calls))
     server.enqueue("Done.")
-    return [event for event in await run_turn(agent) if isinstance(event, ToolResultEvent)]
+    results = {event.tool_call_id: event for event in await run_turn(agent) if isinstance(event, ToolResultEvent)}
+    return [results[call.id] for call in agent.turns[-1].calls]
 
 
 async def test_a_tool_that_is_allowed_always_is_not_asked_for(model_server, config, workspace):
@@ -96,10 +97,11 @@ async def test_a_tool_that_asks_is_asked_for_with_its_name_its_arguments_and_its
 
 
 @pytest.mark.parametrize(
-    ("command", "skipped"), [("git --version", False), ("git push", True), ("git push && ls", True), ("ls", True)]
+    ("command", "skipped"),
+    [("git --version", False), ("git push", True), ("git push && ls", True), ("touch x", True), ("ls", False)],
 )
 async def test_the_lists_of_bash_allow_deny_and_leave_the_rest_to_be_asked(model_server, config, command, skipped):
-    """Seed 003's `allowlist=["git *"]`; nobody can be asked here, so what asks is refused."""
+    """Seed 003's `allowlist=["git *"]`; nobody can be asked here, so what asks is refused; `ls` is harmless."""
     agent = Agent(with_rules(config, bash=BaseToolConfig(allowlist=["git *"], denylist=["git push"])))
     (result,) = await called(agent, model_server, tool_call("bash", command=command))
     assert result.skipped is skipped

@@ -5,8 +5,8 @@ and never talks to a server. May import: core.tools.base, core.modes, core.paths
 core.prompts and core.safety.secrets.
 """
 
-from kin_nb.core.config.errors import ConfigError, MissingAPIKeyError
-from kin_nb.core.config.kin_config import KinConfig, ProjectContextConfig, SessionLoggingConfig
+from kin_nb.core.config.errors import ConfigError, LLMNotConfigured, MissingAPIKeyError
+from kin_nb.core.config.kin_config import KinConfig, ObservabilityConfig, ProjectContextConfig, SessionLoggingConfig
 from kin_nb.core.config.mcp_servers import MCPHttp, MCPServer, MCPStdio, MCPStreamableHttp
 from kin_nb.core.config.overlay import overlaid
 from kin_nb.core.config.providers import Backend, ModelConfig, PricingInfo, ProviderConfig, Thinking
@@ -15,12 +15,14 @@ __all__ = [
     "Backend",
     "ConfigError",
     "KinConfig",
+    "LLMNotConfigured",
     "MCPHttp",
     "MCPServer",
     "MCPStdio",
     "MCPStreamableHttp",
     "MissingAPIKeyError",
     "ModelConfig",
+    "ObservabilityConfig",
     "PricingInfo",
     "ProjectContextConfig",
     "ProviderConfig",

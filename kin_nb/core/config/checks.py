@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from kin_nb.core.config.errors import ConfigError
-from kin_nb.core.config.kin_config import KinConfig, ProjectContextConfig, SessionLoggingConfig
+from kin_nb.core.config.errors import ConfigError, LLMNotConfigured
+from kin_nb.core.config.kin_config import KinConfig, ObservabilityConfig, ProjectContextConfig, SessionLoggingConfig
 from kin_nb.core.config.layers import NAMED, FileLayer, Layer, Layers
 from kin_nb.core.config.mcp_servers import MCPHttp, MCPStdio
 from kin_nb.core.config.providers import ModelConfig, ProviderConfig
@@ -31,6 +31,7 @@ _ENTRIES: dict[str, tuple[type[BaseModel], ...]] = {
     "mcp_servers": (MCPHttp, MCPStdio),
     "project_context": (ProjectContextConfig,),
     "session_logging": (SessionLoggingConfig,),
+    "observability": (ObservabilityConfig,),
 }
 
 
@@ -48,7 +49,8 @@ def validation_error(error: ValidationError, values: Mapping[str, Any], layers: 
 def check(config: KinConfig) -> None:
     """What only the whole tells. Raises ConfigError."""
     for path, problem in _problems(config):
-        raise ConfigError(f"{config.layers.place(path)}{problem}")
+        kind = LLMNotConfigured if path[0] in {"active_model", "models"} else ConfigError
+        raise kind(f"{config.layers.place(path)}{problem}")
 
 
 def _problems(config: KinConfig) -> Iterator[tuple[KeyPath, str]]:

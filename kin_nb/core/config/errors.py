@@ -7,7 +7,11 @@ class ConfigError(Exception):
     """The configuration cannot be used. The text says where and what to do."""
 
 
-class MissingAPIKeyError(ConfigError):
+class LLMNotConfigured(ConfigError):  # noqa: N818  (seed 001's name)
+    """There is no model to ask: none of that name, no provider for it, or no key."""
+
+
+class MissingAPIKeyError(LLMNotConfigured):
     """The active model's provider needs a key and its variable is not set."""
 
     def __init__(self, env_key: str, provider_name: str) -> None:

@@ -21,6 +21,7 @@ from kin_nb.core.config.keys import env_file_warnings
 from kin_nb.core.config.kin_config import KinConfig
 from kin_nb.core.config.layers import FileLayer, Layer, Layers, as_lists, merge_layers, plain
 from kin_nb.core.config.providers import default_models, default_providers
+from kin_nb.core.config.users_own import drop_users_own
 from kin_nb.core.paths import kin_home
 from kin_nb.core.trusted_folders import TrustedFolders, is_project, left_out
 
@@ -40,7 +41,7 @@ def load_config(agent: str | None, overrides: Mapping[str, Any], trust: TrustedF
     answer = trust.is_trusted(folder) if is_project(folder) else None
     files = [user, *_named_by_the_project(agent, folder, trusted=answer is True)]
     for layer in files[1:]:
-        warnings += _without_workdir(layer)
+        warnings += [*_without_workdir(layer), *drop_users_own(layer)]
     warnings = [*trust.warnings, *env_file_warnings(), *secrets_warnings, *warnings]
     if notice := left_out(folder, answer):
         warnings.append(notice)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
-from kin_nb.core.config.errors import ConfigError, MissingAPIKeyError
+from kin_nb.core.config.errors import LLMNotConfigured, MissingAPIKeyError
 from kin_nb.core.config.layers import Layers
 from kin_nb.core.config.mcp_servers import MCPServer, parse_server
 from kin_nb.core.config.providers import ModelConfig, ProviderConfig, default_models, default_providers
@@ -34,13 +34,32 @@ class ProjectContextConfig(BaseModel):
 
 
 class SessionLoggingConfig(BaseModel):
-    """`save_dir`: "" means ~/.kin-code/sessions. Not enabled: the session lives in memory only."""
+    """`save_dir`: "" means ~/.kin-code/sessions. Not enabled: the session lives in memory only.
+
+    `encrypt`: how sessions that begin from now on are stored; `key_file`: "" means ~/.kin-code/session.key.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
     enabled: bool = True
     save_dir: str = ""
     session_prefix: str = "session"
+    encrypt: Literal["off", "key-file", "passphrase"] = "off"
+    key_file: str = ""
+
+
+class ObservabilityConfig(BaseModel):
+    """Who hears of a session's events (docs/observability.md). Paths are relative to ~/.kin-code; "" means nobody.
+
+    `contents`: also prompts, replies, arguments and results, secrets taken out.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    log: str = ""
+    otel: bool = False
+    prometheus: str = ""
+    contents: bool = False
 
 
 class KinConfig(BaseModel):
@@ -66,6 +85,11 @@ class KinConfig(BaseModel):
     include_commit_signature: bool = True
     project_context: ProjectContextConfig = Field(default_factory=ProjectContextConfig)
 
+    max_steps_per_turn: int = Field(default=1000, ge=1)
+    loop_detection: bool = True
+    dmail: bool = False
+    max_dmails_per_turn: int = Field(default=3, ge=0)
+    prune_at: int = Field(default=80, ge=0, le=100)
     auto_compact_threshold: int = Field(default=200_000, ge=0)
     context_warnings: bool = False
 
@@ -80,6 +104,8 @@ class KinConfig(BaseModel):
     disabled_skills: list[str] = Field(default_factory=list)
 
     session_logging: SessionLoggingConfig = Field(default_factory=SessionLoggingConfig)
+    audit: bool = True
+    observability: ObservabilityConfig = Field(default_factory=ObservabilityConfig)
 
     _layers: Layers = PrivateAttr(default_factory=Layers)
 
@@ -117,20 +143,20 @@ class KinConfig(BaseModel):
         self._layers = layers
 
     def get_active_model(self) -> ModelConfig:
-        """Raises ConfigError, listing the aliases, when `active_model` names none."""
+        """Raises LLMNotConfigured, listing the aliases, when `active_model` names none."""
         for model in self.models:
             if self.active_model in (model.alias, model.name):
                 return model
         known = ", ".join(m.alias for m in self.models)
-        raise ConfigError(f'active_model = "{self.active_model}" names no model. Known: {known}.')
+        raise LLMNotConfigured(f'active_model = "{self.active_model}" names no model. Known: {known}.')
 
     def get_provider_for_model(self, model: ModelConfig) -> ProviderConfig:
-        """Raises ConfigError when the model's provider is not configured."""
+        """Raises LLMNotConfigured when the model's provider is not configured."""
         for provider in self.providers:
             if provider.name == model.provider:
                 return provider
         known = ", ".join(p.name for p in self.providers)
-        raise ConfigError(
+        raise LLMNotConfigured(
             f'model "{model.alias}" names provider "{model.provider}", which is not configured. Known: {known}.'
         )
 
@@ -145,6 +171,10 @@ class KinConfig(BaseModel):
         threshold = self.auto_compact_threshold if own is None else own
         window = model.context_window * 9 // 10
         return min(threshold, window) if threshold > 0 else window
+
+    def room_of(self, model: ModelConfig) -> int:
+        """Tokens that a conversation may fill: the model's window; with a lower threshold, what that is 90 % of."""
+        return min(model.context_window, self.compact_at(model) * 10 // 9)
 
     def check_api_key(self) -> None:
         """Raises MissingAPIKeyError when the active model could not be reached for want of a key."""

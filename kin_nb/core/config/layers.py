@@ -22,6 +22,9 @@ NAMED: dict[str, tuple[str, str]] = {
 }
 """Lists of tables that are merged by the name of an entry: field -> (key that names an entry, what an entry is)."""
 
+OTHER_NAMES = {"providers": {"custom_headers": "extra_headers"}}
+"""What a key of an entry may be called too. Read here, so that layers merge, hide and trace one setting under one name."""
+
 PATHS = ("tool_paths", "skill_paths")
 """Lists of paths, relative to the layer's folder; made absolute, so that they mean the same wherever the process goes."""
 
@@ -89,8 +92,16 @@ class Layer:
                 raise ConfigError(f"{where}{key}: entry {number + 1} is no table with the {kind}'s name.")
             if name in named:
                 self._refuse_twins(key, named, name, number)
-            named[name] = entry
+            named[name] = self._renamed(key, number, entry)
         return named
+
+    def _renamed(self, key: str, number: int, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        for other, name in OTHER_NAMES.get(key, {}).items():
+            if other in entry and name in entry:
+                where = self.place((key, str(number), other))
+                raise ConfigError(f"{where}{key}: {name} and {other} are one setting; keep one of them.")
+            entry = {name if given == other else given: value for given, value in entry.items()}
+        return entry
 
     def _refuse_twins(self, key: str, named: Mapping[str, Any], name: str, number: int) -> None:
         identity, kind = NAMED[key]
@@ -138,7 +149,11 @@ class FileLayer(Layer):
         entries = getattr(self, "values", {}).get(path[0]) if len(path) > 1 and path[0] in NAMED else None
         if not isinstance(entries, dict) or path[1] not in entries:
             return path
-        return (path[0], str(list(entries).index(path[1])), *path[2:])
+        entry = (path[0], str(list(entries).index(path[1])))
+        for other, name in OTHER_NAMES.get(path[0], {}).items():
+            if path[2:3] == (name,) and (*entry, other) in self._lines:
+                return (*entry, other, *path[3:])
+        return (*entry, *path[2:])
 
 
 class VariableLayer(Layer):

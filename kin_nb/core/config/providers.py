@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum, auto
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AliasChoices, BaseModel, Field, field_validator, model_validator
 
 from kin_nb.core.config.keys import find_key
 
-Thinking = Literal["off", "low", "medium", "high", "max"]
+Thinking = Literal["off", "low", "medium", "high", "xhigh", "max"]
+"""How much a model thinks. A server that does not know a level gets the next one that it knows, else its highest."""
 
 
 class Backend(StrEnum):
@@ -29,7 +30,17 @@ class ProviderConfig(BaseModel):
     api_style: str = "openai"
     backend: Backend = Backend.GENERIC
     reasoning_field_name: str = "reasoning_content"
-    extra_headers: dict[str, str] = Field(default_factory=dict)
+    extra_headers: dict[str, str] = Field(
+        default_factory=dict, validation_alias=AliasChoices("extra_headers", "custom_headers")
+    )
+    """Sent with each request; `custom_headers` means the same (seed 001)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_name_for_the_headers(cls, values: Any) -> Any:
+        if isinstance(values, dict) and {"extra_headers", "custom_headers"} <= values.keys():
+            raise ValueError("extra_headers and custom_headers are one setting; keep one of them")
+        return values
 
     @property
     def api_key(self) -> str | None:
@@ -61,6 +72,11 @@ class ModelConfig(BaseModel):
     auto_compact_threshold: int | None = Field(default=None, ge=0)
     supports_images: bool = False
     thinking: Thinking = "off"
+
+    @field_validator("thinking", mode="before")
+    @classmethod
+    def _thinking_may_be_yes_or_no(cls, level: Any) -> Any:
+        return ("high" if level else "off") if isinstance(level, bool) else level
 
     @model_validator(mode="after")
     def _alias_is_the_name_when_absent(self) -> ModelConfig:

@@ -18,8 +18,13 @@ from kin_nb.core.config.toml_file import parse_toml
 from kin_nb.core.paths import read_settings, sole_writer, write_private
 
 
+class Added(list[str]):
+    """Instead of a list: these go to the end of the one that is there, unless it has them."""
+
+
 def save_updates(updates: Mapping[str, Any], path: Path | None = None) -> None:
-    """Merge `updates` into the file at `path` (config.toml). Tables are merged, lists of NAMED by name; None deletes.
+    """Merge `updates` into the file at `path` (config.toml). Tables are merged, lists of NAMED by name; None deletes, and
+    `Added` adds to a list.
 
     The file is read again under a lock, so that two writers keep each other's changes, and replaced at once, mode 0600.
     Raises ConfigError, the file untouched, when the outcome would not load or `updates` names no setting.
@@ -66,6 +71,8 @@ def _update(table: MutableMapping[str, Any], updates: Mapping[str, Any], *, with
             _update_entries(key, below, value)
         elif isinstance(value, Mapping) and isinstance(below, MutableMapping):
             _update(below, value, within=True)
+        elif isinstance(value, Added) and isinstance(below, list):
+            below.extend(item for item in value if item not in below)
         else:
             table[key] = plain(value)
 
@@ -96,6 +103,8 @@ def _toml_values(value: Any) -> Any:
         value = value.model_dump(mode="json", exclude_unset=True)
     if isinstance(value, Mapping):
         return {str(key): _toml_values(item) for key, item in value.items()}
+    if isinstance(value, Added):
+        return value
     if isinstance(value, list | tuple):
         return [_toml_values(item) for item in value]
     if isinstance(value, Enum):

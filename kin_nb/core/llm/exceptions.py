@@ -1,7 +1,8 @@
-"""The errors under the name that seed 003 gives their module; they live in errors.py."""
+"""The errors under the name that seed 003 gives their module; they live in errors.py, the first in core.config."""
 
 from __future__ import annotations
 
+from kin_nb.core.config.errors import LLMNotConfigured
 from kin_nb.core.llm.errors import (
     AuthenticationError,
     BackendError,
@@ -20,6 +21,7 @@ __all__ = [
     "BackendErrorBuilder",
     "ContextTooLongError",
     "IncompleteReplyError",
+    "LLMNotConfigured",
     "RateLimitError",
     "RefusedError",
     "ServerUnreachableError",

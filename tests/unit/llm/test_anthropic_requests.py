@@ -186,7 +186,10 @@ DROP = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     [
         ("claude-haiku-4-5-20251001", "off", None, None),
         ("claude-haiku-4-5-20251001", "low", {"type": "enabled", "budget_tokens": 2048}, None),
+        ("claude-opus-4-5", "xhigh", {"type": "enabled", "budget_tokens": 20480}, None),
         ("claude-opus-4-5", "max", {"type": "enabled", "budget_tokens": 24576}, None),
+        ("claude-sonnet-4-6", "xhigh", {"type": "adaptive", "display": "summarized"}, "max"),
+        ("claude-opus-4-8", "xhigh", {"type": "adaptive", "display": "summarized"}, "xhigh"),
         ("claude-sonnet-4-6", "high", {"type": "adaptive", "display": "summarized"}, "high"),
         ("claude-opus-4-8", "off", None, None),
         ("claude-sonnet-5-5", "off", {"type": "adaptive", **DROP}, None),

@@ -92,6 +92,7 @@ def test_reasoning_goes_back_as_a_part_to_models_that_think(name: str, thinking:
         ("mistral-medium-3-5", "low", "high"),
         ("mistral-small-latest", "max", "high"),
         ("mistral-large-latest", "low", "low"),
+        ("mistral-large-latest", "xhigh", "high"),
         ("mistral-large-latest", "max", "high"),
         ("mistral-medium-3-5", "off", None),
         ("magistral-medium-latest", "high", None),

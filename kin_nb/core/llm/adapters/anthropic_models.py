@@ -11,10 +11,11 @@ _NAME = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)")
 _NEWEST = (99, 0)
 _ADAPTIVE = (4, 6)  # decides by itself how much to think; takes an effort instead of a budget
 _NO_TEMPERATURE = (4, 7)  # and no budget either
+_KNOWS_XHIGH = (4, 7)
 _UNASKED = (5, 0)
 _BOUND = (5, 1)  # checks that nothing before a thinking block has changed since it was made
 
-_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384, "max": 24_576}
+_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 20_480, "max": 24_576}
 """Tokens."""
 _LEAST_BUDGET = 1_024
 _MOST_OUTPUT, _OLD_MOST_OUTPUT = 32_000, 8_192  # tokens that every model of the generation can write
@@ -56,6 +57,8 @@ class Abilities:
         if self.thinks_manually:
             budget = min(_BUDGETS.get(level, 0), max_tokens - _LEAST_BUDGET)
             return {} if budget < _LEAST_BUDGET else {"thinking": {"type": "enabled", "budget_tokens": budget}}
+        if level == "xhigh" and self.version < _KNOWS_XHIGH:
+            level = "max"
         thinking: dict[str, Any] = {}
         if self.version >= _BOUND:
             thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}

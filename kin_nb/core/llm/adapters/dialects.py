@@ -17,6 +17,7 @@ from kin_nb.core.config import ProviderConfig, Thinking
 _GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?!.*chat)")
 _EFFORT_NEEDS_NO_TOOLS = (5, 2)
 _TOOLS_NEED_NO_EFFORT = (5, 6)
+_EFFORT_KNOWS_XHIGH = (5, 2)
 
 
 def _nothing(model: str, level: Thinking, *, tools: bool) -> dict[str, Any]:
@@ -52,7 +53,8 @@ def _openai_thinking(model: str, level: Thinking, *, tools: bool) -> dict[str, A
         return {"reasoning_effort": "none"}
     if level == "off" or (tools and version >= _EFFORT_NEEDS_NO_TOOLS) or not _OPENAI_REASONS.match(model):
         return {}
-    return {"reasoning_effort": "high" if level == "max" else level}
+    highest = "xhigh" if version >= _EFFORT_KNOWS_XHIGH else "high"
+    return {"reasoning_effort": highest if level in {"xhigh", "max"} else level}
 
 
 def _openrouter_thinking(model: str, level: Thinking, *, tools: bool) -> dict[str, Any]:
@@ -65,7 +67,7 @@ def _moonshot_thinking(model: str, level: Thinking, *, tools: bool) -> dict[str,
     del tools
     if level == "off" or not model.startswith("kimi-k3"):
         return {}
-    return {"reasoning_effort": "high" if level == "medium" else level}
+    return {"reasoning_effort": {"medium": "high", "xhigh": "max"}.get(level, level)}
 
 
 def _mistral_thinking(model: str, level: Thinking, *, tools: bool) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def _mistral_thinking(model: str, level: Thinking, *, tools: bool) -> dict[str, 
     del tools
     if level == "off" or not (size := re.match(r"mistral-(small|medium|large)", model)):
         return {}
-    return {"reasoning_effort": level if size[1] == "large" and level != "max" else "high"}
+    return {"reasoning_effort": level if size[1] == "large" and level in {"low", "medium"} else "high"}
 
 
 _OPENAI_REASONS = re.compile(r"(o\d|gpt-([5-9]|\d\d))(?!.*chat)")
