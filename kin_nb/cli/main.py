@@ -10,8 +10,9 @@ import traceback
 from pathlib import Path
 
 from kin_nb import __version__
-from kin_nb.cli import notebooks, run, sessions, settings
+from kin_nb.cli import audit, notebooks, run, sessions, settings
 from kin_nb.cli.exits import FAILED, INTERRUPTED, fail
+from kin_nb.core.modes import Policy
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_notebooks(commands)
     _add_sessions(commands)
+    _add_audit(commands)
     _add_settings(commands)
     demo = commands.add_parser("demo", help="re-execute the quickstart session: no key, no network")
     demo.add_argument("--lab", action="store_true", help="open it in JupyterLab instead")
@@ -82,15 +84,21 @@ def _add_run(commands: Commands[argparse.ArgumentParser]) -> None:
         "what the mode does not allow is refused.",
         epilog="exit codes: 0 done, 1 an error or a refused call, 2 wrong usage, 3 stopped by a limit, 130 interrupted",
     )
-    parser.add_argument("-p", "--prompt", metavar="TEXT", help="the prompt; without it, standard input is read")
+    parser.add_argument(
+        "-p", "--prompt", metavar="TEXT", help="the prompt, or a /command (/help); without it, standard input is read"
+    )
     parser.add_argument(
         "--mode", default="default", metavar="MODE", help="default, plan, accept-edits, auto-approve, or one of yours"
     )
     parser.add_argument(
         "--output",
-        choices=["text", "json", "streaming"],
+        choices=["text", "json", "streaming", "events"],
         default="text",
-        help="the last answer (default), all messages as one JSON list, or each as a line of JSON when it is there",
+        help="the last answer (default), all messages as one JSON list, each as a line of JSON when it is there, or "
+        "every event of the turn as a line of JSON",
+    )
+    parser.add_argument(
+        "--policy", choices=list(Policy), help="how much runs unasked, instead of the configured policy"
     )
     parser.add_argument("--model", metavar="ALIAS", help="the model to use instead of active_model")
     parser.add_argument("--agent", metavar="NAME", help="with the settings of agents/NAME.toml")
@@ -163,6 +171,20 @@ def _add_sessions(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     show.add_argument("--json", action="store_true", help="everything, as one JSON document")
     show.set_defaults(command=sessions.show)
+
+
+def _add_audit(commands: Commands[argparse.ArgumentParser]) -> None:
+    description = "The decisions of the audit log: what was allowed or refused, by whom and why. The newest come last."
+    parser = commands.add_parser("audit", help="who allowed or refused which call, and why", description=description)
+    parser.add_argument("--session", metavar="ID", help="only those of a session: an id, or the beginning of one")
+    parser.add_argument("--tool", metavar="NAME", help="only those about this tool")
+    parser.add_argument("--verdict", choices=["allow", "deny"], help="only these")
+    parser.add_argument("--since", type=audit.since, metavar="TIME", help="only newer ones: 2h, 3d, or a date")
+    parser.add_argument("--json", action="store_true", help="each as a line of JSON, with everything")
+    parser.add_argument(
+        "-n", dest="number", type=audit.positive, default=50, metavar="N", help="how many at most (default: 50)"
+    )
+    parser.set_defaults(command=audit.show)
 
 
 def _add_settings(commands: Commands[argparse.ArgumentParser]) -> None:

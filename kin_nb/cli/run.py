@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING
 from kin_nb.cli.exits import DONE, FAILED, LIMITED, USAGE, fail, note, warn
 
 if TYPE_CHECKING:
+    from kin_nb.core.commands import TypedCommand
+    from kin_nb.core.config import KinConfig
+    from kin_nb.core.custom_modes import CustomMode
+    from kin_nb.core.modes import AgentMode
     from kin_nb.core.session.records import TurnRecord
 
 LATEST = "latest"
@@ -24,18 +28,27 @@ class UsageError(Exception):
 
 def run(arguments: argparse.Namespace) -> int:
     """The answer goes to stdout, everything else to stderr."""
-    from kin_nb.core.config import ConfigError  # noqa: PLC0415  (each command loads its own)
+    from kin_nb.core.commands import UnknownCommandError, typed_command  # noqa: PLC0415  (each command loads its own)
+    from kin_nb.core.config import ConfigError  # noqa: PLC0415
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
+    from kin_nb.core.skills.models import SkillError  # noqa: PLC0415
 
     try:
-        turn = _turn(arguments, _prompt(arguments))
-    except UsageError as error:
+        prompt = _prompt(arguments)
+        typed = typed_command(prompt)
+        config, mode = _settings(arguments)
+        if typed is not None and not typed.command.asks:
+            from kin_nb.cli.commands import run_typed  # noqa: PLC0415
+
+            return run_typed(config, mode, arguments.resume, typed)
+        turn = _turn(arguments, config, mode, prompt, typed)
+    except (UsageError, UnknownCommandError) as error:
         return fail(str(error), USAGE)
     except ConfigError as error:
         from kin_nb.core.first_steps import explain  # noqa: PLC0415
 
         return fail(explain(error))
-    except SessionError as error:
+    except (SessionError, SkillError) as error:
         return fail(str(error))
     if turn.outcome == "stopped":
         limited = arguments.max_turns is not None or arguments.max_price is not None
@@ -67,26 +80,47 @@ def _stdin() -> str:
     return sys.stdin.read()
 
 
-def _turn(arguments: argparse.Namespace, prompt: str) -> TurnRecord:
+def _settings(arguments: argparse.Namespace) -> tuple[KinConfig, AgentMode | CustomMode]:
     """Raises UsageError for a wrong mode, ConfigError, SessionError."""
     from kin_nb.core.config import KinConfig  # noqa: PLC0415
     from kin_nb.core.custom_modes import load_mode  # noqa: PLC0415
-    from kin_nb.core.programmatic import run_programmatic  # noqa: PLC0415
-    from kin_nb.core.types import OutputFormat  # noqa: PLC0415
 
     workdir = arguments.workdir
     if workdir is None and arguments.resume not in {None, "", LATEST}:
         workdir = _folder_of(arguments.resume)
-    config = KinConfig.load(arguments.agent, active_model=arguments.model, workdir=workdir)
+    config = KinConfig.load(arguments.agent, active_model=arguments.model, workdir=workdir, policy=arguments.policy)
     try:
         mode = load_mode(arguments.mode, config.effective_workdir, trusted=config.project_trusted)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    _check_policy(arguments.policy, mode)
+    return config, mode
+
+
+def _turn(
+    arguments: argparse.Namespace,
+    config: KinConfig,
+    mode: AgentMode | CustomMode,
+    prompt: str,
+    typed: TypedCommand | None,
+) -> TurnRecord:
+    """Raises UsageError, ConfigError, SessionError, SkillError."""
+    from kin_nb.core.commands import unescaped  # noqa: PLC0415
+    from kin_nb.core.programmatic import run_programmatic  # noqa: PLC0415
+    from kin_nb.core.types import OutputFormat  # noqa: PLC0415
+
+    flow = None
+    if typed is not None:
+        if not typed.words[0]:
+            raise UsageError(f"Usage: /{typed.command.shown}")
+        if typed.command.name == "flow":
+            flow, prompt = typed.words[0], " ".join(typed.words[1:])
     return asyncio.run(
         run_programmatic(
             config,
-            prompt,
+            prompt if typed is not None else unescaped(prompt),
             mode=mode,
+            flow=flow,
             output_format=OutputFormat(arguments.output),
             max_turns=arguments.max_turns,
             max_price=arguments.max_price,
@@ -95,6 +129,13 @@ def _turn(arguments: argparse.Namespace, prompt: str) -> TurnRecord:
             warn=warn,
         )
     )
+
+
+def _check_policy(policy: str | None, mode: AgentMode | CustomMode) -> None:
+    """Raises UsageError when the mode is about another policy than the one asked for: neither may quietly win."""
+    named = mode.config_overrides.get("policy", policy)
+    if policy is not None and named != policy:
+        raise UsageError(f"--mode {mode.shown} means the policy {named}. Leave out --mode, or --policy {policy}.")
 
 
 def _folder_of(session: str) -> Path:

@@ -38,10 +38,15 @@ def show(arguments: argparse.Namespace) -> int:
     from kin_nb.core.session.document import session_document  # noqa: PLC0415
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
     from kin_nb.core.session.report import session_report  # noqa: PLC0415
+    from kin_nb.core.session.session_keys import SessionKeys  # noqa: PLC0415
 
     try:
-        stored = session_store(KinConfig.load()).find(arguments.session)
-        print(json.dumps(session_document(stored.folder), indent=2) if arguments.json else session_report(stored))
+        config = KinConfig.load()
+        stored = session_store(config).find(arguments.session)
+        if arguments.json:
+            print(json.dumps(session_document(stored.folder, SessionKeys(config.session_logging)), indent=2))
+        else:
+            print(session_report(stored))
     except (ConfigError, SessionError) as error:
         return fail(str(error))
     return DONE
@@ -50,6 +55,8 @@ def show(arguments: argparse.Namespace) -> int:
 def session_store(config: KinConfig) -> SessionStore:
     """Where `config` keeps sessions."""
     from kin_nb.core.session.log import sessions_root  # noqa: PLC0415
+    from kin_nb.core.session.session_keys import SessionKeys  # noqa: PLC0415
     from kin_nb.core.session.store import SessionStore  # noqa: PLC0415
 
-    return SessionStore(sessions_root(config.session_logging.save_dir))
+    settings = config.session_logging
+    return SessionStore(sessions_root(settings.save_dir), SessionKeys(settings))

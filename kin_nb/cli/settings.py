@@ -14,6 +14,7 @@ _WHAT_IT_IS = {
     ".kin-code/prompts": "system prompts",
     ".kin-code/skills": "skills",
     ".kin-code/tools": "Python files that are run",
+    ".kin-code/memory": "notes to the model, kept from earlier sessions",
     ".agents/skills": "skills",
 }
 

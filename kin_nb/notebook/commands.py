@@ -1,110 +1,136 @@
-"""The %kin line commands. Each is a function of the session and its words; an unknown one names the nearest."""
+"""Commands in a notebook: `%kin NAME`, or `/NAME` as a whole cell. What each does is core.commands' business."""
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kin_nb.core.config import ConfigError
-from kin_nb.core.trusted_folders import TrustedFolders, project_files
+from kin_nb.core.commands import CommandError, CommandResult, TypedCommand, named_command, run_command, typed_command
 from kin_nb.notebook.errors import KinError
-from kin_nb.render import render_notice
 
 if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+    from kin_nb.core.config import KinConfig
+    from kin_nb.core.custom_modes import CustomMode
+    from kin_nb.core.modes import AgentMode
     from kin_nb.notebook.session import KinSession
 
+T = TypeVar("T")
 
-def run_command(session: KinSession, name: str, words: list[str]) -> None:
-    """Raises KinError for an unknown command, naming the nearest."""
-    command = COMMANDS.get(name)
-    if command is None:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f" Did you mean %kin {near[0]}?" if near else ""
-        raise KinError(f"%kin {name}: no such command.{hint} %kin help lists them.")
-    command(session, words)
+_MAKE_TOOLS = {"tools", "context", "load", "resume"}
+"""Commands that may come before the first prompt, and import what it imports."""
 
 
-def _save(session: KinSession, words: list[str]) -> None:
-    session.save(" ".join(words) or None)
+def run_line(session: KinSession, line: str) -> None:
+    """What stands after `%kin`. Raises KinError for an unknown command, naming the nearest."""
+    from kin_nb.notebook.options import CellOptions  # noqa: PLC0415  (commands that ask only)
 
-
-def _replay(session: KinSession, words: list[str]) -> None:
-    source = None
-    if "--from" in words:
-        at = words.index("--from")
-        source = " ".join(words[at + 1 :]) or None
-        words = words[:at]
-    if len(words) != 1:
-        raise KinError("Usage: %kin replay SESSION@DIGEST [--from PATH]")
-    session.replay(words[0], source)
-
-
-def _live(session: KinSession, words: list[str]) -> None:
-    del words
-    session.go_live()
-
-
-def _model(session: KinSession, words: list[str]) -> None:
-    if words:
-        session.choose_model(words[0])
-    config = session.config()
-    active = config.get_active_model()
-    others = ", ".join(model.alias for model in config.models if model is not active)
-    session.show(render_notice(f"Model: {active.alias} ({active.name} at {active.provider})", [f"Others: {others}"]))
-
-
-def _mode(session: KinSession, words: list[str]) -> None:
-    if words:
-        session.choose_mode(words[0])
-    session.show(render_notice(f"Mode: {session.mode.shown}"))
-
-
-def _compact(session: KinSession, words: list[str]) -> None:
-    del words
-    session.show(session.compact())
-
-
-def _clear(session: KinSession, words: list[str]) -> None:
-    del words
-    session.clear()
-    session.show(render_notice("A new conversation begins with the next %%kin cell. What was said stays recorded."))
-
-
-def _trust(session: KinSession, words: list[str]) -> None:
-    """This folder's own settings, tools and instructions count from the next %%kin cell on."""
-    del words
     try:
-        folder = TrustedFolders().trust(session.config().effective_workdir)
-    except ConfigError as error:
+        typed = named_command(line)
+    except CommandError as error:
         raise KinError(str(error)) from None
-    found = ", ".join(project_files(folder)) or "nothing yet"
-    session.show(render_notice(f"{folder} is trusted", [f"What is used of it now: {found}."]))
+    if typed.command.asks:
+        session.run_cell(f"/{line.strip().removeprefix('/')}", CellOptions())
+    else:
+        show_command(session, typed)
 
 
-def _last(session: KinSession, words: list[str]) -> None:
-    del words
-    session.show_last()
+def command_in(prompt: str) -> TypedCommand | None:
+    """The command that a cell's whole text is. Raises KinError for what is nearly one."""
+    try:
+        return typed_command(prompt)
+    except CommandError as error:
+        raise KinError(str(error)) from None
 
 
-def _help(session: KinSession, words: list[str]) -> None:
-    """The line magic's own docstring, which is what %kin? shows too."""
-    del words
-    usage = session.shell.find_line_magic("kin").__doc__ or ""
-    lines = [re.sub(r"\s{2,}", ": ", line.strip()) for line in usage.splitlines() if line.strip().startswith("%kin")]
-    session.show(render_notice("%%kin [--mode MODE] [--model ALIAS], then the prompt below it", lines))
+def show_command(session: KinSession, typed: TypedCommand) -> None:
+    """Run a command, and show what it gives in the cell. Raises KinError."""
+    from kin_nb.render import render_result  # noqa: PLC0415  (unknown commands need none)
+
+    if session.in_playback and typed.command.name in {"undo", "redo"}:
+        _undo_as_recorded(session, typed)
+        return
+    for output in render_result(result_of(session, typed)):
+        session.show(output)
 
 
-COMMANDS: dict[str, Callable[[KinSession, list[str]], None]] = {
-    "save": _save,
-    "replay": _replay,
-    "live": _live,
-    "model": _model,
-    "mode": _mode,
-    "compact": _compact,
-    "clear": _clear,
-    "trust": _trust,
-    "last": _last,
-    "help": _help,
-}
+def result_of(session: KinSession, typed: TypedCommand) -> CommandResult:
+    """Raises KinError."""
+    if session.begun is None and typed.command.name in _MAKE_TOOLS:
+        from kin_nb.notebook.installed import import_installed  # noqa: PLC0415  (these commands only)
+
+        import_installed(servers=bool(session.config().mcp_servers))
+    try:
+        return run_command(NotebookHost(session), typed)
+    except CommandError as error:
+        raise KinError(str(error)) from None
+
+
+def _undo_as_recorded(session: KinSession, typed: TypedCommand) -> None:
+    from kin_nb.core.commands.conversation import turns_to_undo  # noqa: PLC0415  (playback only)
+    from kin_nb.replay.matching import Undoing  # noqa: PLC0415
+
+    if typed.command.name == "redo":
+        session.undo_as_recorded(Undoing("redo"))
+        return
+    try:
+        session.undo_as_recorded(Undoing("undo", turns_to_undo(typed.words)))
+    except CommandError as error:
+        raise KinError(str(error)) from None
+
+
+class NotebookHost:
+    """A KinSession as commands see it (core.commands.CommandHost)."""
+
+    def __init__(self, session: KinSession) -> None:
+        self._session = session
+
+    @property
+    def agent(self) -> Agent | None:
+        return self._session.begun
+
+    @property
+    def mode(self) -> AgentMode | CustomMode:
+        return self._session.mode
+
+    def config(self) -> KinConfig:
+        return self._session.config()
+
+    def check_live(self, what: str) -> None:
+        if self._session.in_playback:
+            raise KinError(f"This notebook is in playback: there is no conversation to {what}. `%kin live` begins one.")
+
+    def up_to_date(self) -> Agent | None:
+        return self._session.agent() if self.agent is not None else None
+
+    def wait(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return self._session.on_agent_thread(work)
+
+    def choose_model(self, alias: str) -> None:
+        self._session.choose_model(alias)
+
+    def choose_mode(self, name: str) -> None:
+        self._session.choose_mode(name)
+
+    def save(self, path: str | None) -> CommandResult:
+        self._session.save(path)
+        return CommandResult()
+
+    def notebook(self, path: Path) -> Callable[[Agent], None]:
+        """Raises ReplayError."""
+        from kin_nb.replay.format import read_recording  # noqa: PLC0415  (/load only)
+        from kin_nb.replay.going_on import go_on  # noqa: PLC0415
+        from kin_nb.replay.loading import load_notebook  # noqa: PLC0415
+
+        recording = read_recording(load_notebook(path))
+        return lambda agent: go_on(agent, recording)
+
+    def take(self, agent: Agent) -> None:
+        self._session.take(agent)
+
+    def replay(self, name: str, source: str | None) -> None:
+        self._session.replay(name, source)
+
+    def go_live(self) -> None:
+        self._session.go_live()

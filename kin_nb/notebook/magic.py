@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
+from kin_nb.core.commands.registry import magic_help
 from kin_nb.notebook.options import parse_options
 
 if TYPE_CHECKING:
@@ -44,28 +45,17 @@ class KinMagics(Magics):
 
     @line_magic("kin")
     def command(self, line: str) -> None:
-        """A command to the session.
+        from kin_nb.notebook.commands import run_line  # noqa: PLC0415  (%load_ext stays under its budget)
 
-        %kin save [PATH]                  write the session notebook
-        %kin replay SESSION@DIGEST        play this notebook's recording: no model, no key
-        %kin live                         leave playback: later %%kin cells ask the model
-        %kin model [ALIAS]                which model answers; change it
-        %kin mode [MODE]                  default, plan, accept-edits, auto-approve, or one of agents/*.toml
-        %kin compact                      replace the conversation by a summary of it
-        %kin clear                        begin a new conversation
-        %kin trust                        let this folder bring its own settings, tools and instructions
-        %kin last                         show the last turn again
-        %kin help                         this
-        """
-        words = line.split()
-        from kin_nb.notebook.commands import run_command  # noqa: PLC0415
-
-        run_command(self.session, words[0] if words else "help", words[1:])
+        run_line(self.session, line)
 
     def close(self) -> None:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+KinMagics.command.__doc__ = magic_help()  # what %kin? shows
 
 
 def load(ip: InteractiveShell) -> None:

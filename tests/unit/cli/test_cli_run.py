@@ -42,6 +42,16 @@ def test_all_messages_come_as_json(kin, server, output):
     assert messages[-1]["content"] == "x is 1 ✓"
 
 
+def test_every_event_comes_as_a_line_of_json(kin, server):
+    server.enqueue("Let me see.", calls=[LOOK])
+    server.enqueue("x is 1 ✓")
+    done = kin("run", "-p", "What is x?", "--output", "events")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines[0] == {"type": "metadata", "protocol_version": "1"}
+    assert (lines[1]["type"], lines[-1]["type"]) == ("TurnStart", "TurnEnd")
+
+
 def test_a_refused_edit_is_a_failure_that_says_how_to_allow_it(kin, server, workspace):
     server.enqueue(calls=[EDIT])
     server.enqueue("I may not.")

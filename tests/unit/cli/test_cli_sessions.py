@@ -155,3 +155,25 @@ def test_a_reader_that_leaves_early_is_no_failure_to_complain_about(server, kin,
         assert "BrokenPipe" not in done.stderr
         assert done.returncode == 1
     assert len(logs(home)) == 2
+
+
+def test_an_encrypted_session_needs_its_key(kin, server, home, settings):
+    table = '\n[session_logging]\nencrypt = "key-file"\n'
+    path = settings("")
+    path.write_text(path.read_text() + table)
+    server.enqueue("Hello.")
+    done = kin("run", "-p", "Hello?")
+    assert (done.returncode, done.stdout) == (0, "Hello.\n")
+    assert "new key, ~/.kin-code/session.key" in done.stderr
+    (name,) = session_ids(home)
+    assert kin("sessions").stdout.splitlines()[1].endswith("Hello?")
+    assert kin("sessions", "show", name, "--json").returncode == 0
+    (home / ".kin-code" / "session.key").unlink()
+    assert kin("sessions").stdout.splitlines()[1].endswith("(encrypted)")
+    for words in (["sessions", "show", name], ["run", "--resume", name, "-p", "x"], ["run", "--continue", "-p", "x"]):
+        done = kin(*words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "its key file ~/.kin-code/session.key is not there" in done.stderr
+    done = kin("save", name, "x.ipynb")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "is not there" in done.stderr

@@ -1,0 +1,107 @@
+"""`kin-nb run -p "/context"`: a command in a terminal, as plain text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kin_nb.cli.exits import DONE, fail, note
+from kin_nb.core.commands import CommandError, CommandResult, TypedCommand, run_command
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+    from kin_nb.core.config import KinConfig
+    from kin_nb.core.custom_modes import CustomMode
+    from kin_nb.core.modes import AgentMode
+
+T = TypeVar("T")
+
+
+def run_typed(config: KinConfig, mode: AgentMode | CustomMode, resume: str | None, typed: TypedCommand) -> int:
+    """`resume`: the session that it is about, as `run_programmatic` has it. Raises ConfigError, SessionError."""
+    from kin_nb.core.agent import Agent  # noqa: PLC0415  (each command loads its own)
+    from kin_nb.render import render_result  # noqa: PLC0415
+    from kin_nb.replay.errors import ReplayError  # noqa: PLC0415
+
+    with asyncio.Runner() as runner:
+        host = TerminalHost(config, mode, runner)
+        if resume is not None:
+            host.agent = Agent.resume(config, resume, mode=mode)
+        try:
+            for output in render_result(run_command(host, typed)):
+                print(output.data["text/plain"], flush=True)
+        except (CommandError, ReplayError) as error:
+            return fail(str(error))
+        finally:
+            if host.agent is not None:
+                runner.run(host.agent.aclose())
+    return DONE
+
+
+class TerminalHost:
+    """One command's session, as commands see it (core.commands.CommandHost). `agent`: None where none was resumed."""
+
+    def __init__(self, config: KinConfig, mode: AgentMode | CustomMode, runner: asyncio.Runner) -> None:
+        self.agent: Agent | None = None
+        self.mode = mode
+        self._config, self._runner = config, runner
+
+    def config(self) -> KinConfig:
+        return self._config
+
+    def check_live(self, what: str) -> None:
+        """A terminal plays nothing."""
+
+    def up_to_date(self) -> Agent | None:
+        """Raises ConfigError when there is no key to ask a model with."""
+        self._config.check_api_key()
+        return self.agent
+
+    def wait(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return self._runner.run(work())
+
+    def choose_model(self, alias: str) -> None:
+        raise CommandError(f"kin-nb run ends with this command. Use --model {alias}, or active_model in config.toml.")
+
+    def choose_mode(self, name: str) -> None:
+        raise CommandError(f"kin-nb run ends with this command. Use --mode {name} with the prompt.")
+
+    def save(self, path: str | None) -> CommandResult:
+        """Raises CommandError, ReplayError."""
+        from kin_nb.replay.rewriting import notebook_from_log  # noqa: PLC0415
+        from kin_nb.replay.saving import write_notebook  # noqa: PLC0415
+
+        if self.agent is None or not self.agent.turns:
+            raise CommandError("Nothing to save: say which session with --continue or --resume ID.")
+        target = Path(path or "session.kin.ipynb").expanduser().absolute()
+        target = target if target.suffix == ".ipynb" else target.with_name(f"{target.name}.ipynb")
+        nb, name = notebook_from_log(self.agent.journal.root_id, target.parent)
+        try:
+            write_notebook(nb, target)
+        except OSError as error:
+            raise CommandError(f"{target} cannot be written: {error.strerror}.") from None
+        return CommandResult(f"Saved {target}", lines=(f"Recording {name}. Run it again: kin-nb replay {target.name}",))
+
+    def notebook(self, path: Path) -> Callable[[Agent], None]:
+        """Raises ReplayError."""
+        from kin_nb.replay.format import read_recording  # noqa: PLC0415
+        from kin_nb.replay.going_on import go_on  # noqa: PLC0415
+        from kin_nb.replay.loading import load_notebook  # noqa: PLC0415
+
+        recording = read_recording(load_notebook(path))
+        return lambda agent: go_on(agent, recording)
+
+    def take(self, agent: Agent) -> None:
+        before, self.agent = self.agent, agent
+        if before is not None:
+            self._runner.run(before.aclose())
+        note("To go on with it: kin-nb run --continue -p TEXT")
+
+    def replay(self, name: str, source: str | None) -> None:
+        del name, source
+        raise CommandError("In a terminal: kin-nb replay NOTEBOOK")
+
+    def go_live(self) -> None:
+        raise CommandError("A terminal is live already: /live is for session notebooks.")

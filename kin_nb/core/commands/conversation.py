@@ -1,0 +1,60 @@
+"""/compact, /clear, /undo, /redo and /last."""
+
+from __future__ import annotations
+
+import re
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult
+from kin_nb.core.session.records import RecordedCompaction
+
+
+def compact(host: CommandHost, words: list[str]) -> CommandResult:
+    del words
+    host.check_live("compact")
+    agent = host.up_to_date()  # with the model that is chosen now
+    if agent is None or len(agent.messages) <= 1:
+        raise CommandError("Nothing to compact yet: nothing was said in this conversation.")
+    host.wait(agent.compact)
+    return CommandResult(record=agent.compaction or RecordedCompaction(summary=""), turn=len(agent.turns))
+
+
+def clear(host: CommandHost, words: list[str]) -> CommandResult:
+    del words
+    host.check_live("clear")
+    if host.agent is not None:
+        host.wait(host.agent.clear_history)
+    return CommandResult("A new conversation begins with the next prompt. What was said stays recorded.")
+
+
+def undo(host: CommandHost, words: list[str]) -> CommandResult:
+    turns = turns_to_undo(words)
+    host.check_live("undo")
+    agent = _agent(host, "undo")
+    return CommandResult(record=host.wait(lambda: agent.undo(turns)))
+
+
+def redo(host: CommandHost, words: list[str]) -> CommandResult:
+    del words
+    host.check_live("redo")
+    return CommandResult(record=host.wait(_agent(host, "redo").redo))
+
+
+def turns_to_undo(words: list[str]) -> int:
+    """How many turns `/undo WORDS` means. Raises CommandError."""
+    if len(words) > 1 or (words and not re.fullmatch(r"\d{1,9}", words[0], re.ASCII)):
+        raise CommandError("Usage: /undo [N], to take back the last N turns")
+    return int(words[0]) if words else 1
+
+
+def last(host: CommandHost, words: list[str]) -> CommandResult:
+    del words
+    if host.agent is None or not host.agent.turns:
+        raise CommandError("Nothing to show yet: no prompt has run in this session.")
+    return CommandResult(record=host.agent.turns[-1])
+
+
+def _agent(host: CommandHost, what: str) -> Agent:
+    if host.agent is None:
+        raise CommandError(f"Nothing to {what} yet: no prompt has run in this session.")
+    return host.agent

@@ -1,0 +1,23 @@
+"""/replay and /live: for session notebooks."""
+
+from __future__ import annotations
+
+from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult
+
+
+def replay(host: CommandHost, words: list[str]) -> CommandResult:
+    source = None
+    if "--from" in words:
+        at = words.index("--from")
+        source = " ".join(words[at + 1 :]) or None
+        words = words[:at]
+    if len(words) != 1:
+        raise CommandError("Usage: %kin replay SESSION@DIGEST [--from PATH]")
+    host.replay(words[0], source)
+    return CommandResult()
+
+
+def live(host: CommandHost, words: list[str]) -> CommandResult:
+    del words
+    host.go_live()
+    return CommandResult()

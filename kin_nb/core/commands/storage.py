@@ -1,0 +1,104 @@
+"""/save, /load, /sessions and /resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult, Table
+from kin_nb.core.config import KinConfig
+from kin_nb.core.session.log import sessions_root
+from kin_nb.core.session.report import HEADINGS, NUMBERS, session_row
+from kin_nb.core.session.session import load_session, save_session
+from kin_nb.core.session.session_keys import SessionKeys
+from kin_nb.core.session.store import LATEST, SessionStore
+
+
+def save(host: CommandHost, words: list[str]) -> CommandResult:
+    path = " ".join(words)
+    if not path.endswith(".json"):
+        return host.save(path or None)
+    host.check_live("save")
+    if host.agent is None or not host.agent.turns:
+        raise CommandError("Nothing to save yet: no prompt has run in this session.")
+    saved = save_session(host.agent, _path(path))
+    return CommandResult(f"Saved {saved}", lines=(f"To go on after it elsewhere: /load {saved.name}",))
+
+
+def load(host: CommandHost, words: list[str]) -> CommandResult:
+    if not words:
+        raise CommandError("Usage: /load PATH, of a session notebook (.ipynb) or of a saved session (.json)")
+    host.check_live("put another in the place of")
+    path = _path(" ".join(words))
+    until_now = _until_now(host)
+    config = host.config()
+    config.check_api_key()
+    if path.suffix == ".ipynb":
+        go_on = host.notebook(path)
+        agent = Agent(config, host.mode)
+        go_on(agent)
+    elif path.suffix == ".json":
+        agent = load_session(config, path, mode=host.mode)
+    else:
+        raise CommandError(f"{path.name}: /load reads .ipynb and .json files.")
+    return _taken(host, agent, f"Loaded {path.name}", until_now)
+
+
+def sessions(host: CommandHost, words: list[str]) -> CommandResult:
+    del words
+    found = _store(host.config()).list()
+    if not found:
+        return CommandResult("No sessions yet")
+    table = Table(HEADINGS, tuple(map(session_row, found)), frozenset(NUMBERS))
+    return CommandResult("Sessions, newest first", table, ("/resume ID goes on with one.",))
+
+
+def resume(host: CommandHost, words: list[str]) -> CommandResult:
+    if len(words) > 1:
+        raise CommandError("Usage: /resume [ID]")
+    host.check_live("put another in the place of")
+    config = host.config()
+    config.check_api_key()
+    own = host.agent.journal.root_id if host.agent is not None else ""
+    store = _store(config)
+    others = [] if words else [each.id for each in store.list(config.effective_workdir) if each.id != own]
+    stored = store.find(words[0] if words else (others[0] if others else LATEST), config.effective_workdir)
+    if stored.id == own:
+        raise CommandError(f"Session {own[:8]} is this one. /sessions lists them all.")
+    until_now = _until_now(host)
+    agent = Agent.resume(config, stored.id, mode=host.mode)
+    return _taken(host, agent, f"Session {agent.journal.root_id[:8]} goes on", until_now)
+
+
+def _taken(host: CommandHost, agent: Agent, title: str, until_now: tuple[str, ...]) -> CommandResult:
+    host.take(agent)
+    count = f"{len(agent.turns)} turn{'' if len(agent.turns) == 1 else 's'}"
+    elsewhere = str(agent.header.get("workspace") or "")
+    other = (f"It worked in {elsewhere}; from here on it works in {agent.workspace.root}.",)
+    moved = other if elsewhere and Path(elsewhere) != agent.workspace.root else ()
+    return CommandResult(f"{title}: {count}", lines=(*moved, *until_now))
+
+
+def _until_now(host: CommandHost) -> tuple[str, ...]:
+    """How to come back to the session that is left. Raises CommandError when there would be no way back."""
+    agent = host.agent
+    if agent is None or not agent.turns:
+        return ()
+    if not agent.config.session_logging.enabled:
+        raise CommandError("This session is not stored, and would be lost. Keep it first: /save PATH, then restart.")
+    if agent.busy:
+        raise CommandError("A turn is still ending. Try again in a moment.")
+    return (f"The session until now is kept: /resume {agent.journal.root_id[:8]}",)
+
+
+def _store(config: KinConfig) -> SessionStore:
+    settings = config.session_logging
+    return SessionStore(sessions_root(settings.save_dir), SessionKeys(settings))
+
+
+def _path(text: str) -> Path:
+    """Raises CommandError for a `~name` that nobody has."""
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise CommandError(f"{text}: {error}") from None
