@@ -11,15 +11,13 @@ from kin_nb import __version__
 
 
 def as_cell(code: str) -> str:
-    """What IPython runs for a cell of this kernel: a prompt becomes a %%kin cell."""
+    """What IPython runs for a cell of this kernel: a prompt, or a /command, becomes a %%kin cell."""
     text = code.lstrip()
     first, _, rest = text.partition("\n")
     if first.strip() == "%%python":
         return rest  # in this kernel's namespace, not IPython's script magic: a Python of its own
     if not text or text[0] in "%!?":
         return code
-    if text[0] == "/" and len(text.splitlines()) == 1:
-        return f"%kin {text[1:]}"
     return f"%%kin\n{code}"
 
 
@@ -28,7 +26,7 @@ class KinKernel(IPythonKernel):
 
     implementation = "kin"
     implementation_version = __version__
-    banner = "Kin: every cell is a prompt. %kin help lists the commands."
+    banner = "Kin: every cell is a prompt. /help lists the commands."
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -1,4 +1,4 @@
-"""What stands on a %%kin line, and what %kin help says. Light: `%load_ext` imports it."""
+"""What stands on a %%kin line. Light: `%load_ext` imports it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
@@ -15,11 +15,14 @@ from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.render import render_turn
-from kin_nb.replay.errors import NotRecorded, ReplayEndedError
+from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError
 from kin_nb.replay.finding import find_recording
-from kin_nb.replay.playback import Player, passed_over, playback_notice
+from kin_nb.replay.going_on import go_on
+from kin_nb.replay.matching import Undoing
+from kin_nb.replay.playback import Player, passed_over, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.rerun import Rerun
+from kin_nb.replay.rerun import DMAIL, Rerun, SoFar
+from kin_nb.replay.undo_again import undo_again
 
 if TYPE_CHECKING:
     from kin_nb.notebook.session import KinSession
@@ -38,6 +41,7 @@ class Replaying:
         self._approve = environ.get("KIN_REPLAY_APPROVE") == "recorded"
         self._workspace = environ.get("KIN_REPLAY_WORKSPACE")
         self._agent: Agent | None = None
+        self._so_far = SoFar()
 
     @classmethod
     def start(cls, session: KinSession, name: str, source: Path | None) -> Replaying:
@@ -58,27 +62,59 @@ class Replaying:
             raise
         for output in passed_over(turn, not_run):
             io.display(output.data, output.metadata)
-        if self._tools:
-            self._run_tools(session, turn, io)
-        else:
-            for output in render_turn(turn):
+        for each in self._player.run_of(turn):
+            if self._tools:
+                self._run_tools(session, each, io)
+                continue
+            for output in render_turn(each):
                 io.display(output.data, output.metadata)
         return True
 
+    def undo(self, session: KinSession, asked: Undoing, io: CellOutput) -> None:
+        """A cell that undoes or redoes. Raises NotRecorded."""
+        number, undo = self._player.undo(asked, io.cell_id)
+        if not self._tools:
+            card = undo_card(undo)
+            io.display(card.data, card.metadata)
+            return
+        agent = self._tools_agent()
+        shown, drift = session.on_agent_thread(lambda: undo_again(agent, undo, self._so_far))
+        card = undo_card(shown)
+        told = {"undo": number, "drift": {"kind": drift.kind, "detail": drift.detail}}
+        io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})
+
+    def go_on(self, agent: Agent) -> None:
+        """`agent`, new, stands where the recording ends: also where that is before turns that were undone. Raises KinError."""
+        try:
+            go_on(agent, self.recording)
+        except ReplayError as error:
+            raise KinError(str(error)) from None
+
     def _run_tools(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
+        agent = self._tools_agent()
+        rerun = Rerun(
+            turn,
+            agent.workspace.root,
+            approve_recorded=self._approve,
+            known_ids=agent.history.call_ids,
+            so_far=self._so_far,
+        )
+        rerun.prepare(agent)
+        how: dict[str, Any] = {"view": RerunView(io, rerun), "through": rerun.asking, "answering": rerun.answering}
+        try:
+            session.run_turn(agent, rerun.prompt, turn.key, io, **how)
+        except ReplayEndedError:
+            if turn.outcome == "done":
+                raise
+
+    def _tools_agent(self) -> Agent:
+        """Its settings are not the user's: a shared notebook runs under the same rules everywhere."""
         if not self._workspace:
             raise KinError(
                 "KIN_REPLAY=tools needs a copy of the workspace to work in: kin-nb replay --tools makes one."
             )
-        # Not the user's configuration: a shared notebook runs under the same rules everywhere.
         if self._agent is None:
-            self._agent = Agent(KinConfig(workdir=Path(self._workspace)))
-        agent = self._agent
-        rerun = Rerun(turn, agent.workspace.root, approve_recorded=self._approve, known_ids=agent.history.call_ids)
-        rerun.prepare(agent)
-        view = RerunView(io, rerun)
-        try:
-            session.run_turn(agent, rerun.prompt, turn.key, io, view=view, through=rerun.asking)
-        except ReplayEndedError:
-            if turn.outcome == "done":
-                raise
+            # what a loop or a D-Mail led to is in the recording
+            mails = any(call.name == DMAIL for turn in self.recording.turns for call in turn.calls)
+            self._agent = Agent(KinConfig(workdir=Path(self._workspace), loop_detection=False, dmail=mails))
+        return self._agent

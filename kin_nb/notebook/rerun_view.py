@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import RecordedCall, RecordedCompaction, TurnRecord
+from kin_nb.core.session.records import RecordedCall, RecordedCompaction, RecordedStep, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView
 from kin_nb.render import Output, render_call, render_notice, render_receipt
@@ -27,6 +27,11 @@ class RerunView(CellView):
         steps = self._rerun.turn.steps
         recorded = steps[self._next - 1].compaction if self._next <= len(steps) else None
         return super()._compaction_card(recorded or compaction)
+
+    def _before_cards(self, step: RecordedStep) -> list[Output]:
+        """As recorded: nothing here looks for loops, or runs out of room."""
+        steps = self._rerun.turn.steps
+        return super()._before_cards(steps[self._step - 1] if self._step <= len(steps) else step)
 
     def _ending(self, record: TurnRecord) -> list[Output]:
         """The recorded figures: what this run took says nothing about the session."""

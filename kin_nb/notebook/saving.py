@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
+from kin_nb.core.commands import COMMANDS, is_command
 from kin_nb.core.config import KinConfig
 from kin_nb.core.safety.secrets import Redactor, secret_values
 from kin_nb.notebook.errors import KinError
@@ -16,14 +17,22 @@ from kin_nb.notebook.own_file import surroundings
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import as_node, load_notebook
-from kin_nb.replay.placing import asked_key, place_turns
+from kin_nb.replay.matching import following_key, normal_body
+from kin_nb.replay.placing import asked_key, is_kin_kernel, place_turns
 from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving import Cell, session_notebook, write_notebook
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_COMMANDS = re.compile(r"(?:\s*%kin[ \t]+(?:save|live|model|mode|compact|clear|trust|last|help)\b[^\n]*)+\s*")
+_LINES = re.compile(
+    rf"(?:\s*%kin[ \t]+/?(?:{'|'.join(name for name, command in COMMANDS.items() if name != 'replay' and not command.asks)})"
+    r"\b[^\n]*)+\s*"
+)
+_ASKS = re.compile(
+    rf"\s*%kin[ \t]+/?(?P<prompt>(?:{'|'.join(name for name, command in COMMANDS.items() if command.asks)}):[^\n]*)\s*"
+)
+_BODY = re.compile(r"\n*%%kin[^\n]*\n(?P<body>.*)", re.DOTALL)
 
 
 def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Output:
@@ -34,7 +43,7 @@ def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Out
     own = next(surroundings(shell).own_files(), None)
     target = _target(path, own)
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell)
-    source["cells"] = [cell for cell in source["cells"] if not _is_command(cell)]
+    source["cells"] = [_as_prompt(cell) for cell in source["cells"] if not _is_command(source, cell)]
     recording = _without_secrets(source, recording_of(agent, target.parent), agent.config)
     if own is None:
         known = {turn.key for turn in recording.turns}  # a prompt that never became a turn would stop the replay
@@ -53,7 +62,7 @@ def save_session(shell: InteractiveShell, agent: Agent, path: str | None) -> Out
 def recording_of(agent: Agent, folder: Path) -> Recording:
     """The agent's turns as a recording for a notebook in `folder`."""
     meta = SessionMeta.of_session(agent.header, folder.resolve())
-    return Recording(agent.journal.root_id, tuple(agent.turns), meta)
+    return Recording(agent.journal.root_id, tuple(agent.turns), meta, undos=tuple(agent.undone))
 
 
 def _target(path: str | None, own: Path | None) -> Path:
@@ -73,9 +82,26 @@ def _run_cells(shell: InteractiveShell) -> dict[str, Any]:
     return {"metadata": {}, "cells": cells}
 
 
-def _is_command(cell: Any) -> bool:
-    """Whether a cell only tells the session what to do: replayed, `%kin live` would call a model, `%kin model` need one."""
-    return cell["cell_type"] == "code" and _COMMANDS.fullmatch(cell["source"]) is not None
+def _is_command(nb: Any, cell: Any) -> bool:
+    """Whether a cell only tells the session what to do: replayed, `%kin live` would call a model, `/model` need one.
+
+    Undos are records: they get cells of their own again.
+    """
+    if cell["cell_type"] != "code":
+        return False
+    text = cell["source"]
+    body = _BODY.fullmatch(text)
+    if body is not None or (is_kin_kernel(nb) and text.lstrip()[:1] == "/"):
+        return is_command(normal_body(body["body"] if body else text))
+    return _LINES.fullmatch(text) is not None
+
+
+def _as_prompt(cell: Any) -> Any:
+    """`%kin flow:NAME request` as the prompt that it is: it has a turn, and is played."""
+    found = _ASKS.fullmatch(cell["source"]) if cell["cell_type"] == "code" else None
+    if found is not None:
+        cell["source"] = f"%%kin\n/{found['prompt'].rstrip()}"
+    return cell
 
 
 def _without_secrets(nb: Any, recording: Recording, config: KinConfig) -> Recording:
@@ -88,7 +114,9 @@ def _without_secrets(nb: Any, recording: Recording, config: KinConfig) -> Record
         cell["source"] = hide(cell["source"])
         if cell["cell_type"] == "code":
             cell["outputs"] = _hidden(cell.get("outputs", []), hide)
-        keys[before] = asked_key(nb, cell)
+        keys[before] = after = asked_key(nb, cell)
+        if before and after and before != after:
+            keys |= {following_key(before, n): following_key(after, n) for n in range(1, len(recording.turns))}
     turns = (turn.model_copy(update={"key": keys.get(turn.key) or turn.key}) for turn in recording.turns)
     return replace(recording, turns=tuple(turns))
 

@@ -3,38 +3,44 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kin_nb.core.agent import Agent
+from kin_nb.core.commands import CommandResult, unescaped
 from kin_nb.core.config import ConfigError, KinConfig
-from kin_nb.core.context.compaction import CompactionError
 from kin_nb.core.custom_modes import CustomMode, load_mode
+from kin_nb.core.events import BaseEvent, ErrorEvent
 from kin_nb.core.first_steps import explain
-from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.questions import AskQuestion
 from kin_nb.core.safety.callbacks import Ask
-from kin_nb.core.safety.decision import ApprovalRequest
-from kin_nb.core.session.records import RecordedCompaction, TurnRecord
-from kin_nb.core.turn import TurnRunningError
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.time_travel import TurnRunningError
+from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.notebook.agent_thread import AgentThread
-from kin_nb.notebook.approval import CardPlace, choose_channel
 from kin_nb.notebook.cell_io import CellOutput, cell_io
 from kin_nb.notebook.cell_view import CellView
+from kin_nb.notebook.commands import command_in, result_of, show_command
 from kin_nb.notebook.errors import KinError, TurnFailedError
 from kin_nb.notebook.installed import import_installed
 from kin_nb.notebook.options import CellOptions
+from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
 from kin_nb.notebook.tap import ShellTap, hearing
-from kin_nb.render import Output, render_compaction, render_turn
-from kin_nb.replay.matching import cell_key, normal_body
+from kin_nb.notebook.turns import CellTurns
+from kin_nb.render import Output
+from kin_nb.replay.matching import Undoing, cell_key, normal_body
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from kin_nb.core.skills.flows import Flow
     from kin_nb.notebook.replaying import Replaying
+
+T = TypeVar("T")
 
 
 class KinSession:
@@ -56,6 +62,10 @@ class KinSession:
         prompt = normal_body(body).strip()
         if not prompt:
             raise KinError("The prompt is empty: write what you want done below %%kin.")
+        typed = command_in(prompt)
+        if typed is not None and not typed.command.asks:
+            show_command(self, typed)
+            return
         io = cell_io(self.shell)
         key = cell_key(body, options.text)
         if self._replay_failed:
@@ -65,7 +75,12 @@ class KinSession:
         if self._replaying is not None and self._replaying.run_cell(self, key, io):
             return
         self._apply(options)
-        self.run_turn(self.agent(), prompt, key, io)
+        agent = self.agent()
+        result = CommandResult(prompt=unescaped(prompt)) if typed is None else result_of(self, typed)
+        if result.flow is not None:
+            self._run_flow(agent, result.flow, result.prompt or "", CellTurns(agent, key, io), io)
+        else:
+            self.run_turn(agent, result.prompt or prompt, key, io)
 
     def run_turn(
         self,
@@ -76,36 +91,46 @@ class KinSession:
         *,
         view: CellView | None = None,
         through: Callable[[Ask], Ask] = lambda ask: ask,
+        answering: Callable[[AskQuestion], AskQuestion] = lambda ask: ask,
     ) -> TurnRecord:
-        """One turn on the agent's thread, shown in this cell; `through` may answer before the person is asked.
+        """One turn on the agent's thread, shown in this cell; `through` and `answering` may answer before the person is asked.
 
         Raises TurnFailedError when the turn ended with an error, Interrupted (pump.py) when the person stopped it.
         """
+        turns = CellTurns(agent, key, io, view=view, through=through, answering=answering)
+        self._run(agent, turns, io, lambda: turns.act(prompt))
+        return agent.turns[-1]
+
+    def _run_flow(self, agent: Agent, flow: Flow, request: str, turns: CellTurns, io: CellOutput) -> None:
+        """A turn for each node. Raises TurnFailedError, saying where it stopped, when END was not reached."""
+        from kin_nb.core.skills.flows import FlowRunner  # noqa: PLC0415  (only flows need it)
+
+        stopped = self._run(agent, turns, io, lambda: FlowRunner(flow, turns.act).run(request))
+        if stopped:
+            raise TurnFailedError(stopped)
+
+    def _run(
+        self, agent: Agent, turns: CellTurns, io: CellOutput, make: Callable[[], AsyncGenerator[BaseEvent, None]]
+    ) -> str:
+        """All events of `make()`, on the agent's thread. Returns the error that came after the last turn, if any."""
         if agent.busy:
             raise KinError(str(TurnRunningError()))
-        view = view or CellView(io)
+        errors: list[str] = []
 
-        def place(request: ApprovalRequest) -> CardPlace:
-            return CardPlace(view.display_of(request.tool_call_id), view.waiting_card(request.tool_call_id).data)
-
-        async def turn(submit_main: SubmitMain) -> None:
-            agent.set_ask(through(choose_channel(io, run=run, submit_main=submit_main, place=place)))
-            try:
-                async with aclosing(agent.act(prompt, key=key, cell_id=io.cell_id)) as events:
-                    async for event in events:
-                        view.handle(event)
-            finally:
-                view.finish(agent.turns[-1])
+        async def drain(submit_main: SubmitMain) -> None:
+            turns.begin(run, submit_main)
+            async with aclosing(make()) as events:
+                async for event in events:
+                    errors[:] = [event.message] if isinstance(event, ErrorEvent) else []
 
         try:
             with hearing(self.shell, io.parent) as run:
-                run_on_agent_thread(turn, self._thread, on_tick=run.on_tick)
+                run_on_agent_thread(drain, self._thread, on_tick=run.on_tick)
         except ConfigError as error:
             raise KinError(explain(error)) from None
-        record = agent.turns[-1]
-        if record.outcome == "error":
-            raise TurnFailedError(record.message)
-        return record
+        if agent.turns[-1].outcome == "error":
+            raise TurnFailedError(agent.turns[-1].message)
+        return "".join(errors)
 
     def replay(self, name: str, source: str | None) -> None:
         """`%kin replay SESSION@DIGEST`: from here on, cells play the recording."""
@@ -124,10 +149,10 @@ class KinSession:
                 raise KinError("This notebook is live already.")
             self._replay_failed = False
             return
-        recording, self._replaying = self._replaying.recording, None
+        replayed, self._replaying = self._replaying, None
         agent = self.agent()
         if not agent.turns:
-            agent.continue_from(recording.turns)
+            replayed.go_on(agent)
 
     def save(self, path: str | None) -> None:
         from kin_nb.notebook.saving import save_session  # noqa: PLC0415  (nbformat on first use)
@@ -137,31 +162,6 @@ class KinSession:
         if self._agent is None or not self._agent.turns:
             raise KinError("Nothing to save yet: no %%kin cell has run in this kernel.")
         self.show(save_session(self.shell, self._agent, path))
-
-    def compact(self) -> Output:
-        """The conversation gives way to a summary of it. Raises KinError when the model gives none."""
-        self._not_in_playback("compact")
-        agent = self.agent() if self._agent is not None else None  # with the model that is chosen now
-        if agent is None or len(agent.messages) <= 1:
-            raise KinError("Nothing to compact yet: no %%kin cell has run in this kernel.")
-        try:
-            run_on_agent_thread(lambda _: agent.compact(), self._thread)
-        except (BackendError, CompactionError, ConfigError) as error:
-            raise KinError(str(error)) from None
-        return render_compaction(agent.compaction or RecordedCompaction(summary=""), turn=len(agent.turns), step=0)
-
-    def clear(self) -> None:
-        """A new conversation in the same session. Raises KinError in playback: the recording goes on as it went."""
-        self._not_in_playback("clear")
-        if self._agent is not None:
-            agent = self._agent
-            run_on_agent_thread(lambda _: agent.clear_history(), self._thread)
-
-    def show_last(self) -> None:
-        if self._agent is None or not self._agent.turns:
-            raise KinError("No %%kin cell has run in this kernel yet.")
-        for output in render_turn(self._agent.turns[-1]):
-            self.show(output)
 
     def choose_model(self, alias: str) -> None:
         """Raises KinError, listing the models, when there is none of that name."""
@@ -193,7 +193,7 @@ class KinSession:
             config.check_api_key()
             if self._agent is None:
                 import_installed(servers=bool(config.mcp_servers))
-                self._agent = Agent(config, self.mode)
+                self._agent = self._new_agent(config)
                 atexit.register(self.close)  # MCP servers end with the kernel, also those that outlive their pipes
             elif self._agent.configured != config:
                 self._agent.switch_config(config)
@@ -204,6 +204,38 @@ class KinSession:
                 f"The session cannot begin: {type(error).__name__}: {error}. `kin-nb config` shows the settings."
             ) from None
         return self._agent
+
+    @property
+    def begun(self) -> Agent | None:
+        """The agent, once there is one."""
+        return self._agent
+
+    @property
+    def in_playback(self) -> bool:
+        return self._replaying is not None
+
+    def undo_as_recorded(self, asked: Undoing) -> None:
+        """In playback. Raises NotRecorded."""
+        if self._replaying is not None:
+            self._replaying.undo(self, asked, cell_io(self.shell))
+
+    def take(self, agent: Agent) -> None:
+        """Go on with `agent`; the one before it is closed, and stays in its log."""
+        before, self._agent = self._agent, agent
+        atexit.register(self.close)
+        if before is not None:
+            self.on_agent_thread(before.aclose)
+
+    def on_agent_thread(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What concerns an agent and is no turn."""
+        return run_on_agent_thread(lambda _: work(), self._thread)
+
+    def _new_agent(self, config: KinConfig) -> Agent:
+        agent = Agent(config, self.mode)
+        own = list(surroundings(self.shell).own_files())  # saved by its front end while commands run
+        apart = [place for path in own for place in (path, path.parent / ".ipynb_checkpoints")]
+        agent.files = watched_files(agent.workspace.root, agent.journal.root_id, apart)
+        return agent
 
     def show(self, output: Output) -> None:
         cell_io(self.shell).display(output.data, output.metadata)
@@ -217,10 +249,6 @@ class KinSession:
         kernel = getattr(self.shell, "kernel", None)
         if kernel is not None:
             ShellTap.of(kernel).uninstall()
-
-    def _not_in_playback(self, what: str) -> None:
-        if self._replaying is not None:
-            raise KinError(f"This notebook is in playback: there is no conversation to {what}. `%kin live` begins one.")
 
     def _apply(self, options: CellOptions) -> None:
         """Options of one cell hold from that cell on, as %kin mode and %kin model do."""

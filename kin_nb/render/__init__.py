@@ -7,7 +7,9 @@ May import: kin_nb.core; markdown_it and nh3 on first use.
 """
 
 from kin_nb.render.approval import approval_html, approval_text
+from kin_nb.render.before_reply import render_before_reply
 from kin_nb.render.call import render_call
+from kin_nb.render.command import render_result
 from kin_nb.render.compaction import render_compaction
 from kin_nb.render.diff import diff_text, render_diff
 from kin_nb.render.notice import render_notice
@@ -16,6 +18,7 @@ from kin_nb.render.receipt import render_receipt
 from kin_nb.render.reply import render_reply
 from kin_nb.render.text import CARD_LIMIT, clean, literal, one_line
 from kin_nb.render.turn import render_turn
+from kin_nb.render.undo import render_undo
 
 __all__ = [
     "CARD_LIMIT",
@@ -26,11 +29,14 @@ __all__ = [
     "diff_text",
     "literal",
     "one_line",
+    "render_before_reply",
     "render_call",
     "render_compaction",
     "render_diff",
     "render_notice",
     "render_receipt",
     "render_reply",
+    "render_result",
     "render_turn",
+    "render_undo",
 ]

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from kin_nb.core.safety.decision import Grant
+from kin_nb.core.safety.decision import Risk
 from kin_nb.render.diff import diff_text, render_diff
 from kin_nb.render.output import AMBER, frame
 from kin_nb.render.text import count, escape, indent, line_count, literal, one_line, pre
 
 _KINDS = {"command": "command", "diff": "change", "arguments": "call"}
 _OPEN_LINES = 40
+_HIGH = " (high risk)"
 
 
-def approval_html(summary: str, reason: str, body: str, kind: str, scopes: Iterable[Grant] = ()) -> str:
-    """The static part of the approval card; the buttons are the widget's. `kind` is `Preview.kind`: what `body` is."""
+def approval_html(summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW) -> str:
+    """The static part of the approval card; the buttons are the widget's, and name the scopes on offer.
+
+    `kind` is `Preview.kind`: what `body` is. Only a high `risk` is said.
+    """
     whole = render_diff(body) if kind == "diff" else pre(literal(body))
     lines = line_count(body.removesuffix("\n"))
     unfolded = " open" if lines <= _OPEN_LINES else ""
     parts = [f"<b>Allow this?</b> <code>{escape(one_line(summary))}</code><br>\n"]
-    parts.append(f"Asks because: {escape(one_line(reason, 400))}<br>\n")
+    parts.append(f"Asks because: {escape(one_line(reason, 400))}{_HIGH if risk is Risk.HIGH else ''}<br>\n")
     if not _says_it_all(summary, body):
         head = f"The whole {_KINDS.get(kind, 'call')}, {count(lines, 'line')}"
         parts.append(f"<details{unfolded}><summary>{head}</summary>\n{whole}</details>\n")
-    parts += [f"<small>{escape(line)}</small><br>\n" for line in _scope_lines(scopes)]
     return frame("".join(parts), label="approval", color=AMBER)
 
 
-def approval_text(summary: str, reason: str, body: str, kind: str, scopes: Iterable[Grant] = ()) -> str:
+def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW) -> str:
     """The same for the stdin prompt. How to answer is the prompt's own line: it knows which answers it takes."""
-    parts = [f"Allow this? {one_line(summary)}", f"  Asks because: {one_line(reason, 400)}"]
+    high = _HIGH if risk is Risk.HIGH else ""
+    parts = [f"Allow this? {one_line(summary)}", f"  Asks because: {one_line(reason, 400)}{high}"]
     if not _says_it_all(summary, body):
         parts.append(indent(diff_text(body) if kind == "diff" else literal(body.removesuffix("\n"))))
-    return "\n".join([*parts, *map(indent, _scope_lines(scopes))])
+    return "\n".join(parts)
 
 
 def _says_it_all(summary: str, body: str) -> bool:
     return body.strip() in ("", one_line(summary))
-
-
-def _scope_lines(scopes: Iterable[Grant]) -> list[str]:
-    return [f"Can be allowed for this session: {one_line(grant.label)}" for grant in scopes]

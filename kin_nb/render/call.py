@@ -8,6 +8,9 @@ from kin_nb.core.session.records import FileChange, RecordedCall
 from kin_nb.render.diff import diff_text, render_diff, without_header
 from kin_nb.render.fact import Arguments, summary, words
 from kin_nb.render.output import AMBER, BLUE, GREY, RED, Output, frame
+from kin_nb.render.question import TOOL as QUESTION
+from kin_nb.render.question import answer, asked
+from kin_nb.render.subagent import subagent_html, subagent_text
 from kin_nb.render.text import CARD_LIMIT, clean, clip, count, escape, indent, line_count, one_line, pre
 
 _DIFF_LIMIT = 10_000
@@ -17,6 +20,7 @@ _HOW_TO_ANSWER = (
     "It waits for an answer in the running notebook: the buttons here, or y or n in the input box. "
     "Interrupting the kernel ends the turn instead."
 )
+_HOW_TO_ANSWER_A_QUESTION = _HOW_TO_ANSWER.replace("y or n in the input box", "the input box")
 _COLORS = {"ok": GREY, "pending": BLUE, "error": RED, "refused": AMBER, "interrupted": AMBER}
 
 
@@ -63,8 +67,8 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
 
 
 def _is_unfolded(call: RecordedCall, arguments: Arguments, output_lines: int) -> bool:
-    """Failures, small diffs and the short outputs of commands are worth their room; the rest is one click away."""
-    if call.status in ("error", "refused", "interrupted") or call.exit:
+    """Failures, questions, small diffs and the short outputs of commands are worth their room; the rest is a click away."""
+    if call.name == QUESTION or call.status in ("error", "refused", "interrupted") or call.exit or call.uncovered:
         return True
     if call.status == "pending":
         return output_lines > 0
@@ -74,6 +78,8 @@ def _is_unfolded(call: RecordedCall, arguments: Arguments, output_lines: int) ->
 
 
 def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, *, waiting: bool) -> list[_Part]:
+    if call.name == QUESTION and (question := asked(arguments.values, subject)) is not None:
+        return _question(call, question, output, waiting=waiting)
     parts = [_Part(f"{_HOW_TO_ANSWER}\n", _HOW_TO_ANSWER)] if waiting else []
     if arguments.command is not None:
         parts += [_block(f"$ {arguments.command.rstrip()}")] if arguments.command.strip() != subject else []
@@ -82,14 +88,30 @@ def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, 
     if call.edited_arguments is not None:
         parts.append(_asked_for(Arguments.read(call.arguments)))
     parts += [_file(file, subject) for file in call.files]
+    if call.subagent is not None:
+        parts.append(_Part(subagent_html(call.subagent), subagent_text(call.subagent)))
     # A patch that went in says more than the sentence that the model was told about it.
-    if output and (arguments.command is not None or not call.files or call.status != "ok"):
+    is_report = arguments.command is not None or call.subagent is not None
+    if output and (is_report or not call.files or call.status != "ok"):
         parts.append(_block(output))
+    if call.uncovered:
+        parts.append(_uncovered(call.uncovered))
     return parts
+
+
+def _question(call: RecordedCall, question: str, output: str, *, waiting: bool) -> list[_Part]:
+    how = _HOW_TO_ANSWER_A_QUESTION
+    texts = (question if waiting else clip(question), answer(output) if output and call.status == "ok" else output)
+    return [*([_Part(f"{how}\n", how)] if waiting else []), *(_block(text) for text in texts if text)]
 
 
 def _block(text: str) -> _Part:
     return _Part(pre(text), text)
+
+
+def _uncovered(sentence: str) -> _Part:
+    line = f"Not covered by undo: {one_line(sentence.removeprefix('not covered: '), 400)}"
+    return _Part(f"<small>{escape(line)}</small><br>\n", line)
 
 
 def _asked_for(arguments: Arguments) -> _Part:
@@ -102,7 +124,7 @@ def _file(file: FileChange, subject: str) -> _Part:
     verb = "New file" if file.before is None else "Deleted" if file.after is None else "Changed"
     path = one_line(file.path, 400)
     if not file.patch:
-        note = "binary, or too large to show" if file.patch is None else "empty"
+        note = "binary, too large, or secret: not shown" if file.patch is None else "empty"
         return _Part(f"{verb} <code>{escape(path)}</code> ({note})<br>\n", f"{verb} {path} ({note})")
     patch = without_header(file.patch)
     html, text = render_diff(patch, limit=_DIFF_LIMIT), diff_text(patch, limit=_DIFF_LIMIT)

@@ -10,8 +10,10 @@ from kin_nb.core.session.records import RecordedCall
 from kin_nb.render.diff import changed_lines, without_header
 from kin_nb.render.text import count, literal, one_line
 
-_SUBJECTS = ("path", "file_path", "pattern", "url")
-_APPROVED = {"once": "approved by you", "session": "approved for this session", "always": "approved for always"}
+_SUBJECTS = ("path", "file_path", "pattern", "url", "question", "description")
+_IDENTICAL = "identical"
+"""Who decided on a call that its reply holds twice."""
+_APPROVED = {"once": "approved by you", "session": "approved for this session", "always": "approved always"}
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class Arguments:
 
 
 def summary(call: RecordedCall, arguments: Arguments) -> str:
-    """The file that was changed; else the tool's own line; for calls that never got one, the command or the path."""
-    if len(call.files) == 1 and call.status == "ok":
+    """The file that was changed, not by a subagent; else the tool's own line; for calls without, the command or path."""
+    if len(call.files) == 1 and call.status == "ok" and call.subagent is None:
         return one_line(call.files[0].path, 400)
     if call.summary and call.summary != call.name:
         return one_line(call.summary)
@@ -48,11 +50,12 @@ def summary(call: RecordedCall, arguments: Arguments) -> str:
 
 
 def words(call: RecordedCall, *, waiting: bool, printing: bool) -> list[str]:
-    """Size of the change, status, exit code when not 0, who decided when a person did."""
+    """Size of the change, status, exit code when not 0, whether it ran at all, who decided when a person did."""
     return [
         *_size(call),
         _status(call, waiting=waiting, printing=printing),
         *([f"exit {call.exit}"] if call.exit else []),
+        *(["run once, with the same call before it"] if call.decision and call.decision.by == _IDENTICAL else []),
         *_approval(call),
         *(["edited by you before it ran"] if call.edited_arguments is not None else []),
     ]

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Any, Self
 
+from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.session.records import RecordedCompaction, RecordedStep, TurnRecord
 from kin_nb.core.types import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 from kin_nb.replay.errors import ReplayEndedError
@@ -33,17 +34,17 @@ class ReplayBackend:
         """Nothing was opened."""
 
     async def complete(self, **_request: Any) -> LLMChunk:
-        """The summary, when the conversation was compacted before the next step; else the next recorded reply.
+        """The next recorded reply. Raises ReplayEndedError after the last."""
+        return self._next()
 
-        Raises ReplayEndedError after the last.
-        """
+    def compacted(self) -> Compacted:
+        """What the compaction before the next step left, once. Raises ReplayEndedError when there is none."""
         due = self.compaction_due
         if due is None:
-            return self._next()
+            raise ReplayEndedError(_ended(self.record))
         self._compacted = self._sent
         usage = LLMUsage(prompt_tokens=due.prompt_tokens, completion_tokens=due.completion_tokens)
-        message = LLMMessage(role=Role.assistant, content=due.summary)
-        return LLMChunk(message=message, usage=usage, finish_reason="stop")
+        return Compacted(due.summary, due.kept, usage, due.words)
 
     @property
     def compaction_due(self) -> RecordedCompaction | None:
@@ -52,6 +53,11 @@ class ReplayBackend:
         if self._sent >= len(steps) or self._compacted == self._sent:
             return None
         return steps[self._sent].compaction
+
+    @property
+    def pruning_due(self) -> tuple[str, ...]:
+        """The calls whose results were stubs from the next step on."""
+        return () if self.is_over else self.record.steps[self._sent].pruned
 
     @property
     def is_over(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from kin_nb.replay.drift import first_difference
 from kin_nb.replay.placing import asked_key
 from kin_nb.replay.report import CellResult
+from kin_nb.replay.undo_cells import undoes
 
 _SKIPPED = frozenset({"application/vnd.jupyter.widget-view+json", "image/png", "image/jpeg"})
 _UNCOMPARED_TAGS = frozenset({"nbval-ignore-output", "nbval-skip"})
@@ -16,7 +17,7 @@ _UNCOMPARED_TAGS = frozenset({"nbval-ignore-output", "nbval-skip"})
 def compare_cells(stored: Any, executed: Any, stopped_at: int | None, *, tools: bool) -> tuple[CellResult, ...]:
     """One result per code cell; both notebooks have the same cells. `stopped_at`: index of the cell that failed.
 
-    With `tools` the cells that ask are not compared: their calls are, one by one (drift.py).
+    With `tools` the cells that ask or undo are not compared: their calls and undos are, one by one (drift.py).
     """
     results = []
     for index, (before, after) in enumerate(zip(stored["cells"], executed["cells"], strict=True)):
@@ -26,7 +27,7 @@ def compare_cells(stored: Any, executed: Any, stopped_at: int | None, *, tools: 
             results.append(CellResult(index + 1, "not run"))
         elif index == stopped_at:
             results.append(CellResult(index + 1, "error", _failure(after)))
-        elif tools and asked_key(stored, before) is not None:
+        elif tools and (asked_key(stored, before) is not None or undoes(stored, before) is not None):
             results.append(CellResult(index + 1, "not compared"))
         else:
             results.append(_compare(index + 1, before, after))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -86,8 +87,13 @@ def _effect(recorded: RecordedCall, actual: RecordedCall) -> str:
         return f"status: recorded {recorded.status}, now {actual.status}"
     if recorded.exit != actual.exit:
         return f"exit code: recorded {recorded.exit}, now {actual.exit}"
-    before = {change.path: change for change in recorded.files}
-    after = {change.path: change for change in actual.files}
+    return files_effect(recorded.files, actual.files)
+
+
+def files_effect(recorded: Iterable[FileChange], actual: Iterable[FileChange]) -> str:
+    """Which file came out otherwise than recorded, and how; "" when none did."""
+    before = {change.path: change for change in recorded}
+    after = {change.path: change for change in actual}
     for path in sorted(before.keys() | after.keys()):
         difference = _file_effect(before.get(path), after.get(path))
         if difference:

@@ -18,7 +18,10 @@ from kin_nb.replay.recording import (
     other_sha,
     step_sha,
     turn_sha,
+    undo_json,
+    undo_sha,
 )
+from kin_nb.replay.undo_cells import undo_source, undoes
 
 BLOB_BYTES = 8 * 1024
 
@@ -49,7 +52,11 @@ def read_recording(nb: Any) -> Recording:
         for raw in records:
             reading.add(number, raw)
     turns = tuple(reading.turns[turn].record for turn in sorted(reading.turns))
-    recording = Recording(meta.session, turns, meta, tuple(reading.others.values()))
+    undos = tuple(reading.undos[number] for number in sorted(reading.undos))
+    try:
+        recording = Recording(meta.session, turns, meta, tuple(reading.others.values()), undos)
+    except ValueError as error:  # a turn's cell was deleted, whose undo is there
+        raise reading.error("notebook metadata", str(error)) from error
     if recording.digest != kin.get("digest"):
         raise reading.digest_error(recording, kin.get("digest"))
     return recording
@@ -58,7 +65,7 @@ def read_recording(nb: Any) -> Recording:
 def write_recording(nb: Any, recording: Recording) -> None:
     """Put `recording` into `nb` in place of whatever recording it held: each turn into the cell that asked it.
 
-    Raises RecordingError, naming the turns, when `nb` has no cell for some.
+    The n-th undo goes into the n-th cell that undoes. Raises RecordingError, naming them, when `nb` has no cell for some.
     """
     placed = place_turns(nb, recording.turns)
     missing = [str(turn.turn) for turn in recording.turns if turn.turn not in placed]
@@ -68,6 +75,12 @@ def write_recording(nb: Any, recording: Recording) -> None:
     records: dict[int, list[dict[str, Any]]] = {}
     for turn in recording.turns:
         records.setdefault(placed[turn.turn], []).append(_turn_json(turn, blobs))
+    undoing = [index for index, cell in enumerate(nb["cells"]) if undoes(nb, cell) is not None]
+    for number, undo in enumerate(recording.undos, 1):
+        if number > len(undoing):
+            raise RecordingError(f"No cell of this notebook plays undo {number}. Add a cell with {undo_source(undo)}")
+        stored = _stored(undo_json(number, undo), blobs)
+        records.setdefault(undoing[number - 1], []).append({**stored, "sha": undo_sha(number, undo)})
     for text in recording.others:
         other = json.loads(text)
         sha = other_sha(other)

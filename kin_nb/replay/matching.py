@@ -1,13 +1,14 @@
-"""Which turn a cell plays (docs/session-notebook.md): pure, so that every order of running cells can be written as a table."""
+"""Which turn or undo a cell plays (docs/session-notebook.md): pure, so that any order of cells can be written as a table."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from kin_nb.core.session.records import sha256
+from kin_nb.core.session.records import TurnRecord, UndoRecord, sha256
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 from kin_nb.replay.recording import Recording
 
@@ -16,11 +17,16 @@ _NBVAL = re.compile(r"[ \t]*#+[ \t]*NBVAL_")
 
 @dataclass(frozen=True)
 class State:
-    """What was played so far, as positions in `Recording.turns`: the next one, those played, and by which cell."""
+    """What was played so far, as positions in `Recording.turns`: the next one, those played, and by which cell.
+
+    `undone` and `undone_by_cell` are the same of `Recording.undos`.
+    """
 
     next: int = 0
     played: frozenset[int] = frozenset()
     by_cell: Mapping[str, int] = field(default_factory=dict)
+    undone: frozenset[int] = frozenset()
+    undone_by_cell: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,19 @@ class Match:
     position: int
     not_run: tuple[int, ...]
     state: State
+
+
+@dataclass(frozen=True)
+class Undoing:
+    """What a cell asks for: the last `turns` taken back, or what the last undo took given back (`turns` is 1 then)."""
+
+    type: Literal["undo", "redo"] = "undo"
+    turns: int = 1
+
+
+def undoing(undo: UndoRecord) -> Undoing:
+    """What a cell must ask for to play `undo`."""
+    return Undoing(undo.type, 1 if undo.type == "redo" else max(1, len(undo.turns)))
 
 
 def normal_body(body: str) -> str:
@@ -42,6 +61,19 @@ def normal_body(body: str) -> str:
 def cell_key(body: str, options: str) -> str:
     """sha256 hex of a cell's body and the options on its `%%kin` line (blanks between options do not count)."""
     return sha256([normal_body(body), " ".join(options.split())])
+
+
+def following_key(key: str, number: int) -> str:
+    """The key of the turn that came `number` turns after the first one of a cell whose first has `key` (a flow)."""
+    return sha256([key, number])
+
+
+def turns_of_cell(turns: Sequence[TurnRecord], position: int) -> Sequence[TurnRecord]:
+    """The turn at `position`, and those after it that the same run of its cell made."""
+    key, end = turns[position].key, position + 1
+    while end < len(turns) and turns[end].key == following_key(key, end - position):
+        end += 1
+    return turns[position:end]
 
 
 def match_turn(recording: Recording, key: str, cell_id: str | None, state: State) -> Match:
@@ -70,9 +102,33 @@ def match_turn(recording: Recording, key: str, cell_id: str | None, state: State
 
 def _played(recording: Recording, position: int, cell_id: str | None, state: State, *, moves: bool) -> Match:
     passed = [n for n in range(state.next, position) if n not in state.played]
-    after = State(
-        next=position + 1 if moves else state.next,
-        played=state.played | {position},
+    end = position + len(turns_of_cell(recording.turns, position))
+    after = replace(
+        state,
+        next=end if moves else state.next,
+        played=state.played.union(range(position, end)),
         by_cell={**state.by_cell, cell_id: position} if cell_id else state.by_cell,
     )
     return Match(position, tuple(recording.turns[n].turn for n in passed), after)
+
+
+def match_undo(recording: Recording, asked: Undoing, cell_id: str | None, state: State) -> tuple[int, State]:
+    """The position in `Recording.undos` of what a cell plays now, and the state after it.
+
+    What this cell played before; else what comes next where the turns stand; else what came last there (the cell was run
+    again). Raises NotRecorded when none of them is what the cell asks for.
+    """
+    fits = {n for n, undo in enumerate(recording.undos) if undoing(undo) == asked}
+    here = [n for n, undo in enumerate(recording.undos) if undo.at == state.next]
+    again = state.undone_by_cell.get(cell_id) if cell_id else None
+    due = next((n for n in here if n not in state.undone), None)
+    last = max(state.undone.intersection(here), default=None)
+    for position in (again, due, last):
+        if position in fits and position is not None:
+            by_cell = {**state.undone_by_cell, cell_id: position} if cell_id else state.undone_by_cell
+            return position, replace(state, undone=state.undone | {position}, undone_by_cell=by_cell)
+    what = "redo" if asked.type == "redo" else f"undo of {asked.turns} {'turn' if asked.turns == 1 else 'turns'}"
+    raise NotRecorded(
+        f"not recorded: no {what} comes here, and this notebook is in playback: nothing is undone. "
+        "`%kin live` to go on where it ended"
+    )

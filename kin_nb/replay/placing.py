@@ -6,21 +6,23 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from kin_nb.core.commands import is_command
 from kin_nb.core.session.records import TurnRecord
-from kin_nb.replay.matching import cell_key
+from kin_nb.replay.matching import cell_key, normal_body, turns_of_cell
 
 _MAGIC = re.compile(r"\n*%%kin(?:[ \t]+(?P<options>[^\n]*))?(?:\n(?P<body>.*))?\Z", re.DOTALL)
 
 
 def asked_key(nb: Any, cell: Any) -> str | None:
-    """The key of a cell that asks the agent; None for every other cell. In the Kin kernel a cell without magic asks."""
+    """The key of a cell that asks the agent; None for every other, /commands too. In the Kin kernel cells without magic ask."""
     if cell["cell_type"] != "code":
         return None
     found = _MAGIC.match(cell["source"])
     if found:
-        return cell_key(found["body"] or "", found["options"] or "")
+        body = found["body"] or ""
+        return None if is_command(normal_body(body)) else cell_key(body, found["options"] or "")
     text = cell["source"].lstrip()
-    command = not text or text[0] in "%!?" or (text[0] == "/" and len(text.splitlines()) == 1)
+    command = not text or text[0] in "%!?" or is_command(normal_body(text))
     return cell_key(cell["source"], "") if is_kin_kernel(nb) and not command else None
 
 
@@ -47,4 +49,8 @@ def place_turns(nb: Any, turns: Sequence[TurnRecord]) -> dict[int, int]:
         alike = [index for index, found in enumerate(keys) if found == key]
         free = [index for index in alike if index not in taken] or alike[-1:]
         placed.update({turn: free[min(n, len(free) - 1)] for n, turn in enumerate(rest) if free})
+    for position, turn in enumerate(turns):
+        if turn.turn in placed:
+            for follower in turns_of_cell(turns, position):
+                placed.setdefault(follower.turn, placed[turn.turn])
     return placed

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import TurnRecord
-from kin_nb.render import Output, render_notice, render_turn
-from kin_nb.replay.matching import State, match_turn
+from collections.abc import Sequence
+
+from kin_nb.core.session.records import TurnRecord, UndoRecord
+from kin_nb.render import Output, render_notice, render_turn, render_undo
+from kin_nb.replay.matching import State, Undoing, match_turn, match_undo, turns_of_cell
 from kin_nb.replay.recording import Recording
 
 
@@ -30,7 +32,16 @@ class Player:
         Raises as `turn`.
         """
         turn, not_run = self.turn(key, cell_id)
-        return [*passed_over(turn, not_run), *render_turn(turn)]
+        return [*passed_over(turn, not_run), *(output for each in self.run_of(turn) for output in render_turn(each))]
+
+    def run_of(self, turn: TurnRecord) -> Sequence[TurnRecord]:
+        """What a cell plays whose first turn this is: a flow has several."""
+        return turns_of_cell(self.recording.turns, self.recording.turns.index(turn))
+
+    def undo(self, asked: Undoing, cell_id: str | None) -> tuple[int, UndoRecord]:
+        """The undo or redo that this cell plays now, and its number from 1. Raises NotRecorded; then nothing has moved."""
+        position, self._state = match_undo(self.recording, asked, cell_id, self._state)
+        return position + 1, self.recording.undos[position]
 
 
 def passed_over(turn: TurnRecord, not_run: tuple[int, ...]) -> list[Output]:
@@ -39,6 +50,11 @@ def passed_over(turn: TurnRecord, not_run: tuple[int, ...]) -> list[Output]:
         return []
     were = f"Turn {not_run[0]} was" if len(not_run) == 1 else f"Turns {', '.join(map(str, not_run))} were"
     return [render_notice(f"This is turn {turn.turn}", [f"{were} not run before it."])]
+
+
+def undo_card(undo: UndoRecord) -> Output:
+    """The card of an undo or redo: live, saved and played."""
+    return render_undo(undo)
 
 
 def playback_notice(recording: Recording) -> Output:

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, canonical_json, sha256
+from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, UndoRecord, canonical_json, sha256
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.recording import Recording, SessionMeta, other_sha, step_sha, turn_sha, whole_numbers
+from kin_nb.replay.recording import Recording, SessionMeta, other_sha, step_sha, turn_sha, undo_sha, whole_numbers
 
 R = TypeVar("R", bound=Record)
 
@@ -24,10 +24,11 @@ class Read:
 
 
 class Reading:
-    """One notebook being read: `add` each record, then take `turns` (by number) and `others` (by hash)."""
+    """One notebook being read: `add` each record, then take `turns` and `undos` (by number) and `others` (by hash)."""
 
     def __init__(self, meta: SessionMeta, blobs: dict[str, Any]) -> None:
         self.turns: dict[int, Read] = {}
+        self.undos: dict[int, UndoRecord] = {}
         self.others: dict[str, str] = {}
         self._meta = meta
         self._blobs = blobs
@@ -36,6 +37,9 @@ class Reading:
         """Verify one record. A cell that was copied brings its record twice: the second, if equal, adds nothing."""
         if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
             raise self.error(f"cell {cell}", "a record has no type")
+        if raw["type"] in ("undo", "redo"):
+            self._add_undo(cell, raw)
+            return
         if raw["type"] != "turn":
             self._add_other(cell, raw)
             return
@@ -63,6 +67,18 @@ class Reading:
             f"the records add up to {recording.digest[:12]}, not to the digest {str(claimed)[:12]}: the last turns are "
             "missing, a record was exchanged, or model, workspace, kin_nb, system_prompt or tools was changed",
         )
+
+    def _add_undo(self, cell: int, raw: dict[str, Any]) -> None:
+        number = whole_numbers(raw.get("n"))
+        where = f"cell {cell}, {raw['type']} {number}"
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise self.error(where, "field n: it is no number from 1 on")
+        undo, value = self._validated(UndoRecord, {k: v for k, v in raw.items() if k not in ("n", "sha")}, where)
+        if undo_sha(number, undo) != raw.get("sha"):
+            self._refuse_later(undo, value, where)
+            raise self.error(where, "it was changed after it was recorded")
+        if self.undos.setdefault(number, undo) != undo:
+            raise self.error(where, "another cell has it too, and they differ")
 
     def _add_other(self, cell: int, raw: dict[str, Any]) -> None:
         where = f"cell {cell}, record {raw['type']!r}"

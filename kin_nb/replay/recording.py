@@ -1,4 +1,4 @@
-"""A recording: one session's turns as values, and the hashes that vouch for them (docs/session-notebook.md)."""
+"""A recording: one session's turns and undos as values, and the hashes that vouch for them (docs/session-notebook.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from kin_nb import __version__
-from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, sha256
+from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, UndoRecord, canonical_json, sha256
 
 FORMAT = 1
 SESSION_ID = r"^[A-Za-z0-9-]{1,64}$"
@@ -59,13 +59,15 @@ class Recording:
     """A session's turns in turn order. Equal recordings are equal, wherever they were read from.
 
     `others` holds records of types that a later kin_nb wrote, each as canonical JSON: kept, named, never played.
-    Raises ValueError when `session` is not the meta's, or when two turns have one number.
+    `undos`: every undo and redo, oldest first. Raises ValueError when `session` is not the meta's, when two turns have
+    one number, or when an undo stands where it cannot have been.
     """
 
     session: str
     turns: tuple[TurnRecord, ...]
     meta: SessionMeta
     others: tuple[str, ...] = ()
+    undos: tuple[UndoRecord, ...] = ()
 
     def __post_init__(self) -> None:
         numbers = [turn.turn for turn in self.turns]
@@ -73,6 +75,9 @@ class Recording:
             raise ValueError(f"session {self.session} is not the meta's {self.meta.session}")
         if sorted(set(numbers)) != numbers:
             raise ValueError(f"turn numbers must rise: {numbers}")
+        places = [undo.at for undo in self.undos]
+        if sorted(places) != places or any(not 1 <= at <= len(numbers) for at in places):
+            raise ValueError(f"undos come after turn {', '.join(map(str, places))} of {len(numbers)}")
 
     @cached_property
     def digest(self) -> str:
@@ -81,7 +86,10 @@ class Recording:
             {
                 "meta": {**self.meta.model_dump(exclude_defaults=True), "format": self.meta.format},
                 "turns": [turn_sha(turn) for turn in self.turns],
-                "others": sorted(other_sha(json.loads(text)) for text in self.others),
+                "others": sorted(
+                    [other_sha(json.loads(text)) for text in self.others]
+                    + [undo_sha(number, undo) for number, undo in enumerate(self.undos, 1)]
+                ),
             }
         )
 
@@ -105,6 +113,17 @@ def turn_sha(turn: TurnRecord) -> str:
     """sha256 of the turn with each step replaced by its hash."""
     fields = turn.model_dump(exclude={"steps"}, exclude_defaults=True)
     return sha256({**fields, "type": turn.type, "steps": [step_sha(step) for step in turn.steps]})
+
+
+def undo_json(number: int, undo: UndoRecord) -> dict[str, Any]:
+    """An undo's record as it is stored. `n`: its number in the session, from 1, since two may be equal in all else."""
+    fields: dict[str, Any] = json.loads(canonical_json(undo.model_dump(exclude_defaults=True)))
+    return {"type": undo.type, "n": number, **fields}
+
+
+def undo_sha(number: int, undo: UndoRecord) -> str:
+    """As of any record that is no turn: versions that know no undos check it too."""
+    return other_sha(undo_json(number, undo))
 
 
 def other_sha(record: dict[str, Any]) -> str:

@@ -35,6 +35,25 @@ class CallResult:
     kind: CallKind
     detail: str = ""
 
+    @property
+    def where(self) -> str:
+        return f"turn {self.turn}, step {self.step}, {self.tool}"
+
+
+@dataclass(frozen=True)
+class UndoResult:
+    """One recorded undo or redo that was to be done again: `number` in the session, `after` which turn."""
+
+    number: int
+    after: int
+    what: str
+    kind: CallKind
+    detail: str = ""
+
+    @property
+    def where(self) -> str:
+        return f"{self.what} after turn {self.after}"
+
 
 @dataclass(frozen=True)
 class TurnResult:
@@ -57,23 +76,26 @@ class ReplayReport:
     calls: tuple[CallResult, ...]
     workspace: str = ""
     error: str = ""
+    undos: tuple[UndoResult, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """0 nothing drifted, 1 an error or a refused call, 3 drift."""
-        kinds = {call.kind for call in self.calls}
+        kinds = {result.kind for result in self._drifted}
         if self.error or "refused" in kinds or any(cell.status == "error" for cell in self.cells):
             return 1
-        drifted = bool(kinds - HARMLESS - {"played"})
-        return 3 if drifted or any(cell.status == "differs" for cell in self.cells) else 0
+        return 3 if kinds or any(cell.status == "differs" for cell in self.cells) else 0
+
+    @property
+    def _drifted(self) -> list[CallResult | UndoResult]:
+        results: list[CallResult | UndoResult] = [*self.calls, *self.undos]
+        return [result for result in results if result.kind not in HARMLESS and result.kind != "played"]
 
     def text(self) -> str:
         """A table for a terminal, then every drift and failure in a line of its own."""
         rows = [f"{'turn':>4}  {'steps':>5}  {'calls':>5}  result"]
         rows += [f"{t.turn:>4}  {t.steps:>5}  {t.calls:>5}  {_counts(t.drift)}" for t in self.turns]
-        for call in self.calls:
-            if call.kind not in HARMLESS and call.kind != "played":
-                rows.append(f"turn {call.turn}, step {call.step}, {call.tool}: {call.kind}: {call.detail}")
+        rows += [f"{result.where}: {result.kind}: {result.detail}" for result in self._drifted]
         for cell in self.cells:
             if cell.status in ("differs", "error"):
                 rows.append(f"cell {cell.cell}: {cell.status}: {cell.detail}")
@@ -82,7 +104,8 @@ class ReplayReport:
         if self.mode == "playback":
             rows.append(f"{same} of {len(compared)} code cells that were compared show what was saved.")
         elif self.exit_code == 0:
-            rows.append("Every tool call came out as it was recorded.")
+            every = "Every tool call and undo" if self.undos else "Every tool call"
+            rows.append(f"{every} came out as it was recorded.")
         if self.workspace:
             rows.append(f"Workspace: {self.workspace}.")
         if self.error:
@@ -111,6 +134,21 @@ def call_results(executed: Any, recording: Recording, *, tools: bool) -> tuple[C
     return tuple(results)
 
 
+def undo_results(executed: Any, recording: Recording) -> tuple[UndoResult, ...]:
+    """Every undo of the recording, as a run with tools met it: its output carries `undo`, the number, and `drift`."""
+    shown: dict[Any, Any] = {}
+    for cell in executed["cells"]:
+        for output in cell.get("outputs", []):
+            kin = (output.get("metadata") or {}).get("kin")
+            if isinstance(kin, dict) and isinstance(kin.get("undo"), int):
+                shown[kin["undo"]] = kin
+    results = []
+    for number, undo in enumerate(recording.undos, 1):
+        kind, detail = _met(shown.get(number), tools=True)
+        results.append(UndoResult(number, recording.turns[undo.at - 1].turn, undo.type, kind, detail))
+    return tuple(results)
+
+
 def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[TurnResult, ...]:
     results = []
     for turn in recording.turns:
@@ -122,7 +160,7 @@ def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[T
 
 def _met(kin: Any, *, tools: bool) -> tuple[CallKind, str]:
     if kin is None:
-        return "not run", "no output of this run shows the call"
+        return "not run", "no output of this run shows it"
     drift = kin.get("drift")
     if not tools:
         return "played", ""

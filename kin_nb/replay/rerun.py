@@ -3,30 +3,57 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Container
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from kin_nb.core.context.checkpoints import NoSuchCheckpointError
+from kin_nb.core.context.compaction import Ask as AskModel
+from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.llm.merge import is_portable
 from kin_nb.core.middleware import ConversationContext, MiddlewareAction, MiddlewareResult, ResetReason
+from kin_nb.core.questions import AskQuestion, Question
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.safety.secrets import WORKSPACE
-from kin_nb.core.session.records import RecordedCall, RecordedDecision, TurnRecord
+from kin_nb.core.session.records import Place, RecordedCall, RecordedDecision, TurnRecord
+from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tools.builtins.task import Task
+from kin_nb.core.types import LLMMessage
 from kin_nb.replay.backend import ReplayBackend
 from kin_nb.replay.drift import HARMLESS, Drift, compare_call
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
 
+DMAIL = "send_dmail"
 INTERRUPTED = "not run: it was interrupted when it was recorded"
 
 
+@dataclass
+class SoFar:
+    """What a run has made of the recording so far: its own numbers of turns and ids of calls, by the recorded ones."""
+
+    turns: dict[int, int] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def place(self, recorded: Place) -> Place | None:
+        """That place in this run; None when its turn was not run."""
+        turn = self.turns.get(recorded.turn)
+        return None if turn is None else Place(turn=turn, step=recorded.step)
+
+
 class FollowRecording:
-    """Middleware of a rerun (core.middleware): compacts and stops where the recording did, whatever is configured here."""
+    """Middleware of a rerun (core.middleware): compacts and stops where the recording did, whatever is configured here.
+
+    It is the rerun's Compaction too, and says what to prune.
+    """
 
     def __init__(self, backend: ReplayBackend) -> None:
         self._backend = backend
@@ -45,13 +72,20 @@ class FollowRecording:
     def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None:
         """Nothing to forget."""
 
+    async def compact(self, messages: list[LLMMessage], *, ask: AskModel, window: int) -> Compacted:  # noqa: ARG002
+        """What was left then."""
+        return self._backend.compacted()
+
+    def prunes(self, context: ConversationContext) -> tuple[str, ...]:  # noqa: ARG002
+        return self._backend.pruning_due
+
 
 class Rerun:
     """One turn. `backend` answers for the model, `asking` what a recording may answer; `compare` judges each call.
 
     A recorded refusal is repeated: refusing is safe. A recorded approval is history, not permission: only
     `approve_recorded` makes it one, and only for a call with the recorded arguments. `known_ids`: tool-call ids of
-    the turns before.
+    the turns before. `so_far` is the run's, and is kept up to date.
     """
 
     def __init__(
@@ -61,26 +95,43 @@ class Rerun:
         *,
         approve_recorded: bool,
         known_ids: Container[str] = frozenset(),
+        so_far: SoFar | None = None,
     ) -> None:
         self.turn = turn
         self.prompt = here(turn.sent or turn.prompt, workspace)
+        self._so_far = so_far or SoFar()
         self._recorded: dict[str, RecordedCall] = {}
         """By the id that the call has in this run."""
         self.backend = ReplayBackend(self._as_played(turn, workspace, known_ids))
         self._workspace = workspace
         self._approve = approve_recorded
-        self.drifts: list[str] = []
-        """A line for each call that drifted, in order."""
+        self._drifted: dict[str, str] = {}
+
+    @property
+    def drifts(self) -> list[str]:
+        """A line for each call that drifted, in call order; those that the recording has not come last."""
+        known = [self._drifted[call_id] for call_id in self._recorded if call_id in self._drifted]
+        return known + [line for call_id, line in self._drifted.items() if call_id not in self._recorded]
 
     def prepare(self, agent: Agent) -> None:
-        """The agent answers from the recording, and begins the turn where it began: cleared, or compacted."""
+        """The agent answers from the recording, and begins the turn where it began: gone back, cleared, or compacted."""
+        self._so_far.turns[self.turn.turn] = len(agent.turns) + 1
+        mails = sum(call.name == DMAIL and call.status == "ok" for call in self.turn.calls)
+        steps = len(self.turn.steps) if "max_steps_per_turn" in self.turn.message else sys.maxsize
+        limits = {"max_dmails_per_turn": mails, "max_steps_per_turn": steps}
+        agent.config = agent.config.model_copy(update=limits)
         agent.backend = self.backend
         agent.middleware_pipeline.clear()
-        agent.middleware_pipeline.add(FollowRecording(self.backend))
+        follow = FollowRecording(self.backend)
+        agent.middleware_pipeline.add(follow)
+        agent.compaction_strategy, agent.prunes = follow, follow.prunes
+        self._play_tasks(agent)
+        if self.turn.origin is not None:
+            self._go_back(agent, self.turn.origin)
         if self.turn.fresh:
             agent.history.restart()
         if self.turn.compaction is not None:
-            agent.history.compact(here(self.turn.compaction.summary, self._workspace))
+            agent.history.take_compaction(self.turn.compaction, partial(here, workspace=self._workspace))
 
     def asking(self, ask: Ask) -> Ask:
         """What the recording answers, else `ask`."""
@@ -90,9 +141,21 @@ class Rerun:
 
         return answer
 
+    def answering(self, ask: AskQuestion) -> AskQuestion:
+        """What the person answered then, else `ask`."""
+
+        async def answer(question: Question) -> str:
+            recorded = self._recorded.get(question.call_id)
+            if recorded is not None and recorded.status == "ok":
+                return here(recorded.output, self._workspace)
+            return await ask(question)
+
+        return answer
+
     def compare(self, actual: RecordedCall) -> tuple[RecordedCall, Drift]:
         """(the call to show, how `actual` compares). What is as recorded is shown as recorded, to the byte."""
-        recorded = self._recorded.get(actual.id)
+        call_id = actual.id
+        recorded = self._recorded.get(call_id)
         if recorded is None:
             drift = Drift("effect", detail="a call that the recording has not")
         else:
@@ -100,27 +163,49 @@ class Rerun:
             if drift.kind in HARMLESS:
                 return recorded, drift
             actual = actual.model_copy(update={"id": recorded.id})
-        if self.drifts:
+        if self._drifted:
             drift = replace(drift, detail=f"after drift: {drift.detail}")
-        self.drifts.append(f"{actual.name}: {drift.kind} drift: {drift.detail}")
+        self._drifted[call_id] = f"{actual.name}: {drift.kind} drift: {drift.detail}"
         return actual, drift
+
+    def _play_tasks(self, agent: Agent) -> None:
+        """What a subagent said to its model is in no recording, so a recorded task is answered from there, and not run."""
+        name = Task.get_name()
+        with suppress(ToolError):  # no such tool here: then none runs either
+            tool = agent.tool_manager.get(name)
+            if isinstance(tool, Task):
+                tasks = {call_id: call for call_id, call in self._recorded.items() if call.name == name}
+                tool.state.recorded = {
+                    call_id: call.model_copy(update={"output": here(call.output, self._workspace)})
+                    for call_id, call in tasks.items()
+                }
+
+    def _go_back(self, agent: Agent, origin: Place) -> None:
+        """Where the undo before this turn led: to the same, when that undo has run again."""
+        place = self._so_far.place(origin)
+        if place is not None:
+            with suppress(NoSuchCheckpointError):
+                agent.history.restore(agent.time.checkpoints.at(place).state)
+                agent.time.origin = place
 
     def _as_played(self, turn: TurnRecord, workspace: Path, known_ids: Container[str]) -> TurnRecord:
         """The turn with this run's folder in it, and ids that the agent takes as they are: portable, each once."""
         steps = []
+        ids = self._so_far.ids
         for step in turn.steps:
             calls = []
             for call in step.calls:
                 fits = is_portable(call.id) and call.id not in self._recorded and call.id not in known_ids
                 identity = call.id if fits else f"r{turn.turn % 1000:03d}{len(self._recorded):05d}"
-                self._recorded[identity] = call
+                self._recorded[identity], ids[call.id] = call, identity
                 here_ = _arguments_here(call.arguments, workspace)
                 calls.append(call.model_copy(update={"id": identity, "arguments": here_}))
             compaction = step.compaction and step.compaction.model_copy(
                 update={"summary": here(step.compaction.summary, workspace)}
             )
             texts = {"content": here(step.content, workspace), "compaction": compaction}
-            steps.append(step.model_copy(update={**texts, "calls": tuple(calls)}))
+            pruned = tuple(ids.get(call_id, call_id) for call_id in step.pruned)
+            steps.append(step.model_copy(update={**texts, "calls": tuple(calls), "pruned": pruned}))
         return turn.model_copy(update={"steps": tuple(steps)})
 
     def _recorded_answer(self, request: ApprovalRequest) -> ApprovalDecision | None:

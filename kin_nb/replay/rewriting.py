@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.core.paths import kin_home
+from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import fold, read_lines
+from kin_nb.core.session.records import UndoRecord
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import load_notebook
@@ -21,9 +23,13 @@ def notebook_from_log(session: str, folder: Path) -> tuple[Any, str]:
     """
     path = _log_of(session)
     try:
-        header, turns = fold(read_lines(path))
+        lines = list(read_lines(path))
+        header, turns = fold(lines)
+        undos = tuple(UndoRecord.model_validate(line["record"]) for line in lines if line.get("type") == "undo")
         meta = SessionMeta.of_session(header, folder)
-        recording = Recording(meta.session, tuple(turns), meta)
+        recording = Recording(meta.session, tuple(turns), meta, undos=undos)
+    except SessionError as error:
+        raise ReplayError(str(error)) from error
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise ReplayError(f"{path} is not a log that this version can read ({type(error).__name__}).") from error
     if not turns:

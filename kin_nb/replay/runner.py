@@ -18,7 +18,7 @@ from kin_nb.replay.format import read_recording
 from kin_nb.replay.kernel_client import execute
 from kin_nb.replay.loading import as_node, load_notebook
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.report import ReplayReport, call_results, turn_results
+from kin_nb.replay.report import ReplayReport, call_results, turn_results, undo_results
 from kin_nb.replay.saving import write_notebook
 from kin_nb.replay.workspace_copy import WorkspaceCopy, copy_workspace
 
@@ -86,6 +86,7 @@ def replay_notebook(
         calls=calls,
         workspace=workspace.says if workspace else "",
         error=error,
+        undos=undo_results(executed, recording) if options.tools else (),
     )
 
 

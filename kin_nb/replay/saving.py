@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kin_nb.core.commands import escaped
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.render import Output, render_turn
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, RecordingError
@@ -19,8 +20,10 @@ from kin_nb.replay.format import write_recording
 from kin_nb.replay.loading import as_node
 from kin_nb.replay.matching import cell_key
 from kin_nb.replay.placing import asked_key, place_turns
-from kin_nb.replay.playback import Player, playback_notice
+from kin_nb.replay.playback import Player, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
+from kin_nb.replay.undo_cells import undoes
+from kin_nb.replay.undo_placing import drop_undo_cells, put_undo_cells, with_own_cells
 
 _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*\s*")
@@ -40,13 +43,16 @@ def session_notebook(recording: Recording, *, source_nb: Any = None, cells: Sequ
     """The session as a notebook (NotebookNode, nbformat 4.5) that plays `recording`.
 
     From a copy of `source_nb`, the live notebook's file, when given; else from the `cells` that were run; else one
-    `%%kin` cell per turn. Turns that no cell asked are appended. `source_nb` itself is not changed.
+    `%%kin` cell per turn. Turns that no cell asked are appended, and each undo has a cell of its own. `source_nb` itself
+    is not changed.
     """
     nb = as_node(source_nb) if source_nb is not None else _from_cells(cells or ())
     nb["cells"] = [
         cell for cell in nb["cells"] if not (cell["cell_type"] == "code" and _SAVE.fullmatch(cell["source"]))
     ]
-    recording = _with_every_turn_asked(nb, recording)
+    drop_undo_cells(nb)
+    recording = _with_every_turn_asked(nb, with_own_cells(nb, recording))
+    put_undo_cells(nb, recording)
     head = _put_head(nb, recording)
     _complete_ids(nb)
     write_recording(nb, recording)
@@ -118,10 +124,11 @@ def _with_every_turn_asked(nb: Any, recording: Recording) -> Recording:
 
 def _as_cell(nb: Any, turn: TurnRecord) -> tuple[str, TurnRecord]:
     """A cell's source that asks `turn`, and the turn with that cell's key."""
-    key = cell_key(turn.prompt, "")
+    prompt = escaped(turn.prompt)
+    key = cell_key(prompt, "")
     # in a notebook of the Kin kernel a prompt is a cell as it is, unless it looks like a magic
-    plain = asked_key(nb, {"cell_type": "code", "source": turn.prompt}) == key
-    return turn.prompt if plain else f"%%kin\n{turn.prompt}", turn.model_copy(update={"key": key})
+    plain = asked_key(nb, {"cell_type": "code", "source": prompt}) == key
+    return prompt if plain else f"%%kin\n{prompt}", turn.model_copy(update={"key": key})
 
 
 def _put_head(nb: Any, recording: Recording) -> Any:
@@ -155,7 +162,7 @@ def _put_outputs(nb: Any, recording: Recording, head: Any) -> None:
         shown = _shown(nb, cell, player, turns)
         if cell is head:
             shown = [playback_notice(recording)]
-        elif not turns and cell["execution_count"] is None and not cell["outputs"]:
+        elif not turns and undoes(nb, cell) is None and cell["execution_count"] is None and not cell["outputs"]:
             continue
         if shown is not None:
             cell["outputs"] = [_display_data(output) for output in shown]
@@ -168,6 +175,10 @@ def _put_outputs(nb: Any, recording: Recording, head: Any) -> None:
 
 def _shown(nb: Any, cell: Any, player: Player, turns: list[TurnRecord]) -> list[Output] | None:
     """What playback shows for `cell`; None for ordinary cells, and for prompts that were never recorded."""
+    undoing = undoes(nb, cell)
+    if undoing is not None:
+        with suppress(NotRecorded):
+            return [undo_card(player.undo(undoing, None)[1])]
     key = asked_key(nb, cell)
     if key is None:
         return None

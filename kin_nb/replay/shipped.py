@@ -8,7 +8,7 @@ from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import load_notebook
 
-SHIPPED: tuple[str, ...] = ("52c954ea17c5252ea50f672307f02fd8eff741763a8ac57753aa60b2b621ef04",)
+SHIPPED: tuple[str, ...] = ("79b2291ebeaf50dd7d9c2f910dbb1de26c9b4fcb2e6608e1a1d70c3800adb4bc",)
 """Digests of examples/*.ipynb; a test compares them."""
 
 

@@ -84,7 +84,7 @@ def test_approved_for_the_session_is_not_asked_again(kin, model_server):
     model_server.enqueue(calls=[tool_call("edit_file", path="a.py", old_string="x = 2", new_string="x = 3")])
     model_server.enqueue("Twice.")
     start(kin, ASK)
-    kin.click_button(re.compile("^Approve for this session"), 1)
+    kin.click_button("Approve for this session: edits of a.py", 1)
     kin.wait_output(1, "Twice.")
     kin.wait_idle()
     assert (kin.workspace / "a.py").read_text() == "x = 3\n"
@@ -146,7 +146,7 @@ def goes_on(kin: Lab, server: ModelServer) -> None:
 def test_run_all_keeps_each_answer_in_its_own_cell(kin, model_server):
     model_server.enqueue("Alpha.", calls=[EDIT])
     model_server.enqueue("Alpha is done.")
-    model_server.enqueue("Beta.", calls=[tool_call("bash", command="echo from beta")])
+    model_server.enqueue("Beta.", calls=[tool_call("bash", command="touch beta")])
     model_server.enqueue("Beta is done.")
     kin.open(kin.set_cells([LOAD, "%%kin\nfirst", "%%kin\nsecond"]))
     kin.run_all()

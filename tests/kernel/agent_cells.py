@@ -25,9 +25,12 @@ class Bash(BaseModel):
 
 def request_for(command: str) -> ApprovalRequest:
     program = command.partition(" ")[0]
-    scope = Grant("bash", f"prefix:{program}", f"commands that start with `{program}`")
+    prefix = Grant("bash", f"prefix:{program}", f"commands that start with `{program}`", may_last=True)
+    exact = Grant("bash", f"exact:{command}", "exactly this command")
     preview = Preview(summary=command, body=command, kind="command")
-    return ApprovalRequest("bash", Bash(command=command), f"call-{command}", "it deletes files", preview, (scope,))
+    return ApprovalRequest(
+        "bash", Bash(command=command), f"call-{command}", "it deletes files", preview, (prefix, exact)
+    )
 
 
 def load_ipython_extension(ip) -> None:

@@ -26,12 +26,52 @@ def test_reject_takes_the_note_to_the_agent_whole(nb):
     assert nb.text(cell) == f"False once {'keep the build, ' * 20}please person"
 
 
-def test_approve_for_the_session_says_what_it_covers_and_returns_that_scope(nb):
-    cell = nb.run(ASK)
+GRANT = '%%agent\nd = await ask("rm -rf build")\nio.stream(f"{d.approved} {d.scope} {d.grant} {d.message}")\n'
+
+
+@pytest.mark.parametrize(
+    ("label", "decision", "line"),
+    [
+        ("Approve for this session: commands that start with `rm`", "session 0", "for this session: commands that"),
+        ("Approve for this session: exactly this command", "session 1", "for this session: exactly this command"),
+        ("Always: commands that start with `rm`", "always 0", "always: commands that start with `rm`"),
+    ],
+)
+def test_a_button_says_what_it_covers_and_the_settled_card_says_it_too(nb, label, decision, line):
+    cell = nb.run(GRANT)
     nb.card(cell)
-    nb.click("Approve for this session: commands that start with `rm`")
+    nb.type_note("go on")
+    nb.click(label)
     nb.done(cell)
-    assert nb.text(cell) == "True session None person"
+    assert nb.text(cell) == f"True {decision} go on"
+    assert f"<b>Approved {line}" in lines_of_the_card(nb, cell)[-1]
+
+
+def test_the_choices_stand_between_approve_and_reject_and_only_a_rule_offers_always(nb):
+    cell = nb.run(GRANT)
+    nb.card(cell)
+    before = [m["content"]["data"]["state"] for m in nb.of(cell) if m["msg_type"] == "comm_open"]
+    labels = [state["description"] for state in before if state["_model_name"] == "ButtonModel"]
+    assert labels == [
+        "Approve",
+        "Approve for this session: commands that start with `rm`",
+        "Approve for this session: exactly this command",
+        "Always: commands that start with `rm`",
+        "Reject",
+    ]
+    nb.click("Reject")
+    nb.done(cell)
+
+
+def lines_of_the_card(nb, cell):
+    html = nb.widget(_model_name="HTMLModel")
+    return [
+        m["content"]["data"]["state"]["value"]
+        for m in nb.of(cell)
+        if m["msg_type"] == "comm_msg"
+        and m["content"]["comm_id"] == html
+        and "value" in m["content"]["data"].get("state", {})
+    ]
 
 
 def test_the_card_stands_in_the_calls_own_display_beside_its_static_text(nb):
@@ -55,14 +95,7 @@ def test_a_settled_card_keeps_one_line_and_closes_its_controls(nb):
     closed = {m["content"]["comm_id"] for m in nb.of(cell) if m["msg_type"] == "comm_close"}
     assert {*controls, note} <= closed
     assert html not in closed
-    values = [
-        m["content"]["data"]["state"]["value"]
-        for m in nb.of(cell)
-        if m["msg_type"] == "comm_msg"
-        and m["content"]["comm_id"] == html
-        and "value" in m["content"]["data"].get("state", {})
-    ]
-    assert values[-1] == "<b>Rejected</b> <code>rm -rf build</code>"
+    assert lines_of_the_card(nb, cell)[-1] == "<b>Rejected</b> <code>rm -rf build</code>"
 
 
 def test_a_client_that_closes_our_comms_is_asked_by_input(nb):
@@ -133,6 +166,31 @@ def test_input_answers(nb, typed, decision):
     assert "rm -rf build" in prompt
     assert "it deletes files" in prompt
     assert "commands that start with `rm`" in prompt
+    nb.answer(typed)
+    nb.done(cell)
+    assert nb.text(cell).endswith(decision)
+
+
+@pytest.mark.parametrize(
+    ("typed", "decision"),
+    [
+        ("s", "True session 0 None"),
+        ("S1", "True session 0 None"),
+        ("s2", "True session 1 None"),
+        ("a", "True always 0 None"),
+        ("always", "True always 0 None"),
+        ("a2", "False once 0 a2"),
+    ],
+)
+def test_input_takes_the_letters_that_the_prompt_names(nb, typed, decision):
+    cell = nb.run(GRANT, cell=None)
+    assert nb.prompt().endswith(
+        "\ny = allow\n"
+        "s = allow for this session: commands that start with `rm`\n"
+        "s2 = allow for this session: exactly this command\n"
+        "a = allow always: commands that start with `rm`\n"
+        "n = refuse, other text = refuse and tell the agent: "
+    )
     nb.answer(typed)
     nb.done(cell)
     assert nb.text(cell).endswith(decision)

@@ -70,15 +70,49 @@ def test_rejected_with_a_note(kin, model_server, tmp_path):
     assert "not this file" in model_server.requests[-1]["messages"][-1]["content"]
 
 
-def test_approved_for_the_session(kin, model_server, tmp_path):
+NEXT = tool_call("edit_file", path="a.py", old_string="x = 2", new_string="x = 3")
+
+
+@pytest.mark.parametrize("label", ["edits of a.py", "edits of files in the workspace"])
+def test_approved_for_the_session(kin, model_server, tmp_path, label):
     model_server.enqueue(calls=[EDIT])
-    model_server.enqueue(calls=[tool_call("edit_file", path="a.py", old_string="x = 2", new_string="x = 3")])
+    model_server.enqueue(calls=[NEXT])
     model_server.enqueue("Twice.")
     cell = kin.run(ASK)
     kin.card(cell)
-    kin.click("Approve for this session: edits of files in the workspace")
+    kin.click(f"Approve for this session: {label}")
     assert kin.done(cell)["content"]["status"] == "ok"
     assert (tmp_path / "a.py").read_text() == "x = 3\n"
+    assert "approved for this session" in shown(kin, cell)
+
+
+def test_approved_always_is_a_rule_of_the_settings(kin, model_server, tmp_path):
+    model_server.enqueue(calls=[EDIT])
+    model_server.enqueue(calls=[NEXT])
+    model_server.enqueue("Twice.")
+    cell = kin.run(ASK)
+    kin.card(cell)
+    kin.click("Always: edits of a.py")
+    assert kin.done(cell)["content"]["status"] == "ok"
+    assert (tmp_path / "a.py").read_text() == "x = 3\n"
+    assert "approved always" in shown(kin, cell)
+    assert str(tmp_path / "a.py") in (tmp_path / "kin-home" / "config.toml").read_text()
+
+
+def test_a_subagents_question_is_asked_on_its_calls_card_which_then_says_what_it_did(kin, model_server, tmp_path):
+    model_server.enqueue(calls=[tool_call("task", description="set x", prompt="Set x to 2.", profile="general")])
+    model_server.enqueue(calls=[EDIT])
+    model_server.enqueue("x is 2.")
+    model_server.enqueue("Done.")
+    cell = kin.run(ASK)
+    kin.card(cell)
+    kin.click("Approve")
+    assert kin.done(cell)["content"]["status"] == "ok"
+    assert (tmp_path / "a.py").read_text() == "x = 2\n"
+    text = shown(kin, cell)
+    assert "Subagent general: 2 steps, 1 tool call, " in text
+    assert "\n    edit_file edit a.py" in text
+    assert "waiting for your answer" not in text
 
 
 def test_interrupted_while_a_command_runs(kin, model_server, tmp_path):

@@ -144,7 +144,7 @@ def test_an_empty_prompt(kernel, cell):
         ("%kin xyzzy", "%kin xyzzy: no such command. %kin help lists them."),
         ("%kin replay", "Usage: %kin replay SESSION@DIGEST [--from PATH]"),
         ("%kin live", "This notebook is live already."),
-        ("%kin last", "No %%kin cell has run in this kernel yet."),
+        ("%kin last", "Nothing to show yet: no prompt has run in this session."),
     ],
 )
 def test_what_was_mistyped_is_answered_with_what_there_is(fresh, cell, text):

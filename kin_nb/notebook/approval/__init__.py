@@ -4,6 +4,7 @@ Owns: how a question is shown and its answer read. Never: decides by itself, rem
 """
 
 from kin_nb.notebook.approval.channel import ApprovalChannel, choose_channel
+from kin_nb.notebook.approval.question import choose_question_channel
 from kin_nb.notebook.approval.widget import CardPlace
 
-__all__ = ["ApprovalChannel", "CardPlace", "choose_channel"]
+__all__ = ["ApprovalChannel", "CardPlace", "choose_channel", "choose_question_channel"]

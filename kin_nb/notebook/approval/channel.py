@@ -50,14 +50,14 @@ class _CellChannel:
         place: Callable[[ApprovalRequest], CardPlace],
     ) -> None:
         self._io, self._run, self._submit_main, self._place = io, run, submit_main, place
-        self._way = _forced() or self._possible()
+        self._way = first_way(io, run)
 
     async def __call__(self, request: ApprovalRequest) -> ApprovalDecision:
         if self._way is Way.WIDGET:
             try:
                 return await ask_by_widget(request, io=self._io, run=self._run, place=self._place(request))
             except NoWidgetsError:
-                self._way = self._without_widgets()
+                self._way = way_without_widgets(self._io)
         if self._way is Way.STDIN:
             try:
                 return await ask_by_stdin(request, self._submit_main)
@@ -65,13 +65,15 @@ class _CellChannel:
                 self._way = Way.HEADLESS
         return refuse_headless(request)
 
-    def _possible(self) -> Way:
-        if self._io.cell_id and self._run.hears:
-            return Way.WIDGET
-        return self._without_widgets()
 
-    def _without_widgets(self) -> Way:
-        return Way.STDIN if self._io.allow_stdin else Way.HEADLESS
+def first_way(io: CellOutput, run: TapRun) -> Way:
+    """What to try first, for approvals and questions alike. Raises ConfigError for an unknown KIN_APPROVAL."""
+    return _forced() or (Way.WIDGET if io.cell_id and run.hears else way_without_widgets(io))
+
+
+def way_without_widgets(io: CellOutput) -> Way:
+    """What is left once the cell's client has said that it draws none."""
+    return Way.STDIN if io.allow_stdin else Way.HEADLESS
 
 
 def refuse_headless(request: ApprovalRequest) -> ApprovalDecision:

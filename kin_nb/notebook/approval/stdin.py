@@ -5,7 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.notebook.approval.choices import choices
 from kin_nb.notebook.pump import SubmitMain
+
+_HOLDS = {"session": "allow for this session", "always": "allow always"}
+_WORDS = {"session": "s", "always": "a", "s1": "s", "a1": "a"}
+"""What is also understood, for the letter of the first scope."""
 
 
 async def ask_by_stdin(request: ApprovalRequest, submit_main: SubmitMain) -> ApprovalDecision:
@@ -13,32 +18,32 @@ async def ask_by_stdin(request: ApprovalRequest, submit_main: SubmitMain) -> App
 
     Raises IPython's StdinNotImplementedError (a NotImplementedError) where the client takes no input.
     """
-    return read_answer(await submit_main(partial(_input, prompt_text(request))), request)
+    return read_answer(await submit_main(partial(read_line, prompt_text(request))), request)
 
 
 def prompt_text(request: ApprovalRequest) -> str:
     from kin_nb.render.approval import approval_text  # noqa: PLC0415  (drawing is only needed when somebody is asked)
 
     preview = request.preview
-    text = approval_text(preview.summary, request.reason, preview.body, preview.kind, request.scopes[:1])
-    session = ", s = allow for this session" if request.scopes else ""
-    return f"{text}\ny = allow{session}, n = refuse, other text = refuse and tell the agent: "
+    parts = [approval_text(preview.summary, request.reason, preview.body, preview.kind, request.risk), "y = allow"]
+    parts += [f"{choice.key} = {_HOLDS[choice.decision.scope]}: {choice.covers}" for choice in choices(request)]
+    return "\n".join([*parts, "n = refuse, other text = refuse and tell the agent: "])
 
 
 def read_answer(answer: str, request: ApprovalRequest) -> ApprovalDecision:
-    """`s` grants `request.scopes[0]`, the narrowest. Other text refuses with that note; nothing, without one."""
+    """One of the letters that the prompt names. Other text refuses with that note; nothing, without one."""
     text = answer.strip()
-    match text.lower():
-        case "y" | "yes":
-            return ApprovalDecision(approved=True)
-        case "s" | "session" if request.scopes:
-            return ApprovalDecision(approved=True, scope="session")
-        case "" | "n" | "no":
-            return ApprovalDecision(approved=False)
-    return ApprovalDecision(approved=False, message=text)
+    letter = text.lower()
+    if letter in ("y", "yes"):
+        return ApprovalDecision(approved=True)
+    if letter in ("", "n", "no"):
+        return ApprovalDecision(approved=False)
+    offered = {choice.key: choice.decision for choice in choices(request)}
+    return offered.get(_WORDS.get(letter, letter)) or ApprovalDecision(approved=False, message=text)
 
 
-def _input(prompt: str) -> str:
+def read_line(prompt: str) -> str:
+    """`input()`, for the main thread. The end of input interrupts the turn, as Ctrl-C does."""
     try:
         return input(prompt)
     except EOFError:

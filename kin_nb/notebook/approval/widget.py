@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from typing import Any
 
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.notebook.approval.choices import choices, covered
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.tap import Message, TapRun
+
+_HOLDS = {"session": "for this session", "always": "always"}
+_BUTTONS = {"session": "Approve for this session", "always": "Always"}
 
 
 class NoWidgetsError(Exception):
@@ -47,17 +51,18 @@ async def ask_by_widget(request: ApprovalRequest, *, io: CellOutput, run: TapRun
     finally:
         for widget in card.everything:
             run.unwatch(widget.model_id)
-        card.settle(_outcome(answer))
+        card.settle(_outcome(request, answer))
 
 
-def _outcome(answer: asyncio.Future[ApprovalDecision]) -> str:
+def _outcome(request: ApprovalRequest, answer: asyncio.Future[ApprovalDecision]) -> str:
     if not answer.done() or answer.cancelled():
         return "Interrupted"
     if answer.exception():
         return "Asked elsewhere"
     decision = answer.result()
-    verdict = "Approved" if decision.approved else "Rejected"
-    return f"{verdict} for this session" if decision.scope == "session" else verdict
+    if decision.scope == "once":
+        return "Approved" if decision.approved else "Rejected"
+    return f"Approved {_HOLDS[decision.scope]}: {covered(request, decision)}"
 
 
 class _Card:
@@ -71,7 +76,7 @@ class _Card:
         self._answer, self._asker, self._summary = answer, asker, request.preview.summary
         layout = widgets.Layout(width="auto")
         preview = request.preview
-        html = approval_html(preview.summary, request.reason, preview.body, preview.kind)  # its button names the scope
+        html = approval_html(preview.summary, request.reason, preview.body, preview.kind, request.risk)
         self._body = widgets.HTML(html, layout=layout)
         # Sent when the field is left, so a click finds it whole: updates per keystroke wait for each other.
         self._note = widgets.Text(
@@ -82,20 +87,20 @@ class _Card:
             style={"description_width": "initial"},
         )
         self._decisions: dict[Any, ApprovalDecision] = {}
-        self._add_button("Approve", "success", layout, ApprovalDecision(approved=True))
-        self._add_button("Reject", "danger", layout, ApprovalDecision(approved=False))
-        # The narrowest alone: a decision says "session", not which grant, and `Grants` takes the first.
-        for grant in request.scopes[:1]:
-            allowed = ApprovalDecision(approved=True, scope="session")
-            self._add_button(f"Approve for this session: {grant.label}", "", layout, allowed)
+        self._add_button("Approve", ApprovalDecision(approved=True), layout, button_style="success")
+        for choice in choices(request):
+            label = f"{_BUTTONS[choice.decision.scope]}: {choice.covers}"
+            style = {"button_color": "transparent"} if choice.decision.scope == "always" else {}
+            self._add_button(label, choice.decision, layout, style=style)
+        self._add_button("Reject", ApprovalDecision(approved=False), layout, button_style="danger")
         self._row = widgets.HBox(list(self._decisions), layout=widgets.Layout(flex_flow="row wrap"))
         self._root = widgets.VBox([self._body, self._note, self._row], layout=layout)
-        self.everything = _with_parts([*self._decisions, self._row, self._note, self._body, self._root])
+        self.everything = with_parts([*self._decisions, self._row, self._note, self._body, self._root])
 
-    def _add_button(self, label: str, style: str, layout: Any, decision: ApprovalDecision) -> None:
+    def _add_button(self, label: str, decision: ApprovalDecision, layout: Any, **look: Any) -> None:
         from ipywidgets import Button  # noqa: PLC0415  (loaded by then)
 
-        self._decisions[Button(description=label, button_style=style, layout=layout)] = decision
+        self._decisions[Button(description=label, layout=layout, **look)] = decision
 
     def view(self) -> dict[str, Any]:
         model = {"version_major": 2, "version_minor": 0, "model_id": self._root.model_id}
@@ -121,20 +126,19 @@ class _Card:
 
     def _decide(self, decision: ApprovalDecision) -> None:
         if not self._answer.done():
-            note = self._note.value.strip() or None
-            self._answer.set_result(ApprovalDecision(decision.approved, note, decision.scope))
+            self._answer.set_result(replace(decision, message=self._note.value.strip() or None))
 
     def settle(self, outcome: str) -> None:
         """Close the controls. The one line stays alive: a reloaded page misses the update that replaces this output."""
-        self._body.value = f"<b>{outcome}</b> <code>{escape(self._summary)}</code>"
+        self._body.value = f"<b>{escape(outcome)}</b> <code>{escape(self._summary)}</code>"
         self._root.children = (self._body,)
-        kept = _with_parts([self._body, self._root])
+        kept = with_parts([self._body, self._root])
         for widget in self.everything:
             if widget not in kept:
                 widget.close()
 
 
-def _with_parts(widgets: Iterable[Any]) -> list[Any]:
+def with_parts(widgets: Iterable[Any]) -> list[Any]:
     """The widgets with their layouts and styles, each once: they are comms of their own."""
     parts = [part for w in widgets for part in (w, w.layout, getattr(w, "style", None)) if part is not None]
     return list(dict.fromkeys(parts))

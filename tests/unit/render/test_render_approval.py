@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from kin_nb.core.safety.decision import Grant
+from kin_nb.core.safety.decision import Risk
 from kin_nb.render import approval_html, approval_text, render_notice
 
-GRANT = Grant("bash", "pytest", "commands that start with `pytest`")
 SCRIPT = "cat <<'E' > run.py\n" + "print(1)\n" * 300 + "E\nrm -rf build"
 
 
 def test_one_line_the_reason_and_the_whole_command() -> None:
-    assert approval_text(
-        "pytest -q &&…", "`rm` may delete files", "pytest -q &&\nrm -rf build\n", "command", (GRANT,)
-    ) == (
-        "Allow this? pytest -q &&…\n"
-        "  Asks because: `rm` may delete files\n"
-        "  pytest -q &&\n"
-        "  rm -rf build\n"
-        "  Can be allowed for this session: commands that start with `pytest`"
+    whole = "pytest -q &&\nrm -rf build\n"
+    assert approval_text("pytest -q &&…", "`rm` may delete files", whole, "command") == (
+        "Allow this? pytest -q &&…\n  Asks because: `rm` may delete files\n  pytest -q &&\n  rm -rf build"
     )
-    html = approval_html("pytest -q &&…", "`rm` may delete files", "pytest -q &&\nrm -rf build\n", "command", (GRANT,))
+    html = approval_html("pytest -q &&…", "`rm` may delete files", whole, "command")
     assert "<details open><summary>The whole command, 2 lines</summary>" in html
     assert "pytest -q &amp;&amp;\nrm -rf build" in html
-    assert "commands that start with `pytest`" in html
+
+
+def test_a_high_risk_is_said_after_the_reason_and_no_other() -> None:
+    for draw in (approval_html, approval_text):
+        assert "Asks because: it deletes (high risk)" in draw("rm x", "it deletes", "rm x", "command", Risk.HIGH)
+        assert "risk" not in draw("a.py", "it edits", "", "diff", Risk.MEDIUM)
 
 
 def test_a_long_command_is_folded_and_never_cut() -> None:

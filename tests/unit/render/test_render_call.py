@@ -39,7 +39,7 @@ POLICY = RecordedDecision(verdict="deny", by="plan", reason="plan mode: nothing 
         ({"decision": person()}, "[bash] make · done · approved by you"),
         ({"decision": person(note="only once")}, "[bash] make · done · approved by you: only once"),
         ({"decision": person(scope="session")}, "[bash] make · done · approved for this session"),
-        ({"decision": person(scope="always")}, "[bash] make · done · approved for always"),
+        ({"decision": person(scope="always")}, "[bash] make · done · approved always"),
         ({"decision": POLICY.model_copy(update={"verdict": "allow"})}, "[bash] make · done"),
         ({"status": "refused"}, "[bash] make · refused"),
         ({"status": "refused", "decision": person("deny")}, "[bash] make · refused by you"),
@@ -172,7 +172,7 @@ def test_changed_files_show_their_diff_and_not_their_arguments() -> None:
         "[write] a.py · 4 files · +3 -1 · done\n"
         "  @@ -1 +1,2 @@\n  -x = 1\n  +x = 2\n  +y = 3\n"
         "  New file new.txt\n  @@ -0,0 +1 @@\n  +hello\n"
-        "  Deleted old.bin (binary, or too large to show)\n"
+        "  Deleted old.bin (binary, too large, or secret: not shown)\n"
         "  New file empty (empty)"
     )
     assert "SECOND COPY" not in html

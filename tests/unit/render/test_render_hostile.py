@@ -9,8 +9,15 @@ from html.parser import HTMLParser
 import nh3
 import pytest
 
-from kin_nb.core.safety.decision import Grant
-from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord
+from kin_nb.core.session.records import (
+    FileChange,
+    RecordedCall,
+    RecordedDecision,
+    RecordedStep,
+    RecordedSubagent,
+    RecordedSubagentCall,
+    TurnRecord,
+)
 from kin_nb.render import (
     Output,
     approval_html,
@@ -93,6 +100,7 @@ def assert_harmless(html: str) -> None:
 def outputs_full_of(text: str) -> list[Output]:
     decision = RecordedDecision(verdict="allow", by="person", reason=text, note=text)
     patch = f"--- a/x\n+++ b/{text}\n@@ -1 +1 @@\n-{text}\n+{text}\n"
+    inside = RecordedSubagent(profile=text, calls=(RecordedSubagentCall(name=text, summary=text),), more=1)
     calls = tuple(
         RecordedCall(
             id=text,
@@ -105,6 +113,7 @@ def outputs_full_of(text: str) -> list[Output]:
             output=text,
             exit=1,
             files=(FileChange(path=text, patch=patch), FileChange(path=text)) if status == "ok" else (),
+            subagent=inside if status in ("ok", "error") else None,
         )
         for status in ("ok", "error", "refused", "interrupted", "pending")
         for arguments, summary in (
@@ -135,8 +144,7 @@ def test_cards_full_of_hostile_text_hold_only_our_own_html(name: str) -> None:
 def test_an_approval_full_of_hostile_text_is_harmless_and_hides_nothing(name: str, kind: str) -> None:
     text = HOSTILE[name]
     body = f"@@ -1 +1 @@\n-{text}\n+{text}\n" if kind == "diff" else f"{text}\nsecond line"
-    scopes = (Grant("bash", text, text),)
-    html, plain = approval_html(text, text, body, kind, scopes), approval_text(text, text, body, kind, scopes)
+    html, plain = approval_html(text, text, body, kind), approval_text(text, text, body, kind)
     assert_harmless(html)
     assert not RAW.search(plain)
     for character in set(text) & set("\x1b\u202e\u200b\x07\r"):

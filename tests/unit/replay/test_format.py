@@ -164,19 +164,19 @@ def test_a_later_format_is_refused_with_what_to_do(nb):
 
 
 def test_records_of_unknown_types_are_kept_named_and_checked(session):
-    other = json.dumps({"type": "undo", "turn": 1, "why": LONG}, sort_keys=True, separators=(",", ":"))
-    with_undo = recording(*session.turns, others=(other,))
-    nb = session_notebook(with_undo)
+    other = json.dumps({"type": "later", "turn": 1, "why": LONG}, sort_keys=True, separators=(",", ":"))
+    with_other = recording(*session.turns, others=(other,))
+    nb = session_notebook(with_other)
     back = read_recording(nb)
-    assert back == with_undo
-    assert back.other_types == ("undo",)
+    assert back == with_other
+    assert back.other_types == ("later",)
     assert back.digest != recording(*session.turns).digest
 
     write_recording(nb, back)
-    assert read_recording(nb) == with_undo
-    undo = next(raw for cell in nb["cells"] for raw in cell["metadata"].get("kin", []) if raw["type"] == "undo")
-    undo["turn"] = 2
-    with pytest.raises(RecordingError, match="record 'undo': it was changed"):
+    assert read_recording(nb) == with_other
+    later = next(raw for cell in nb["cells"] for raw in cell["metadata"].get("kin", []) if raw["type"] == "later")
+    later["turn"] = 2
+    with pytest.raises(RecordingError, match="record 'later': it was changed"):
         read_recording(nb)
 
 

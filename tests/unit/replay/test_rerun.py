@@ -13,7 +13,7 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.events import ToolResultEvent
 from kin_nb.core.safety.callbacks import NOBODY
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep, TurnRecord
+from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord, sha256
 from kin_nb.core.tools.base import Preview
 from kin_nb.replay.drift import Drift
 from kin_nb.replay.errors import ReplayEndedError
@@ -32,6 +32,10 @@ def bash(command: str, output: str = "", *, call_id: str = "c1", **fields: Any) 
     return RecordedCall(
         id=call_id, name="bash", arguments=json.dumps({"command": command}), output=output, summary=command, **fields
     )
+
+
+def empty(path: str) -> FileChange:
+    return FileChange(path=path, after=sha256(b""))
 
 
 def asking(*calls: RecordedCall, content: str = "I look.") -> TurnRecord:
@@ -83,7 +87,7 @@ def workspace(tmp_path, monkeypatch) -> Path:
 
 
 async def test_a_recorded_approval_is_none_unless_it_is_made_one(workspace):
-    record = asking(bash("touch made; echo ok", "ok"))
+    record = asking(bash("touch made; echo ok", "ok", files=(empty("made"),)))
     asked = await Again(record, workspace, approve_recorded=False).run()
     assert len(asked.asked) == 1
     assert asked.kinds == ["refused"]
@@ -128,7 +132,8 @@ async def test_a_refusal_by_rules_that_do_not_hold_here_is_repeated_to_the_lette
 
 
 async def test_a_call_that_the_person_edited_runs_as_edited(workspace):
-    call = bash("touch made", "ok", edited_arguments='{"command": "touch {workspace}/edited; echo ok"}')
+    edited = '{"command": "touch {workspace}/edited; echo ok"}'
+    call = bash("touch made", "ok", edited_arguments=edited, files=(empty("edited"),))
     again = await Again(asking(call), workspace).run()
     assert again.kinds == ["same"]
     assert [path.name for path in workspace.iterdir()] == ["edited"]
@@ -210,3 +215,34 @@ async def test_a_turn_that_broke_off_ends_where_its_recording_ends(workspace):
     with pytest.raises(ReplayEndedError, match=r"recorded up to step 1 and ended there \(error: the server is down\)"):
         await again.run()
     assert again.kinds == ["same"]
+
+
+def task(**fields: Any) -> RecordedCall:
+    arguments = json.dumps({"description": "find x", "prompt": "Where is x in {workspace}?", "profile": "general"})
+    return RecordedCall(id="c1", name="task", arguments=arguments, summary="general: find x", **fields)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (task(status="ok", output="in {workspace}/a.py\n[subagent: 1 step]"), "in WORKSPACE/a.py\n[subagent: 1 step]"),
+        (task(status="error", output="The subagent failed: no model"), "The subagent failed: no model"),
+        (task(status="interrupted", output="interrupted"), "interrupted"),
+    ],
+)
+async def test_a_recorded_task_is_answered_from_the_recording(workspace, call, told):
+    again = Again(asking(call), workspace)
+    again.rerun.prepare(again.agent)
+    await again.run()
+    assert again.told == [told.replace("WORKSPACE", str(again.agent.workspace.root))]
+    assert again.kinds == ["same"]
+    assert again.compared[0][0] == call
+    assert again.agent.stats.session_prompt_tokens == 0
+
+
+async def test_where_there_are_no_tasks_a_recorded_one_is_drift(workspace):
+    again = Again(asking(task(status="ok", output="found")), workspace)
+    again.agent.switch_config(again.agent.configured.model_copy(update={"disabled_tools": ["task"]}))
+    again.rerun.prepare(again.agent)
+    await again.run()
+    assert again.kinds == ["effect"]

@@ -167,12 +167,20 @@ def test_in_a_kin_notebook_every_prompt_is_a_cell_as_it_is(talk):
     assert read_recording(nb) == talk
 
 
-def test_a_prompt_that_looks_like_a_command_is_asked_through_the_magic():
+@pytest.mark.parametrize(
+    ("prompt", "cell"),
+    [
+        ("/tmp is full, why?", "/tmp is full, why?"),
+        ("/undo", "//undo"),
+        ("!ls is what?", "%%kin\n!ls is what?"),
+    ],
+)
+def test_a_prompt_that_looks_like_a_command_is_asked_as_a_prompt(prompt, cell):
     source = new_notebook(metadata={"kernelspec": {"name": "kin", "display_name": "Kin"}})
-    talk = recording(turn(1, "/tmp is full, why?"))
-    nb = session_notebook(talk, source_nb=source)
-    assert nb["cells"][1]["source"] == "%%kin\n/tmp is full, why?"
-    assert read_recording(nb) == talk
+    nb = session_notebook(recording(turn(1, prompt)), source_nb=source)
+    assert nb["cells"][1]["source"] == cell
+    (back,) = read_recording(nb).turns
+    assert (back.prompt, back.key) == (prompt, asked_key(nb, nb["cells"][1]))
 
 
 def test_an_old_notebook_without_ids_becomes_a_valid_one(talk):

@@ -1,0 +1,24 @@
+"""A new agent that goes on where a recording ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kin_nb.core.context.checkpoints import NoSuchCheckpointError
+from kin_nb.core.time_travel import UndoError
+from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.recording import Recording
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+
+
+def go_on(agent: Agent, recording: Recording) -> None:
+    """Also where that is before turns that were undone. Raises ReplayError."""
+    try:
+        agent.continue_from(recording.turns)
+        for undo in recording.undos:
+            agent.log.append("undo", record=undo.model_dump(mode="json"))
+        agent.time.take_up(recording.undos)
+    except (NoSuchCheckpointError, UndoError) as error:
+        raise ReplayError(f"The session cannot go on where this recording ends: {error}") from None
