@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -31,6 +32,7 @@ _SECRET_WORD = re.compile(
 _URL_PASSWORD = re.compile(r"""(://[^\s/:@\[{$<"',\\]{0,100}):([^\s/@{}$<>\[\]"',\\]{1,300})@""")
 
 
+@lru_cache(maxsize=2048)  # asked of every variable for every command
 def is_secret_name(name: str) -> bool:
     """Whether a variable of this name holds a secret, as far as names tell; `githubToken` reads as GITHUB_TOKEN.
 
