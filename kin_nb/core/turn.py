@@ -34,7 +34,7 @@ from kin_nb.core.events import (
 )
 from kin_nb.core.going_in_circles import endless, look_for_loops
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
-from kin_nb.core.middleware import MiddlewareAction
+from kin_nb.core.middleware import SHORTEST, MiddlewareAction
 from kin_nb.core.reply import Reply
 from kin_nb.core.session.records import END, Outcome, RecordedDMail, RecordedImage, RecordedStep, TurnRecord
 from kin_nb.core.skills.models import SkillError
@@ -191,7 +191,7 @@ class Turn:
                 async for event in events:
                     yield event
         except ContextTooLongError:
-            if len(self._agent.messages) <= _SHORTEST:
+            if len(self._agent.messages) <= SHORTEST:
                 raise
             model = self._agent.config.get_active_model()
             for part in (self._compact(model.context_window), self._request()):
@@ -292,9 +292,6 @@ class Turn:
 
 _SAY_SOMETHING = "your reply had no text and no tool call; answer the person, or go on with a tool call"
 _TOO_MANY_STEPS = "stopped after {most} steps (max_steps_per_turn); ask to go on, or raise it"
-
-_SHORTEST = 2
-"""Messages of a conversation that nothing can be taken from: the system message and the prompt."""
 
 _STILL_TOO_LONG = (
     "The conversation was compacted and still takes {tokens:,} tokens, more than this model is given.\n"
