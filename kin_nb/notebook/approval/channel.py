@@ -9,8 +9,9 @@ from typing import TypeAlias
 
 from kin_nb.core.config import ConfigError
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.notebook.approval.card import NoWidgetsError
 from kin_nb.notebook.approval.stdin import ask_by_stdin
-from kin_nb.notebook.approval.widget import CardPlace, NoWidgetsError, ask_by_widget
+from kin_nb.notebook.approval.widget import CardPlace, ask_by_widget
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.pump import SubmitMain
 from kin_nb.notebook.tap import TapRun

@@ -8,10 +8,11 @@ from functools import partial
 
 from kin_nb.core.questions import AskQuestion, Question, nobody
 from kin_nb.core.tools.base import ToolError
+from kin_nb.notebook.approval.card import NoWidgetsError
 from kin_nb.notebook.approval.channel import Way, first_way, way_without_widgets
 from kin_nb.notebook.approval.question_widget import ask_question_by_widget
 from kin_nb.notebook.approval.stdin import read_line
-from kin_nb.notebook.approval.widget import CardPlace, NoWidgetsError
+from kin_nb.notebook.approval.widget import CardPlace
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.pump import SubmitMain
 from kin_nb.notebook.tap import TapRun

@@ -1,0 +1,74 @@
+"""What every card that asks has in common: widgets of its own, an answer to come, and the one line that stays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from kin_nb.notebook.tap import Message
+
+Answer = TypeVar("Answer")
+
+
+class NoWidgetsError(Exception):
+    """The front end closed the card's comm: it cannot draw widgets."""
+
+
+class Card(Generic[Answer]):
+    """One asyncio loop touches it. Subclasses make `body`, `root` and `everything`, and answer in `clicked`.
+
+    `asker`: the session of the front end that ran the cell; only its closing a comm says that it draws no widgets.
+    """
+
+    body: Any
+    root: Any
+    everything: list[Any]
+
+    def __init__(self, answer: asyncio.Future[Answer], asker: str | None) -> None:
+        self._answer, self._asker = answer, asker
+
+    def view(self) -> dict[str, Any]:
+        model = {"version_major": 2, "version_minor": 0, "model_id": self.root.model_id}
+        return {"application/vnd.jupyter.widget-view+json": model}
+
+    def post(self, loop: asyncio.AbstractEventLoop, widget: Any, message: Message) -> None:
+        loop.call_soon_threadsafe(self.hear, widget, message)
+
+    def hear(self, widget: Any, message: Message) -> None:
+        """What the front end says to `widget` (jupyter.widget protocol, version 2)."""
+        if message["msg_type"] == "comm_close":
+            if message["header"].get("session") == self._asker and not self._answer.done():
+                self._answer.set_exception(NoWidgetsError())
+            return
+        data = message["content"]["data"]
+        match data.get("method"):
+            case "update":
+                widget.set_state(data["state"])
+            case "request_state":
+                widget.send_state()
+            case "custom" if data["content"].get("event") == "click":
+                self.clicked(widget)
+
+    def clicked(self, widget: Any) -> None:
+        raise NotImplementedError
+
+    def answered(self, answer: Answer) -> None:
+        """The first answer counts."""
+        if not self._answer.done():
+            self._answer.set_result(answer)
+
+    def settle_as(self, html: str) -> None:
+        """Close the controls. The one line stays alive: a reloaded page misses the update that replaces this output."""
+        self.body.value = html
+        self.root.children = (self.body,)
+        kept = with_parts([self.body, self.root])
+        for widget in self.everything:
+            if widget not in kept:
+                widget.close()
+
+
+def with_parts(widgets: Iterable[Any]) -> list[Any]:
+    """The widgets with their layouts and styles, each once: they are comms of their own."""
+    parts = [part for w in widgets for part in (w, w.layout, getattr(w, "style", None)) if part is not None]
+    return list(dict.fromkeys(parts))
