@@ -32,7 +32,6 @@ _SECRET_WORD = re.compile(
 _URL_PASSWORD = re.compile(r"""(://[^\s/:@\[{$<"',\\]{0,100}):([^\s/@{}$<>\[\]"',\\]{1,300})@""")
 
 
-@lru_cache(maxsize=2048)  # asked of every variable for every command
 def is_secret_name(name: str) -> bool:
     """Whether a variable of this name holds a secret, as far as names tell; `githubToken` reads as GITHUB_TOKEN.
 
@@ -170,6 +169,7 @@ def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
     return [_redacted(item, redact) for item in value] if isinstance(value, list) else value
 
 
+@lru_cache(maxsize=2048)  # asked of every variable for every command
 def _holds_a_secret(name: str, value: str) -> bool:
     if name.upper().endswith("_PROXY"):
         return False

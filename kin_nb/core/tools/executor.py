@@ -24,7 +24,7 @@ from kin_nb.core.tools.event_queue import EventQueue
 from kin_nb.core.tools.gate import NOT_RUN, Gate
 from kin_nb.core.tools.images import usable
 from kin_nb.core.tools.limits import capped, closed
-from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve
+from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, looked_at_again, resolve
 from kin_nb.core.tools.running import RunningCall, running_call
 from kin_nb.core.tools.scheduler import AnyCall, Place, places
 from kin_nb.core.tools.watched_files import Changed
@@ -90,11 +90,13 @@ class ToolExecutor:
         elif isinstance(call, FailedToolCall):
             await self._tell(self._answer(call, status="error", output=call.error))
         else:
-            await self._tell(await self._one(call))
+            await self._tell(await self._one(call, waited=bool(awaited)))
 
-    async def _one(self, call: ResolvedToolCall) -> ToolResultEvent:
+    async def _one(self, call: ResolvedToolCall, *, waited: bool) -> ToolResultEvent:
         stats = self._agent.stats
         try:
+            if waited:  # the calls before it may have changed what it touches
+                call = looked_at_again(call, self._agent.workspace)
             call, decided = await self._gate.admit(call, self._tell)
         except (Exception, SystemExit) as error:  # noqa: BLE001  (a custom tool's own code)
             return self._answer(call, status="error", output=_failure(call.tool_name, error))

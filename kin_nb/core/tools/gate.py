@@ -48,7 +48,6 @@ class Gate:
         """
         if self._is_shut():
             return call, NOT_RUN
-        call = looked_at_again(call, self._context().workspace)
         decision, preview = self._judged(call)
         answer: ApprovalDecision | None = None
         if decision.verdict is Verdict.ASK:
