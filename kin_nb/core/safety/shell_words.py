@@ -41,15 +41,15 @@ _EXACT_ONLY = _set(
     # destroy, change rights, write where they are told, or send
     "rm rmdir mv cp ln dd tee install truncate shred chmod chown chgrp mount umount kill pkill killall curl wget nc "
     "ncat socat telnet ftp sftp scp export set unset shopt enable hash "
-    # write where an option or a second argument says, or load a plugin
-    "sort uniq tree shuf split csplit xxd iconv gcc cc g++ c++ clang ld as"
+    # write where an option, a second argument or what they read says, or load a plugin
+    "sort uniq tree shuf split csplit xxd iconv gcc cc g++ c++ clang ld as patch quilt cpio pax uudecode"
 )
 
 _SUBCOMMANDS: dict[str, frozenset[str]] = {
     # program: its subcommands that are approved to the letter only
     "git": _set(
         "config bisect submodule rebase filter-branch difftool mergetool clean remote clone push reset restore checkout "
-        "grep archive format-patch bundle"
+        "grep archive format-patch bundle apply am"
     ),
     "npm": _set("exec x explore init create config set publish"),
     "pnpm": _set("exec dlx create config publish"),

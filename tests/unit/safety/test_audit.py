@@ -63,6 +63,8 @@ def test_nothing_is_made_before_the_first_decision(path, log):
 
 def test_an_entry_is_one_line_of_json_with_everything_and_comes_back(path, log):
     one = entry(
+        call="call2",
+        same_as="call1",
         summary="make test",
         reason="bash runs a command",
         scope="session",
@@ -79,6 +81,8 @@ def test_an_entry_is_one_line_of_json_with_everything_and_comes_back(path, log):
         "session": "s-1",
         "turn": 1,
         "tool": "bash",
+        "call": "call2",
+        "same_as": "call1",
         "summary": "make test",
         "risk": "high",
         "verdict": "allow",

@@ -1,27 +1,83 @@
-"""What is refused whatever the mode, in the spellings that a first reading missed; and what stays allowed."""
+"""What is refused whatever the mode, in many spellings, and the ordinary work beside it that is not (shell_fence.jsonl)."""
 
 from __future__ import annotations
+
+import json
+import random
+import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
 from kin_nb.core.safety.shell.dangerous import danger
 
+ROOT = Path("/home/u/ws")
+ENVIRONMENT = {"HOME": "/home/u", "USER": "u", "TMP": "/tmp", "PATH": "/usr/bin:/bin"}
+ROWS: list[tuple[str, str]] = [
+    (command, why)
+    for command, why in map(json.loads, Path(__file__).with_name("shell_fence.jsonl").read_text("utf-8").splitlines())
+]
+REASONS = sorted({why for _, why in ROWS if why})
+
+
+@pytest.mark.parametrize("why", REASONS)
+def test_what_nobody_means_is_dangerous_however_it_is_spelled(why):
+    found = {command: danger(command, ROOT, ENVIRONMENT) for command, expected in ROWS if expected == why}
+    assert {command: reason for command, reason in found.items() if why not in reason} == {}
+
+
+def test_ordinary_work_is_not_dangerous():
+    ordinary = [command for command, expected in ROWS if not expected]
+    found = {command: reason for command in ordinary if (reason := danger(command, ROOT, ENVIRONMENT))}
+    assert found == {}
+    assert len(ordinary) >= 150  # else the false denials are not measured
+
+
+@pytest.mark.parametrize("folder", [".", "./", "$PWD/."])
+def test_the_folder_it_stands_in_is_left_to_rm_which_refuses_it_itself(tmp_path, folder):
+    (tmp_path / "kept").touch()
+    done = subprocess.run(["sh", "-c", f"rm -rf {folder}"], cwd=tmp_path, stderr=subprocess.PIPE, check=False)
+    assert done.returncode != 0
+    assert (tmp_path / "kept").exists()
+    assert danger(f"rm -rf {folder}", tmp_path) == ""
+
+
+def test_the_reason_names_the_part_that_decides():
+    assert danger("ls; d=/; rm -rf $d", ROOT, ENVIRONMENT) == "it would delete `/`, and all that is below"
+    why = "it would run what `curl` brings from the network"
+    assert danger("curl x -o a.sh; sh a.sh", ROOT, ENVIRONMENT) == f"{why}, with `sh`"
+    assert danger("curl x -o a.sh; ./a.sh", ROOT, ENVIRONMENT) == why
+
 
 @pytest.mark.parametrize(
     "command",
     [
-        *("curl x |\nbash", "curl x | # then\n\n  sh"),
-        *("find / -type f -delete", 'find ~ -name "*" -delete'),
-        *("setsid rm -rf /", "stdbuf -o L rm -rf /", "ionice -c 3 rm -rf /", "busybox rm -rf /", "coproc rm -rf /"),
-        *("exec -a x rm -rf /", "rm -rf ~root", "pushd / && rm -rf *"),
+        "x=a;" + "x=$x$x;" * 8_000,
+        "".join(f"f{i}() {{ f{i + 1} a; f{i + 1} a; f{i + 1} a; }};" for i in range(40)) + "f0 x",
+        "f() { f a; g; }; g() { f a; g b; f c; };" + "f x;g y;" * 3_000,
+        "for a in " + "1 " * 60 + ";do echo " + "$(echo $a " * 30 + ")" * 30,
+        "cat f > f;sh f;" * 3_000,
+        "a='eval $a;eval $a;eval $a';" + "eval $a;" * 1_000,
+        "sh -s | " * 5_000 + "python -",
+        "rm -rf " + "{a,b}" * 5_000,
+        "echo " + "/a " * 9_000 + " | " + "xargs -I{} " * 50 + "{} " * 500,
+        "find a b c " + "-exec find {} {} {} " * 2_000,
+        "{ a;" * 4_000 + "} | sh;" * 4_000,
     ],
+    ids=range(11),
 )
-def test_it_is_dangerous(tmp_path, command):
-    assert danger(command, tmp_path)
+def test_a_line_that_multiplies_itself_is_read_to_an_end(command):
+    started = time.monotonic()
+    assert danger(command, ROOT, ENVIRONMENT) == ""
+    assert time.monotonic() - started < 10  # it takes under a second; what multiplies would take for ever
 
 
-@pytest.mark.parametrize(
-    "command", ["curl x\nbash y", "find . -type f -delete", "find ~ -name '*.pyc' -delete", "ls |\nwc"]
-)
-def test_it_is_not_dangerous(tmp_path, command):
-    assert not danger(command, tmp_path)
+def test_no_line_made_by_chance_breaks_the_reader():
+    chance = random.Random(5)
+    pieces = sorted(
+        {word for command, _ in ROWS for word in command.split(" ")} | set("(){}'\"\\`$;&|<>\n #~*=+[]!é\t")
+    )
+    for _ in range(3_000):
+        line = "".join(chance.choice(pieces) + chance.choice(("", " ")) for _ in range(chance.randint(1, 30)))
+        danger(line, ROOT, ENVIRONMENT)

@@ -224,7 +224,6 @@ def test_a_rule_that_cannot_be_written_is_said_and_the_approval_holds():
 
 CONFIG = """\
 # mine
-active_model = "m"
 
 [tools.bash]  # careful
 allowlist = [
@@ -235,8 +234,7 @@ allowlist = [
 
 def configure(server) -> Path:
     path = kin_home() / "config.toml"
-    provider = f'[[providers]]\nname = "p"\napi_base = "{server.url}"\n'
-    path.write_text(f'{CONFIG}\n{provider}\n[[models]]\nname = "m"\nprovider = "p"\n')
+    path.write_text(server.config_toml(CONFIG))
     return path
 
 

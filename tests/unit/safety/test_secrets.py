@@ -218,3 +218,10 @@ def test_the_names_of_gits_settings_are_no_secrets():
     """Without them git refuses to run at all."""
     given = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.quotePath", "GIT_CONFIG_VALUE_0": "false"}
     assert child_environment(given) == given
+
+
+def test_the_users_folder_reads_the_same_wherever_KIN_HOME_puts_it(tmp_path, monkeypatch):  # noqa: N802
+    monkeypatch.setenv("KIN_HOME", str(tmp_path / "moved"))
+    redact = Redactor([], WORKSPACE).text
+    assert redact(f"{tmp_path}/moved/memory/x.md {tmp_path}/moved-on") == f"~/.kin-code/memory/x.md {tmp_path}/moved-on"
+    assert redact(f"{Path.home()}/.kin-code/memory/x.md") == "~/.kin-code/memory/x.md"

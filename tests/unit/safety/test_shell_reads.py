@@ -145,9 +145,25 @@ def track(root: Path, *names: str) -> None:
         "git log --binary",
         "git diff --stat --check",
         "cd src && git diff",
+        "git show --stat {id}",
+        "git show --name-only",
+        "git show {id}",
+        "git cat-file -p {id}",
+        "git cat-file blob {id}",
+        "git cat-file {id} -p",
+        "git diff {id} HEAD:README.md",
+        "git grep SECRET {id}",
+        "git log -p --all",
+        "git stash list --patch",
+        "git reflog --patch",
+        "git status -v",
+        "git status -sv",
+        "git status --verbose",
     ],
 )
 def test_a_secret_that_git_tracks_is_named_where_git_may_show_it(root, command):
+    blob = subprocess.run(["git", "hash-object", "-w", ".env"], cwd=root, check=True, capture_output=True, text=True)
+    command = command.format(id=blob.stdout[:10])
     before = reads(root, command)
     assert not any(path.endswith(".env") for path in before)
     track(root, ".env")
@@ -157,11 +173,63 @@ def test_a_secret_that_git_tracks_is_named_where_git_may_show_it(root, command):
 
 
 @pytest.mark.parametrize(
-    "command", ["git status", "git diff --stat", "git grep -l SECRET", "git log -1", "git ls-files"]
+    "command",
+    [
+        *("git status", "git diff --stat", "git grep -l SECRET", "git log -1", "git ls-files", "git status -s"),
+        *("git cat-file -t HEAD", "git cat-file -s HEAD"),
+    ],
 )
 def test_a_secret_that_git_tracks_is_not_named_where_git_only_tells_its_name(root, command):
     track(root, ".env")
     assert reads(root, command) == ["."]
+
+
+def test_a_file_that_only_history_has_is_named_where_git_is_asked_who_wrote_it(root):
+    assert reads(root, "git blame main server.pem") == [".", "main", "server.pem"]
+
+
+def test_a_file_is_named_whatever_colons_its_name_holds(root):
+    (root / "l:").symlink_to(root.parent / "home")
+    (root / "a:b").mkdir()
+    assert "l:/.ssh/id_rsa" in reads(root, "git diff l:/.ssh/id_rsa")
+    assert decision(AskForSensitivePaths(), root, "git diff l:/.ssh/id_rsa README.md").verdict is Verdict.ASK
+    assert "a:b/.env" in reads(root, "git show HEAD:a:b/.env")
+
+
+def test_git_compares_nothing_where_there_is_no_repository(tmp_path):
+    (tmp_path / "a").write_text("1\n")
+    (tmp_path / "b").write_text("2\n")
+    assert judge("git diff a b", tmp_path).kind == "unknown"
+
+
+def test_a_word_of_awks_is_an_assignment_only_where_every_awk_takes_it_for_one(root):
+    (root / "xé=").mkdir()
+    assert reads(root, "awk 1 'xé=/../.env'") == ["xé=/../.env"]
+    assert decision(AskForSensitivePaths(), root, "awk 1 'xé=/../.env'").verdict is Verdict.ASK
+    assert reads(root, "awk '{print x}' x=1 README.md") == ["README.md"]
+    (root / "x=").mkdir()
+    assert reads(root, "awk 1 x=/../.env") == ["x=/../.env"]
+
+
+def test_a_glob_that_counts_characters_is_not_proven_where_bytes_are_counted_otherwise(root):
+    (root / "é").symlink_to(root / ".env")
+    environment = shell_workspace.environment(root.parent / "home")
+    shown = ["bash", "-c", "cat ??"]
+    seen = subprocess.run(shown, cwd=root, env=environment | {"LC_ALL": "C"}, check=True, capture_output=True).stdout
+    assert seen == b"SECRET=abc\n"  # so it is read
+    for command in ("cat ??", "cat ./?*"):
+        assert judge(command, root, environment).kind == "unknown", command
+    assert reads(root, "cat README.m?") == ["README.md"]
+    assert reads(root, "cat src/???.py") == ["src/app.py", "src/lib.py"]
+    assert ".env" in reads(root, "grep -r --include='??env' SECRET .")
+
+
+def test_an_option_behind_a_file_may_itself_be_a_file_and_is_named(root):
+    for name in ("-n", "--"):
+        (root / name).symlink_to(root / ".env")
+    assert reads(root, "cat README.md -n") == ["-n", "README.md"]
+    assert reads(root, "cat README.md -- data.csv") == ["--", "README.md", "data.csv"]
+    assert reads(root, "cat -n README.md") == ["README.md"]
 
 
 def test_a_repository_too_large_to_be_sure_of_is_unproven(root, monkeypatch):

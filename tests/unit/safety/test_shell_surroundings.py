@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -116,6 +117,7 @@ async def test_settings_that_the_proof_missed_run_nothing(root, monkeypatch):
 async def test_a_bare_repository_that_the_proof_missed_is_none_to_git(root, monkeypatch):
     pose(root / "docs")
     monkeypatch.setattr("kin_nb.core.safety.shell.programs.git.check_settings", lambda _cwd, **_: None)
+    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git.borrowed", lambda _cwd, _root: ())
     result = await Bash.from_config(BashConfig(workdir=root)).invoke(command="git -C docs status")
     assert (result.exit_code, "bare repository" in result.output) == (128, True)
     assert not (root / "ran").exists()
@@ -220,6 +222,72 @@ def test_a_worktrees_settings_are_those_of_its_repository(root, environment):
     assert judge("cd tree && git status", root, environment).kind == "harmless"  # git finds nothing there
     (root / "tree" / ".git").write_text("nonsense\n")
     assert judge("cd tree && git status", root, environment).kind == "unknown"
+
+
+@pytest.fixture
+def other(root, environment) -> Path:
+    """Another project's repository, beside the workspace."""
+    other = root.parent / "other"
+    run = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-C", str(other)]
+    subprocess.run(["git", "init", "-q", "-b", "main", str(other)], env=environment, check=True)
+    (other / "private.txt").write_text("PRIVATE\n")
+    for command in ("add .", "commit -qm first"):
+        subprocess.run([*run, *command.split()], env=environment, check=True)
+    return other
+
+
+def git(root: Path, environment: dict[str, str], *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=root, env=environment, check=False, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("way", ["pointer", "link", "common", "refs", "packed", "alternates"])
+def test_a_repository_that_shows_another_ones_content_names_it(root, environment, other, way):
+    ours, theirs = root / "sub" / ".git", other / ".git"
+    head = git(other, environment, "rev-parse", "HEAD").strip()
+    ours.parent.mkdir()
+    if way == "pointer":
+        ours.write_text(f"gitdir: {theirs}\n")
+    elif way == "link":
+        ours.symlink_to(theirs)
+    else:
+        for folder in ("objects/info", "refs/heads"):
+            (ours / folder).mkdir(parents=True)
+        (ours / "HEAD").write_text("ref: refs/heads/main\n")
+        if way == "common":
+            (ours / "commondir").write_text(f"{theirs}\n")
+        else:
+            (ours / "objects/info/alternates").write_text(f"# theirs\n{theirs}/objects\n")
+            (ours / "refs/heads/main").write_text(f"{head}\n")
+        if way == "refs":
+            (ours / "objects/info/alternates").unlink()
+            (ours / "refs/heads/main").unlink()
+            for folder in ("objects", "refs"):
+                shutil.rmtree(ours / folder)
+                (ours / folder).symlink_to(theirs / folder)
+        if way == "packed":
+            (ours / "refs/heads/main").unlink()
+            git(other, environment, "pack-refs", "--all")
+            (ours / "packed-refs").symlink_to(theirs / "packed-refs")
+    assert "PRIVATE" in git(root / "sub", environment, "log", "-p", "-1")  # git does show it
+    judgement = judge("cd sub && git log -p -1", root, environment)
+    assert judgement.kind == "harmless"
+    assert any(Path(path).is_relative_to(theirs) for path in judgement.reads)
+
+
+def test_a_linked_worktree_is_nobody_elses(root, environment, other):
+    linked = root.parent / "linked"
+    git(other, environment, "worktree", "add", "-q", str(linked))
+    assert judge("git log -p -1", linked, environment).reads == (".",)
+    (root / "posing").mkdir()
+    (root / "posing" / ".git").write_text((linked / ".git").read_text())
+    reads = judge("cd posing && git log -p -1", root, environment).reads
+    assert str(other / ".git") in reads
+
+
+def test_objects_borrowed_from_a_folder_that_is_unclear_make_git_unproven(root, environment):
+    (root / ".git/objects/info/alternates").write_text('"/x\\ty"\n')
+    assert judge("git log -1", root, environment).kind == "unknown"
 
 
 def test_settings_that_never_end_are_not_waited_for(root, environment):

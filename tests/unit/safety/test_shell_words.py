@@ -142,6 +142,15 @@ def test_the_prefix_is_the_program_and_its_subcommand(command, prefix):
             "docker run x",
         ),
         *("kubectl exec p ls", "git bisect run x", "git -c core.pager=x log", "git config alias.x y", "git rebase -i"),
+        # write where what they read says
+        *(
+            "git apply x.diff",
+            "git apply --unsafe-paths x.diff",
+            "git am x.mbox",
+            "patch -p1",
+            "patch -i x.diff",
+            "cpio -i",
+        ),
         *(
             "rg --pre x y",
             "git log --output=x",

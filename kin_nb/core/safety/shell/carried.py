@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
-from kin_nb.core.safety.shell.split import SimpleCommand, split
+from kin_nb.core.safety.shell.known import MOST_VALUES, Known
+from kin_nb.core.safety.shell.printed import printed, searched
+from kin_nb.core.safety.shell.scripts import scripts
+from kin_nb.core.safety.shell.simple_command import SimpleCommand, is_assignment, program
+from kin_nb.core.safety.shell.split import split
 
-SHELLS = frozenset(("bash", "sh", "zsh", "dash", "fish", "ksh"))
 _LEADS_TO_ANOTHER = frozenset(
     (
         *("sudo", "doas", "env", "command", "builtin", "exec", "nohup", "time", "nice", "timeout", "xargs"),
-        *("setsid", "stdbuf", "ionice", "busybox", "coproc"),
-        *("if", "then", "elif", "else", "while", "until", "do", "!", "{"),
+        *("setsid", "stdbuf", "ionice", "busybox", "coproc", "watch"),
     )
 )
-
 _OPTIONS_WITH_VALUE = {
     "sudo": "ugpCrtUDhR",
     "doas": "uC",
@@ -26,56 +28,81 @@ _OPTIONS_WITH_VALUE = {
     "exec": "a",
     "stdbuf": "ioe",
     "ionice": "cn",
+    "watch": "n",
 }
+_FOR_EACH_FOUND = ("-exec", "-execdir", "-ok", "-okdir")
 _LONGEST_CHAIN = 20
 """Commands in commands (`sudo env nice ...`) that are followed."""
 
 
-def simple_commands(command: str, depth: int = 5) -> Iterator[SimpleCommand]:
+def simple_commands(command: str) -> Iterator[SimpleCommand]:
     """Every simple command of a line, and each that is carried by another, as far as reading alone can tell."""
-    for found in split(command):
+    known = Known()
+    yield from _all(split(command, known), known, depth=5)
+
+
+def _all(commands: list[SimpleCommand], known: Known, depth: int) -> Iterator[SimpleCommand]:
+    for command in commands:
+        found = command
         for _ in range(_LONGEST_CHAIN):
             if not found.words:
                 break
             yield found
-            inner = _script(found.words)
-            if inner is not None and depth:
-                yield from simple_commands(inner, depth - 1)
-            found = carried(found)  # noqa: PLW2901  (the next one inside it)
+            for text, words in scripts(found) if depth else ():
+                if text:
+                    inside = known.called_with(words)
+                    yield from _all(split(text, inside, found.inputs, found.level + 1), inside, depth - 1)
+            found = carried(found)
         if found.writes and not found.words:  # a redirection alone
             yield found
 
 
 def carried(command: SimpleCommand) -> SimpleCommand:
-    """The command inside one: after `sudo`, `FOO=1`, `timeout 5`. Without words when there is none."""
-    words = command.words
-    if program(command) not in _LEADS_TO_ANOTHER and not _is_assignment(words[0]):
+    """The command inside one: after `sudo`, `FOO=1`, `timeout 5`, `find -exec`. Without words when there is none."""
+    words, name = command.words, program(command)
+    if name == "find":
+        return _for_each_found(command)
+    if name not in _LEADS_TO_ANOTHER and not is_assignment(words[0]):
         return SimpleCommand()
     skipped = 1
     if words[0] == "command" and words[1:2] in (["-v"], ["-V"]):  # asks where a program is
         return SimpleCommand()
-    valued = _OPTIONS_WITH_VALUE.get(program(command), "")
+    valued = _OPTIONS_WITH_VALUE.get(name, "")
     while skipped < len(words) and (words[skipped].startswith("-") or words[skipped][:1].isdigit()):
         option = words[skipped]
         skipped += 2 if len(option) == 2 and option[1] in valued else 1  # noqa: PLR2004  (`-u root`)
     made_by = {index - skipped: commands for index, commands in command.made_by.items()}
-    return replace(command, words=words[skipped:], made_by=made_by)
+    inner = replace(command, words=words[skipped:], made_by=made_by)
+    return _with_its_input(inner, words[1:skipped]) if name == "xargs" and inner.words else inner
 
 
-def program(command: SimpleCommand) -> str:
-    """Its program's name, without the folder."""
-    return command.words[0].rpartition("/")[2] if command.words else ""
+def _with_its_input(command: SimpleCommand, options: list[str]) -> SimpleCommand:
+    """What xargs runs, with the words that it reads, or one that is not known in their place."""
+    if not command.inputs:
+        return command
+    known = printed(command.inputs).split()[:MOST_VALUES]
+    read, words = known or ["$"], command.words
+    marks = [after for option, after in pairwise([*options, ""]) if option == "-I"]
+    marks += [option[2:] or "{}" for option in options if option[:2] in ("-I", "-i") and option != "-I"]
+    if marks and marks[0] and any(marks[0] in word for word in words):
+        words = [
+            new
+            for word in words
+            for new in ([word.replace(marks[0], text) for text in read] if marks[0] in word else [word])
+        ]
+        return replace(command, words=words, inputs=[])
+    made_by = command.made_by if known else {**command.made_by, len(words): command.inputs}
+    return replace(command, words=[*words, *read], inputs=[], made_by=made_by)
 
 
-def _script(words: list[str]) -> str | None:
-    """The text that a shell is given to run."""
-    name = words[0].rpartition("/")[2]
-    if name == "eval":
-        return " ".join(words[1:])
-    options = [i for i, word in enumerate(words[:-1]) if word.startswith("-") and word.endswith("c")]
-    return words[options[0] + 1] if name in SHELLS and options else None
-
-
-def _is_assignment(word: str) -> bool:
-    name, equals, _ = word.partition("=")
-    return bool(equals) and name.isidentifier()
+def _for_each_found(command: SimpleCommand) -> SimpleCommand:
+    """What `find -exec` runs; `{}` stands for all the folders, where it is run for all that is in them."""
+    words = command.words
+    begin = next((at for at, word in enumerate(words, 1) if word in _FOR_EACH_FOUND), len(words))
+    end = next((at for at, word in enumerate(words) if at >= begin and word in (";", "+")), len(words))
+    folders = searched(command)[:MOST_VALUES] if words.count("{}") == 1 else []  # more could multiply without end
+    return replace(
+        command,
+        words=[new for word in words[begin:end] for new in (folders if word == "{}" and folders else [word])],
+        made_by={},
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import posixpath
 import re
 import stat
 import time
@@ -15,7 +14,7 @@ from pathlib import Path, PurePath
 
 from kin_nb.core.paths import read_settings
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.syntax import shown
+from kin_nb.core.safety.shell.syntax import shown_word
 from kin_nb.core.safety.workspace import SECRET_NAMES, Workspace, sensitive_reason
 from kin_nb.core.tools.base import ToolError
 
@@ -47,16 +46,20 @@ class Place:
         raise UnprovenError(f"`${name}` is known only when it runs")
 
     def moved(self, folder: str) -> Place:
-        """After `cd folder`. Raises UnprovenError unless that surely leads to a folder of the workspace."""
-        as_written = posixpath.normpath(posixpath.join(self.cwd, folder))
-        real = Path(posixpath.join(self.cwd, folder)).resolve()
-        if Path(as_written).resolve() != real:  # bash takes `link/..` for the link's folder
-            raise UnprovenError(f"{shown(folder)} goes through a symbolic link and back")
-        if not real.is_relative_to(self.root):
-            raise UnprovenError(f"`cd` leaves the workspace for {shown(folder)}")
-        if not real.is_dir():
-            raise UnprovenError(f"there is no folder {shown(folder)} to `cd` to")
-        return replace(self, cwd=real)
+        """After `cd folder`. Raises UnprovenError unless that surely leads to a folder of the workspace.
+
+        No step may be a symbolic link: bash's `cd ..` goes back to where the link is, and everything else does not.
+        """
+        at = Path("/") if folder.startswith("/") else self.cwd
+        for step in folder.split("/"):
+            at = at.parent if step == ".." else at / step
+            if at.is_symlink():
+                raise UnprovenError(f"`cd` goes through the symbolic link {shown_word(step)}")
+            if not at.is_dir() or not os.access(at, os.X_OK):
+                raise UnprovenError(f"there is no folder {shown_word(folder)} to `cd` to")
+        if not at.is_relative_to(self.root):
+            raise UnprovenError(f"`cd` leaves the workspace for {shown_word(folder)}")
+        return replace(self, cwd=at)
 
     def path(self, word: str) -> Path:
         return self.cwd / word
@@ -75,7 +78,7 @@ class Place:
             raise UnprovenError(str(error).rstrip(".")) from error
         mode = real.stat().st_mode if real.exists() else stat.S_IFREG
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise UnprovenError(f"{shown(word)} is a pipe or a device, and may never end")
+            raise UnprovenError(f"{shown_word(word)} is a pipe or a device, and may never end")
         inside = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
         return str(path) if not inside or inside.startswith("~") else inside
 
@@ -100,17 +103,36 @@ class Place:
             for entry in _entries(folder):
                 looked += 1
                 if looked > _SEARCHED or time.monotonic() > deadline:
-                    raise UnprovenError(f"{shown(word)} holds too many files to be sure that none is secret")
+                    raise UnprovenError(f"{shown_word(word)} holds too many files to be sure that none is secret")
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if not search.covers(entry.name, is_folder=is_folder):
                     continue
                 if search.follows and entry.is_symlink():
-                    raise UnprovenError(f"it follows the symbolic link {shown(entry.name)}")
+                    raise UnprovenError(f"it follows the symbolic link {shown_word(entry.name)}")
                 secret = is_secret(entry.name) or (inside and is_secret(inside + entry.name))
                 if secret or (entry.name == ".git" and holds_credentials(Path(entry.path))):
                     yield entry.path
                 elif is_folder and entry.name != ".git":
                     folders.append(Path(entry.path))
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where the shell may be after a statement that succeeded, and after one that failed; `failed` is empty for a `cd`.
+
+    That is so because Place.moved proves that it succeeds.
+    """
+
+    succeeded: tuple[Place, ...]
+    failed: tuple[Place, ...]
+
+    @classmethod
+    def at(cls, place: Place) -> Ends:
+        return cls((place,), (place,))
+
+    @property
+    def all(self) -> tuple[Place, ...]:
+        return (*self.succeeded, *self.failed)
 
 
 @dataclass(frozen=True)

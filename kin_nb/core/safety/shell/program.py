@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +45,8 @@ class Found:
 @dataclass(frozen=True)
 class Program:
     """`letters`: one-letter flags, which may stand together. `values`: those with a value, in the same word or the next.
-    `attached`: those whose value, if any, is in the same word. `files`: those whose value is a file that is read.
+    `attached`: those whose value, if any, is in the same word. `alone`: those whose value is the next word, to some of
+    the program's kind whatever stands beside the letter; so it stands alone. `files`: those whose value is a file that is read.
 
     `long`: words like `all` (no value), `lines=` (a value), `color?` (a value after `=`, or none), `file<` (a file that
     is read). `whole`: option words with one dash. `number`: `-20` is a flag. `operands`: what the other words are: `files`
@@ -56,6 +58,7 @@ class Program:
     letters: str = ""
     values: str = ""
     attached: str = ""
+    alone: str = ""
     files: str = ""
     long: str = ""
     whole: str = ""
@@ -106,13 +109,13 @@ class _Reader:
     def read(self) -> Found:
         while self._rest:
             word = self._rest.pop(0)
+            if self._operands and word.startswith("-"):
+                self._late(word)
             if word == "--":
                 self._operands += self._rest
                 break
             if word == "-" or not word.startswith("-"):
                 self._operands.append(word)
-            elif self._operands and self._program.options_first:
-                raise UnprovenError(f"`{self._call.name}` may take {word!r} for a file, so late among its words")
             elif word.startswith("--"):
                 self._long_option(word)
             elif word in self._whole or (self._program.number and _NUMBER.fullmatch(word)):
@@ -120,6 +123,13 @@ class _Reader:
             else:
                 self._letters(word)
         return Found(self._options, self._operands, self._files)
+
+    def _late(self, word: str) -> None:
+        """An option, or `--`, after an operand: BSD's getopt takes it for one more."""
+        if self._program.options_first and word != "-":
+            raise UnprovenError(f"`{self._call.name}` may take {word!r} for a file, so late among its words")
+        if self._program.operands in ("files", "pattern") and os.path.lexists(self._call.place.path(word)):
+            self._files.append(word)
 
     def _add(self, name: str, value: str | None = None) -> None:
         self._options.setdefault(name, []).extend([] if value is None else [value])
@@ -143,6 +153,12 @@ class _Reader:
             elif letter in program.attached:
                 self._add(f"-{letter}", rest)
                 return
+            elif letter in program.alone:
+                if word != f"-{letter}":
+                    raise UnprovenError(
+                        f"`{self._call.name} {word}` may take another word than it seems: give -{letter} alone"
+                    )
+                self._add(word, self._next(word))
             elif letter in program.values or letter in program.files:
                 value = rest or self._next(f"-{letter}")
                 self._add(f"-{letter}", value)

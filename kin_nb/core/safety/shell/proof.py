@@ -12,8 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kin_nb.core.safety.shell.joined import JOINED, Part, Pipeline, pipelines
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.place import Place
+from kin_nb.core.safety.shell.place import Ends, Place
 from kin_nb.core.safety.shell.program import Call
 from kin_nb.core.safety.shell.programs.conditions import files_asked_about
 from kin_nb.core.safety.shell.programs.table import check_origin, known_program
@@ -28,21 +29,13 @@ _MOST_COMMANDS = 300
 """Commands that are looked at, those in a loop once for each of its values."""
 _WORDS = frozenset(
     (
-        *("word", "number", "string", "raw_string", "concatenation"),
-        *(
-            "simple_expansion",
-            "expansion",
-            "command_substitution",
-            "ansi_c_string",
-            "translated_string",
-            "brace_expression",
-        ),
+        *("word", "number", "string", "raw_string", "concatenation", "simple_expansion", "expansion"),
+        *("command_substitution", "ansi_c_string", "translated_string", "brace_expression"),
     )
 )
 """WordReader reads them, or refuses them."""
 _BETWEEN = frozenset((";", "\n", "comment"))
 _OWN_NAME = re.compile(r"[a-z][a-z0-9_]*|[A-Z]", re.ASCII)
-_TO_NOWHERE = frozenset(("/dev/null",))
 
 
 def prove(command: str, root: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -59,26 +52,25 @@ class _Proof:
         self._commands = 0
         self.reads: list[str] = []
 
-    def statements(self, node: Node, place: Place, ends: tuple[str, ...] = ()) -> Place:
-        """The statements in a node, one after another. `ends`: the words around them. Returns where they lead."""
+    def statements(self, node: Node, place: Place, around: tuple[str, ...] = ()) -> Ends:
+        """The statements in a node, one after another. `around`: the words around them. Returns where they lead."""
         before: Node | None = None
+        ends = Ends.at(place)
         for part in parts(node, self._source):
             if part.type == "comment" and before is not None and not apart(before, part, self._source):
                 raise unclear(part, self._source)
-            if part.type not in _BETWEEN and part.type not in ends:
-                place = self._statement(part, place)
+            if part.type not in _BETWEEN and part.type not in around:
+                ends = self._statement(part, *ends.all)
             before = part
-        return place
+        return ends
 
-    def _statement(self, node: Node, place: Place) -> Place:
-        """Where the statement leads, `cd` and all. Raises UnprovenError."""
-        kind = node.type
+    def _statement(self, node: Node, *places: Place) -> Ends:
+        """Where the statement leads, `cd` and all, from the one place that it runs in. Raises UnprovenError."""
+        place, kind = self._certain(node, places), node.type
+        if kind in JOINED:
+            return self._joined(node, place)
         if kind == "command":
             return self._command(*self._words(node, place), place)
-        if kind == "redirected_statement":
-            return self._redirected(node, place)
-        if kind == "list":
-            return self._list(node, place)
         if kind == "compound_statement":
             return self.statements(node, place, ("{", "}"))
         if kind == "subshell" and not text_of(node, self._source).startswith("(("):
@@ -87,38 +79,53 @@ class _Proof:
             _SCOPED[kind](self, node, place)
         else:
             raise refused(node, self._source)
-        return place
+        return Ends.at(place)
 
-    def _list(self, node: Node, place: Place) -> Place:
-        left, operator, right = self._exactly(node, 3)
-        if operator.type not in ("&&", "||"):
-            raise unclear(operator, self._source)
-        after = self._statement(left, place)
-        if operator.type == "&&":
-            return self._statement(right, after)
-        self._stays(right, place)
-        return after
+    def _certain(self, node: Node, places: tuple[Place, ...]) -> Place:
+        if any(other != places[0] for other in places):
+            where = shown(text_of(node, self._source))
+            raise UnprovenError(f"{where} may run in one folder or another: the `cd` before it may not have run")
+        return places[0]
 
-    def _stays(self, node: Node, place: Place) -> None:
-        """A statement that may or may not run: it must not change the folder for what follows."""
-        if self._statement(node, place) != place:
+    def _stays(self, node: Node, place: Place, ends: Ends) -> None:
+        """For what may or may not run: it must not change the folder for what follows."""
+        if any(end != place for end in ends.all):
             raise UnprovenError(f"{shown(text_of(node, self._source))} may or may not change the folder")
 
-    def negated(self, node: Node, place: Place) -> None:
-        _, statement = self._exactly(node, 2)
-        self._stays(statement, place)
+    def _joined(self, node: Node, place: Place) -> Ends:
+        ends = Ends((place,), ())
+        for pipeline in pipelines(node, self._source):
+            before = ends.failed or (place,) if pipeline.operator == "||" else ends.succeeded
+            after = self._pipeline(pipeline, *before)
+            if pipeline.operator == "||":
+                self._stays(node, before[0], after)
+                ends = Ends(ends.all, ends.failed)
+            else:
+                ends = Ends(after.succeeded, (*ends.failed, *after.failed))
+        return ends
 
-    def pipeline(self, node: Node, place: Place) -> None:
-        for part in parts(node, self._source):
-            if part.type not in ("|", "|&"):
-                self._statement(part, place)
+    def _pipeline(self, pipeline: Pipeline, *places: Place) -> Ends:
+        place, first = self._certain(pipeline.parts[0].node, places), pipeline.parts[0]
+        found = [self._part(part, place) for part in pipeline.parts]
+        if len(found) > 1:  # each in a shell of its own
+            return Ends.at(place)
+        if pipeline.negated:
+            self._stays(first.node, place, found[0])
+        return found[0]
+
+    def _part(self, part: Part, place: Place) -> Ends:
+        node = part.node
+        ends = self._redirected(node, place) if node.type == "redirected_statement" else self._statement(node, place)
+        if any(self._redirection(redirection, place) for redirection in part.redirections):
+            raise unclear(node, self._source)
+        return self._or_none(part.redirections, ends, place)
 
     def branches(self, node: Node, place: Place) -> None:
         for part in parts(node, self._source):
             if part.type in ("elif_clause", "else_clause"):
                 self.branches(part, place)
             elif part.type not in _BETWEEN and part.type not in ("if", "then", "elif", "else", "fi"):
-                self._stays(part, place)
+                self._stays(part, place, self._statement(part, place))
 
     def loop(self, node: Node, place: Place) -> None:
         """A `for` over words that are known: its body is proven once for each."""
@@ -126,24 +133,32 @@ class _Proof:
         if len(head) < 4 or [head[0].type, head[1].type, head[2].type] != ["for", "variable_name", "in"]:  # noqa: PLR2004
             raise refused(node, self._source)
         name, body = text_of(head[1], self._source), head[-1]
-        if not _OWN_NAME.fullmatch(name) or name in place.environment or body.type != "do_group":
+        taken = name in place.environment or name in place.variables  # a loop inside another would leave it changed
+        if not _OWN_NAME.fullmatch(name) or taken or body.type != "do_group":
             raise UnprovenError(f"the loop sets the variable {shown(name)}")
         for value in self._texts([self._word(part, place) for part in self._apart(head[3:-1])], place):
             inside = replace(place, variables={**place.variables, name: value})
-            if self.statements(body, inside, ("do", "done")) != inside:
+            if any(end != inside for end in self.statements(body, inside, ("do", "done")).all):
                 raise UnprovenError("the loop changes the folder")
 
-    def _redirected(self, node: Node, place: Place) -> Place:
+    def _redirected(self, node: Node, place: Place) -> Ends:
         body, *redirections = parts(node, self._source)
         if body.type == "file_redirect":
             body, redirections = node, [body, *redirections]
         moved = [word for part in redirections for word in self._redirection(part, place)]
         if body.type == "command":
             words, more = self._words(body, place)
-            return self._command([*words, *moved], more, place)
-        if moved:
+            ends = self._command([*words, *moved], more, place)
+        elif moved:
             raise unclear(node, self._source)
-        return place if body is node else self._statement(body, place)
+        else:
+            ends = Ends.at(place) if body is node else self._statement(body, place)
+        return self._or_none(redirections, ends, place)
+
+    def _or_none(self, redirections: list[Node], ends: Ends, place: Place) -> Ends:
+        """Nothing runs when the file that is to be read is not there."""
+        reads = any(part.type == "<" for node in redirections for part in node.children)
+        return replace(ends, failed=(*ends.failed, place)) if reads else ends
 
     def _redirection(self, node: Node, place: Place) -> list[Word]:
         """The words behind it, which belong to the command. Raises UnprovenError unless it reads, or leads nowhere."""
@@ -164,7 +179,7 @@ class _Proof:
             self._read(into, place)
         elif operator.type == ">&" and re.fullmatch(r"[12]", into):
             pass
-        elif operator.type not in (">", ">>", "&>", "&>>", ">&", ">|") or into not in _TO_NOWHERE:
+        elif operator.type not in (">", ">>", "&>", "&>>", ">&", ">|") or into != "/dev/null":
             raise UnprovenError(f"{shown(text_of(node, self._source))} sends output to a file")
         return rest
 
@@ -229,7 +244,7 @@ class _Proof:
         for child in node.children:
             yield from self._substitutions(child, place)
 
-    def _command(self, words: list[Word], redirections: list[Node], place: Place) -> Place:
+    def _command(self, words: list[Word], redirections: list[Node], place: Place) -> Ends:
         """Where a simple command leads. Raises UnprovenError unless it is known and harmless."""
         self._commands += 1
         if self._commands > _MOST_COMMANDS:
@@ -240,30 +255,29 @@ class _Proof:
         name = words[0].text
         if name == "echo":
             self._texts(words[1:], place, any_text=True)
-            return place
-        if name == "printf" and len(words) > 1 and _is_format(words[1]):
+            return Ends.at(place)
+        if name == "printf" and len(words) > 1 and words[1].is_no_flag:  # then all that follows is text
             self._texts(words[2:], place, any_text=True)
             words = words[:2]
         if name == "test":
             for asked in files_asked_about(words[1:]):
                 self._read(place.named(asked), place)
-            return place
-        texts = self._texts(words[1:], place)
-        return self._known_command(name, texts, place)
+            return Ends.at(place)
+        return self._or_none(redirections, self._known_command(name, self._texts(words[1:], place), place), place)
 
-    def _known_command(self, name: str, words: list[str], place: Place) -> Place:
+    def _known_command(self, name: str, words: list[str], place: Place) -> Ends:
         if name == "cd" and len(words) == 1 and not words[0].startswith("-"):
-            return place.moved(words[0])
+            return Ends((place.moved(words[0]),), ())
         if name in WRAPPERS:
             inner = wrapped(name, words)
             for program in (name, *inner[:1]):  # not the shell's own, even where it has one
                 check_origin(program, place)
             if inner and inner[0] != "echo":
                 self._known_command(inner[0], inner[1:], place)
-            return place
+            return Ends.at(place)
         for read in known_program(name, place).prove(Call(name, words, place)):
             self._read(read, place)
-        return place
+        return Ends.at(place)
 
     def _texts(self, words: list[Word], place: Place, *, any_text: bool = False) -> list[str]:
         """What the words are when it runs, globs and all. `any_text`: it does not matter what they are."""
@@ -272,27 +286,13 @@ class _Proof:
             raise UnprovenError(f"{shown(unknown.raw)} is known only when it runs")
         return [text for word in words for text in (expanded(word, place.cwd) if word.known else [word.text])]
 
-    def _exactly(self, node: Node, count: int) -> list[Node]:
-        found = [part for part in parts(node, self._source) if part.type not in ("\n", "comment")]
-        if len(found) != count:
-            raise unclear(node, self._source)
-        return found
-
     def _read(self, word: str, place: Place) -> None:
-        path = place.read(word)
-        if path is not None:
+        if (path := place.read(word)) is not None:
             self.reads.append(path)
-
-
-def _is_format(word: Word) -> bool:
-    """Whether it is surely printf's format; then whatever follows is text."""
-    return word.known and not word.pattern and not word.text.startswith("-")
 
 
 _SCOPED: Mapping[str, Callable[[_Proof, Node, Place], None]] = {
     "test_command": _Proof.condition,
-    "negated_command": _Proof.negated,
-    "pipeline": _Proof.pipeline,
     "if_statement": _Proof.branches,
     "for_statement": _Proof.loop,
 }

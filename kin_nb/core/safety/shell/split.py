@@ -1,193 +1,236 @@
-"""The simple commands of a shell line, as far as reading alone can tell. Never fails: what is malformed ends with the line."""
+"""The simple commands of a shell line, as far as reading alone can tell. Never fails: what is malformed ends with the line.
+
+It reads as bash would run it, each branch and each loop once: what is piped into a group reaches the commands in it, a
+variable has the value that the line gave it before, a function's commands come again where it is called.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-_ENDS_COMMAND = frozenset(";&|\n()")
-_PLAIN = re.compile(r"[^\s;&|()<>'\"\\`$]+")
-_PLAIN_IN_DOUBLE_QUOTES = re.compile(r"[^\"\\`$]+")
+from kin_nb.core.safety.shell.known import MOST_VALUES, Known
+from kin_nb.core.safety.shell.pieces import ENDS_COMMAND
+from kin_nb.core.safety.shell.printed import printed
+from kin_nb.core.safety.shell.redirections import RedirectionReader
+from kin_nb.core.safety.shell.simple_command import SimpleCommand
+
+__all__ = ["SimpleCommand", "split"]
+
 _DEEPEST = 50
-"""Levels of parentheses that are followed; deeper ones are read as if they were not there."""
+"""Levels of parentheses and groups that are followed; deeper ones are read as if they were not there."""
+_A_CALL = 10
+"""Levels that the call of a function counts for: it may call others."""
+_GROUPS = {"{": "}", "if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac"}
+_WITH_A_HEAD = frozenset(("for", "select", "case"))
+_BETWEEN = frozenset(("then", "do", "else", "elif", "!"))
+_RESERVED = frozenset((*_GROUPS, *_GROUPS.values(), *_BETWEEN))
+_BEFORE_A_GROUP = frozenset(("time", "coproc", "-p"))
+_NO_ARGUMENTS = re.compile(r"\(\s*\)")
 
 
-@dataclass(frozen=True)
-class SimpleCommand:
-    """`words`: quotes taken off, redirections left out. `has_input`: it reads from a pipe, a file or a here-document.
+def split(
+    line: str, known: Known | None = None, inputs: Sequence[SimpleCommand] = (), level: int = 0
+) -> list[SimpleCommand]:
+    """In the order in which they end: what a substitution runs comes before the command that uses it.
 
-    `piped_from`: the command before the pipe. `writes`: the files that its output is redirected to. `made_by`: for each
-    word (by index) that begins with a substitution, the commands that it runs.
+    `known`: from what comes before the line; it learns from the line. `inputs`: what the line's commands may read.
+    `level`: parentheses around the line.
     """
-
-    words: list[str] = field(default_factory=list)
-    has_input: bool = False
-    piped_from: SimpleCommand | None = None
-    writes: list[str] = field(default_factory=list)
-    made_by: dict[int, list[SimpleCommand]] = field(default_factory=dict)
-
-
-def split(line: str) -> list[SimpleCommand]:
-    """In the order in which they end: what a substitution runs comes before the command that uses it."""
-    reader = _Reader(line)
-    reader.commands(until="")
+    reader = _Reader(line, known or Known(), level=level)
+    reader.commands("", list(inputs))
     return reader.found
 
 
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
-        self.found: list[SimpleCommand] = []
-        self._here_documents: list[tuple[str, bool]] = []
-        """The words that end the here-documents which begin at the next line, and whether tabs go before them."""
-        self._depth = 0
+@dataclass
+class _Group:
+    """`end`: the character or word that closes it. `inputs`: what its commands read. `outputs`: those that print for it."""
 
-    def commands(self, until: str) -> None:
-        """Read commands up to the closing `until` ("" for the end of the text), and past it."""
+    end: str
+    inputs: list[SimpleCommand]
+    outputs: list[SimpleCommand] = field(default_factory=list)
+    closed: list[SimpleCommand] | None = None
+    """The inputs of the group inside it that was closed just now: redirections that follow belong to that."""
+    compares: bool = False
+    """What comes next is no command: `case` compares with it."""
+
+
+class _Reader(RedirectionReader):
+    def __init__(self, text: str, known: Known, depth: int = 0, level: int = 0, function: str = "") -> None:
+        super().__init__(text, known)
+        self._depth, self._level, self._function = depth, level, function
+        self._defined = ""
+        """The function whose body comes next."""
+
+    def commands(self, end: str, inputs: list[SimpleCommand], head: str = "") -> list[SimpleCommand]:
+        """Read commands up to the closing `end` ("" for that of the text), and past it. `head`: a first word, read before.
+
+        Returns those that print what the group prints.
+        """
         self._depth += 1
-        command = SimpleCommand()
-        while self._at < len(self._text):
-            character = self._text[self._at]
-            if character == until:
+        group = _Group(end, inputs)
+        first = self._fresh(group)
+        first.words.extend([head] if head else [])
+        command: SimpleCommand | None = first
+        while self.at < len(self.text) and command is not None:
+            character = self.text[self.at]
+            if character == end:
+                self.at += 1
                 break
-            if character in _ENDS_COMMAND:
-                command = self._next(command)
-                if character == "\n":
-                    self._skip_here_documents()
-                elif character == "(" and self._depth < _DEEPEST:
-                    self.commands(until=")")
-            elif character in "<>" and not self._is_process_substitution():
-                command = self._redirection(command)
+            if group.compares and not character.isspace() and not self.text.startswith("esac", self.at):
+                self.until(")")
+                group.compares = False
+            elif character in "<>&" and self.is_redirection():
+                command = self.redirection(command, group.closed)
+            elif character in ENDS_COMMAND:
+                command = self._operator(command, group)
             elif character == "#":
-                self._at = self._end_of_line()
+                self.at = self.end_of_line()
             elif character.isspace():
-                self._at += 1
+                self.at += 1
             else:
-                self._add_word(command)
-        self._end(command)
-        self._at += 1
+                command = self._add_word(command, group)
+        if command is not None:
+            self._end(command, group)
         self._depth -= 1
+        return group.outputs
 
-    def _end(self, command: SimpleCommand) -> None:
-        if command.words or command.writes:
-            self.found.append(command)
+    def _fresh(self, group: _Group) -> SimpleCommand:
+        return self._that_reads(group, group.inputs, has_input=bool(group.inputs))
 
-    def _next(self, command: SimpleCommand) -> SimpleCommand:
+    def _that_reads(self, group: _Group, inputs: list[SimpleCommand], *, has_input: bool) -> SimpleCommand:
+        group.closed = None
+        return SimpleCommand([], has_input, inputs, level=self._level, function=self._function)
+
+    def _operator(self, command: SimpleCommand, group: _Group) -> SimpleCommand:
         """Past the operator that ends `command`; what follows it."""
-        if self._text[self._at] == "\n" and command.has_input and not command.words:  # a pipe goes on at the next line
-            self._at += 1
-            return command
-        self._end(command)
-        piped = self._is_pipe()
-        self._at += 2 if piped and self._text.startswith("|&", self._at) else 1
-        return SimpleCommand(has_input=piped, piped_from=self.found[-1] if piped and self.found else None)
+        character, at = self.text[self.at], self.at
+        if character == "(":
+            return self._parenthesis(command, group)
+        self.at += 1
+        if character == "\n":
+            after = command if command.has_input and not command.words else self._ended(command, group)
+            self.read_here_documents()
+            return after  # a pipe goes on at the next line
+        before, following = self.text[at - 1 : at], self.text[self.at : self.at + 1]
+        if character == "|" and "|" not in (before, following):
+            self.at += following == "&"
+            return self._that_reads(group, [self._end(command)], has_input=True)
+        group.compares = group.end == "esac" and character == before == ";"
+        if character == "&" and "&" not in (before, following):
+            command = replace(command, beside=True)
+        return self._ended(command, group)
 
-    def _add_word(self, command: SimpleCommand) -> None:
-        before = len(self.found)
-        word = self._word()
-        if word[:1] in ("$", "<") and self.found[before:]:
-            command.made_by[len(command.words)] = self.found[before:]
-        command.words.append(word)
+    def _ended(self, command: SimpleCommand, group: _Group) -> SimpleCommand:
+        self._end(command, group)
+        return self._fresh(group)
 
-    def _is_pipe(self) -> bool:
-        """Whether the operator here gives its left side's output to what follows. `a || b` does not; nor does its `|`."""
-        before, after = self._text[self._at - 1 : self._at], self._text[self._at + 1 : self._at + 2]
-        return self._text[self._at] == "|" and "|" not in (before, after)
-
-    def _is_process_substitution(self) -> bool:
-        return self._text.startswith(("<(", ">("), self._at)
-
-    def _redirection(self, command: SimpleCommand) -> SimpleCommand:
-        """Past an operator and its file. `2>` has its digit before it, read as a word."""
-        start, words = self._at, command.words
-        if words and words[-1].isdigit() and self._text[start - 1].isdigit():
-            words.pop()
-        while self._text[self._at : self._at + 1] in ("<", ">", "&", "|", "-"):
-            self._at += 1
-        operator = self._text[start : self._at]
-        while self._text[self._at : self._at + 1] in (" ", "\t"):
-            self._at += 1
-        command = replace(command, has_input=command.has_input or operator.startswith("<"))
-        if self._at == len(self._text) or self._text[self._at] in _ENDS_COMMAND:
-            return command
-        target = self._word()
-        if operator in ("<<", "<<-"):
-            self._here_documents.append((target, operator == "<<-"))
-        elif ">" in operator:
-            command.writes.append(target)
+    def _end(self, command: SimpleCommand, group: _Group | None = None) -> SimpleCommand:
+        """`group`: whose output it is part of; None when it goes into a pipe. Returns it as it was found."""
+        words = command.words
+        if words or command.writes:
+            if not self.known.goes_on():
+                self.at = len(self.text)
+            body = self.known.functions.get(words[0]) if words and self.known.functions else None
+            if body is not None and words[0] != self._function and self._depth < _DEEPEST:
+                command = replace(command, inputs=[*command.inputs, *self._call(words, body, command.inputs)])
+            self.found.append(command)
+            self.known.learn(command)
+        if group is not None and (words or command.writes or (command.inputs and not command.has_input)):
+            group.outputs.append(command)
         return command
 
-    def _skip_here_documents(self) -> None:
-        for end, tabs in self._here_documents:
-            while self._at < len(self._text):
-                stop = self._end_of_line()
-                line = self._text[self._at : stop]
-                self._at = stop + 1
-                if (line.lstrip("\t") if tabs else line) == end:
-                    break
-        self._here_documents = []
+    def _call(self, words: list[str], body: str, inputs: list[SimpleCommand]) -> list[SimpleCommand]:
+        """The commands that print what the call of a function prints; what it runs is found."""
+        reader = _Reader(body, self.known.called_with(words), self._depth + _A_CALL, self._level, words[0])
+        outputs = reader.commands("", inputs)
+        self.found += reader.found
+        return outputs
 
-    def _word(self) -> str:
-        word = ""
-        while self._at < len(self._text):
-            character = self._text[self._at]
-            if character.isspace() or character in _ENDS_COMMAND:
-                break
-            if character in "<>" and not self._is_process_substitution():
-                break
-            plain = _PLAIN.match(self._text, self._at)
-            word += plain[0] if plain else self._piece()
-            self._at = plain.end() if plain else self._at
-        return word
+    def _parenthesis(self, command: SimpleCommand, group: _Group) -> SimpleCommand:
+        """A function's head, the values of an array, or a subshell."""
+        before, no_arguments = command.words, _NO_ARGUMENTS.match(self.text, self.at)
+        if before and before[-1].endswith("="):
+            self._array(before.pop().rstrip("+="))
+            return command
+        if no_arguments and before:
+            self.at, self._defined = no_arguments.end(), before[-1]
+            return self._fresh(group)
+        if self._depth >= _DEEPEST:
+            self.at += 1
+            return self._ended(command, group)
+        if before[:1] == ["function"]:
+            self._defined = before[-1]
+        elif not self._begins(command):
+            command = self._ended(command, group)
+        self.at += 1
+        self._level += 1
+        command = self._group(")", command, group)
+        self._level -= 1
+        return command
 
-    def _piece(self) -> str:
-        """One character of a word, one quoted part, or one expansion, which stands as `$`."""
-        character = self._text[self._at]
-        self._at += 1
-        if character == "'":
-            return self._until("'")
-        if character == '"':
-            return self._double_quoted()
-        if character == "\\":
-            self._at += 1
-            return self._text[self._at - 1 : self._at].replace("\n", "")
-        if character == "`":
-            self.found += split(self._until("`"))
+    def _array(self, name: str) -> None:
+        self.at += 1
+        values: list[str] = []
+        while self.at < len(self.text) and self.text[self.at] != ")":
+            if self.text[self.at].isspace() or (self.text[self.at] in "<>;&|(" and not self.is_process_substitution()):
+                self.at += 1
+            else:
+                values += self.words()[0]
+        self.at += 1
+        self.known.values[name] = values[:MOST_VALUES]
+
+    def _group(self, end: str, command: SimpleCommand, group: _Group, head: str = "") -> SimpleCommand:
+        """Past a group: a command without words, which reads what the group prints."""
+        start, defined, outer, inputs = self.at, self._defined, self._function, list(command.inputs)
+        self._defined, self._function = "", defined or outer
+        outputs = self.commands(end, inputs, head)
+        self._function = outer
+        if defined:
+            self.known.functions[defined] = self.text[start : self.at].removesuffix(end)
+            outputs = []
+        after = self._that_reads(group, outputs, has_input=False)
+        group.closed = inputs
+        return after
+
+    def _begins(self, command: SimpleCommand) -> bool:
+        """Whether a group may begin, or end, where the command's next word stands."""
+        words = command.words
+        return all(word in _BEFORE_A_GROUP for word in words) or (words[0] == "function" and len(words) == 2)  # noqa: PLR2004
+
+    def _add_word(self, command: SimpleCommand, group: _Group) -> SimpleCommand | None:
+        """The command with the word here; None when it was the one that closes the group."""
+        start = self.at
+        words, made = self.words()
+        word = words[0] if words else ""
+        if word in _RESERVED and self.text[start : self.at] == word and self._begins(command):
+            if word == group.end:
+                self._end(command, group)
+                return None
+            if word in _BETWEEN:
+                return command
+            if word in _GROUPS and self._depth < _DEEPEST:
+                if command.words[:1] == ["function"]:
+                    self._defined = command.words[1]
+                return self._group(_GROUPS[word], command, group, word if word in _WITH_A_HEAD else "")
+        if made and words:
+            command.made_by[len(command.words)] = made
+        command.words.extend(words)
+        if word == "in" and group.end == "esac" and command.words[0] == "case":
+            group.compares = True
+            return self._ended(command, group)
+        return command
+
+    def substituted(self, end: str) -> str:
+        if end == "`":
+            inside = _Reader(self.until("`"), self.known, self._depth, self._level + 1, self._function)
+            outputs = inside.commands("", [])
+            self.found += inside.found
+        elif self._depth >= _DEEPEST:
             return "$"
-        if character in "$<>":
-            return self._expansion(character)
-        return character
-
-    def _double_quoted(self) -> str:
-        text = ""
-        while self._at < len(self._text):
-            if self._text[self._at] == '"':
-                self._at += 1
-                break
-            plain = _PLAIN_IN_DOUBLE_QUOTES.match(self._text, self._at)
-            text += plain[0] if plain else self._piece()
-            self._at = plain.end() if plain else self._at
-        return text
-
-    def _expansion(self, character: str) -> str:
-        if self._text.startswith("((", self._at):
-            self._until("))")
-        elif self._text.startswith("(", self._at) and self._depth < _DEEPEST:
-            self._at += 1
-            self.commands(until=")")
-        elif self._text.startswith("{", self._at):
-            name = self._until("}")
-            return "$HOME" if name == "{HOME" else character
-        return character
-
-    def _until(self, end: str) -> str:
-        """The text up to `end`, and past it."""
-        start = self._at
-        stop = self._text.find(end, start)
-        stop = len(self._text) if stop < 0 else stop
-        self._at = stop + len(end)
-        return self._text[start:stop]
-
-    def _end_of_line(self) -> int:
-        stop = self._text.find("\n", self._at)
-        return len(self._text) if stop < 0 else stop
+        else:
+            self.at, self._level = self.at + 1, self._level + 1
+            outputs = self.commands(")", [])
+            self._level -= 1
+        return (printed(outputs) if len(outputs) == 1 else "") or "$"

@@ -6,6 +6,7 @@ own bytes (words.py), and what lies between two parts must be blank.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -21,6 +22,10 @@ DEEPEST = 100
 """Levels of the deepest tree that is walked."""
 _MOST_NODES = 5_000
 _SHOWN = 40
+_LONGEST_WORD = 200
+_SHELL_WORD = re.compile(r"""\s*(?:[^\s'"\\]|\\.?|'[^']*'?|"(?:\\.|[^"\\])*"?)+""", re.DOTALL)
+"""With the blanks before it; a quotation that is left open goes on to the end."""
+_SETS = frozenset(("variable_assignment", "variable_assignments", "declaration_command"))
 
 _REFUSED = {
     "function_definition": "defines a function",
@@ -99,9 +104,30 @@ def text_of(node: Node, source: bytes) -> str:
 
 
 def shown(text: str) -> str:
-    """A piece of the line in a reason: one line, cut."""
+    """A piece of the line in a reason: one line, cut, though never within a word.
+
+    Reasons are recorded, and what is no whole secret any more is not recognized as one.
+    """
     flat = " ".join(text.split())
-    return f"`{flat[:_SHOWN]}{'…' if len(flat) > _SHOWN else ''}`"
+    if len(flat) <= _SHOWN:
+        return f"`{flat}`"
+    begin = whole_words(flat, _SHOWN) or whole_words(flat, _LONGEST_WORD)
+    return f"`{begin}{'' if begin == flat else '…' if not begin else ' …'}`"
+
+
+def shown_word(text: str) -> str:
+    """One word of the line in a reason, without its quotes: all of it, or nothing."""
+    return f"`{' '.join(text.split()) if len(text) <= _LONGEST_WORD else '…'}`"
+
+
+def whole_words(text: str, longest: int) -> str:
+    """The text up to the last word that ends within `longest` characters; what is in quotes is one word, or part of one."""
+    end = 0
+    for word in _SHELL_WORD.finditer(text):
+        if word.end() > longest:
+            break
+        end = word.end()
+    return text[:end]
 
 
 def unclear(node: Node, source: bytes) -> UnprovenError:
@@ -109,7 +135,8 @@ def unclear(node: Node, source: bytes) -> UnprovenError:
 
 
 def refused(node: Node, source: bytes) -> UnprovenError:
-    """For a kind of node that is never proven."""
-    return UnprovenError(
-        f"{shown(text_of(node, source))} {_REFUSED.get(node.type, 'is of a kind that is not proven here')}"
-    )
+    """For a kind of node that is never proven. Of a variable that is set, the name is shown and not the value."""
+    text = text_of(node, source)
+    if node.type in _SETS and "=" in text:
+        text = text[: text.index("=")] + "=…"
+    return UnprovenError(f"{shown(text)} {_REFUSED.get(node.type, 'is of a kind that is not proven here')}")

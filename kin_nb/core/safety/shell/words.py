@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.syntax import shown
+from kin_nb.core.safety.shell.syntax import shown, shown_word
 
 MOST_MATCHES = 500
 """File names that a glob may stand for."""
@@ -20,6 +20,8 @@ _ENDS_WORD = frozenset(" \t\n;&|<>()")
 _NAME = re.compile(r"\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*)", re.ASCII)
 _AFTER_PLAIN_DOLLAR = "/.,:"
 _AFTER_PLAIN_DOLLAR_IN_QUOTES = '/.,: "|)'
+_PLAIN_OR_ONE = re.compile(r"(\[.\])|\?", re.DOTALL)
+"""In a pattern: a character that stands for itself, or `?`."""
 _SPLITS_IN_NO_WAY = re.compile(r"[\w./@%+:,^-]+")
 
 
@@ -34,6 +36,11 @@ class Word:
     text: str
     known: bool = True
     pattern: str = ""
+
+    @property
+    def is_no_flag(self) -> bool:
+        """Surely, and one word."""
+        return self.known and not self.pattern and not self.text.startswith("-")
 
 
 class WordReader:
@@ -148,7 +155,7 @@ class WordReader:
             self._literal("$")
             self._at += 1
         else:
-            raise UnprovenError(f"{shown(self._raw[start:])} is known only when it runs")
+            raise UnprovenError(f"{shown(self._raw)} is known only when it runs")
 
     def _check_braces(self) -> None:
         """`{a,b}` and `{1..9}` stand for several words; `{}`, `@{u}` and `stash@{0}` for themselves."""
@@ -173,10 +180,18 @@ def expanded(word: Word, cwd: Path) -> list[str]:
         raise UnprovenError(f"{shown(word.raw)} may stand for the folder above")
     if len(wild) > _MOST_WILD_FOLDERS:
         raise UnprovenError(f"{shown(word.raw)} looks through too many folders")
-    found = sorted(islice(glob.iglob(word.pattern, root_dir=cwd), MOST_MATCHES + 1))  # noqa: PTH207  (names as bash has them)
-    if len(found) > MOST_MATCHES:
-        raise UnprovenError(f"{shown(word.raw)} stands for more than {MOST_MATCHES} files")
+    found = _matches(word, word.pattern, cwd)
+    widened = _PLAIN_OR_ONE.sub(lambda part: part[1] or "*", word.pattern)
+    if widened != word.pattern and not all(map(str.isascii, _matches(word, widened, cwd))):
+        raise UnprovenError(f"{shown(word.raw)} stands for other files where `?` is a byte")
     flag = next((name for name in found if name.startswith("-")), None)
     if flag is not None:
-        raise UnprovenError(f"{shown(word.raw)} matches the file {shown(flag)}, which would be taken for a flag")
+        raise UnprovenError(f"{shown(word.raw)} matches the file {shown_word(flag)}, which would be taken for a flag")
     return found or [word.text]
+
+
+def _matches(word: Word, pattern: str, cwd: Path) -> list[str]:
+    found = sorted(islice(glob.iglob(pattern, root_dir=cwd), MOST_MATCHES + 1))  # noqa: PTH207  (names as bash has them)
+    if len(found) > MOST_MATCHES:
+        raise UnprovenError(f"{shown(word.raw)} stands for more than {MOST_MATCHES} files")
+    return found

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.program import Call, Found
-from kin_nb.core.safety.shell.syntax import shown
+from kin_nb.core.safety.shell.syntax import shown_word
 
 _TOKEN = re.compile(
-    r"""(?x) \s+
+    r"""(?xa) \s+
     | (?P<string> "(?:[^"\\\n]|\\.)*" )
     | (?P<number> \d+(?:\.\d+)? )
     | (?P<word> [A-Za-z_]\w* )
@@ -26,7 +27,8 @@ _WORDS = frozenset(
         *("sqrt", "log", "exp", "sin", "cos", "rand", "srand"),
     )
 )
-_OWN_VARIABLE = re.compile(r"[a-z]\w{0,15}")
+_OWN_VARIABLE = re.compile(r"[a-z]\w{0,15}", re.ASCII)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _OTHERS = frozenset(
     (
         *("system", "getline", "close", "fflush", "function", "func", "return", "while", "do", "nextfile", "switch"),
@@ -41,8 +43,11 @@ def awk(call: Call, found: Found) -> Iterable[str]:
         raise UnprovenError(f"`{call.name}` without a program is not known to be harmless")
     program, *files = found.operands
     if not _only_prints(program):
-        raise UnprovenError(f"the `{call.name}` program {shown(program)} is not known to write nothing and run nothing")
-    return [word for word in files if word != "-" and not re.match(r"[A-Za-z_]\w*=", word)]
+        raise UnprovenError(
+            f"the `{call.name}` program {shown_word(program)} is not known to write nothing and run nothing"
+        )
+    there = [word for word in files if not _ASSIGNMENT.match(word) or os.path.lexists(call.place.path(word))]
+    return [word for word in there if word != "-"]
 
 
 def _only_prints(program: str) -> bool:

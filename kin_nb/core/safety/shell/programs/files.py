@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from kin_nb.core.safety.shell.program import Program
+import re
+from collections.abc import Iterable
+
+from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.program import Call, Found, Program
 
 _WRITES = "writes a file"
 _NO_END = "may never end"
+
+
+def _xxd(call: Call, found: Found) -> Iterable[str]:
+    """It knows no `--`, and takes `-cols` for a word whose value is the next one."""
+    numbers = all(re.fullmatch(r"[0-9]+|0x[0-9a-f]+", value) for value in found.values("-c", "-g", "-l", "-s", "-o"))
+    if "--" in call.words or not numbers:
+        raise UnprovenError(f"`xxd {' '.join(call.words)}` may write a file")
+    return ()
+
 
 FILES: dict[str, Program] = {
     "ls": Program(
@@ -17,7 +30,7 @@ FILES: dict[str, Program] = {
     ),
     "tree": Program(
         letters="adfipugshDFCnNQqxJUrtcv",
-        values="LPI",
+        alone="LPI",
         long="noreport dirsfirst gitignore prune matchdirs ignore-case du si inodes",
         operands="names",
         here=True,
@@ -62,7 +75,9 @@ FILES: dict[str, Program] = {
     "od": Program(
         letters="abcdfhilosxv", values="AjNt", attached="w", long="address-radix= format= skip-bytes= read-bytes="
     ),
-    "xxd": Program(values="cglso", whole="-a -b -e -i -p -ps -u", most=1, options_first=True, why={"-r": _WRITES}),
+    "xxd": Program(
+        values="cglso", whole="-a -b -e -i -p -ps -u", most=1, options_first=True, check=_xxd, why={"-r": _WRITES}
+    ),
     "hexdump": Program(letters="bcCdovx", values="ns"),
     "hd": Program(letters="v", values="ns"),
     "md5sum": Program(letters="btz", long="binary text tag zero"),

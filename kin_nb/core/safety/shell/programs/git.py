@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import time
@@ -15,7 +16,7 @@ from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.place import SECONDS, holds_credentials, is_secret
 from kin_nb.core.safety.shell.program import Call, Found, Program
 from kin_nb.core.safety.shell.programs.git_index import tracked
-from kin_nb.core.safety.shell.programs.git_settings import check_settings, git_folder, settings_folder
+from kin_nb.core.safety.shell.programs.git_settings import borrowed, check_settings, git_folder, settings_folder
 
 _WRITES, _RUNS = "writes a file", "runs a program"
 _WHY = {
@@ -67,10 +68,10 @@ def _lists_only(call: Call, found: Found) -> Iterable[str]:
 
 
 def _first(*allowed: str) -> Program:
-    """A command whose first word says what it does."""
+    """A command whose first word says what it does: to git, options before it may make it another command."""
 
     def check(call: Call, found: Found) -> Iterable[str]:
-        said = found.operands[0] if found.operands else ""
+        said = call.words[0] if found.operands else ""
         if said not in allowed:
             raise UnprovenError(f"`{call.name} {said}`".replace(" `", "`") + " is not known to only show")
         return _format(call, found)
@@ -106,6 +107,16 @@ def _symbolic_ref(_call: Call, found: Found) -> Iterable[str]:
     return ()
 
 
+def _within_worktree(call: Call, found: Found) -> Iterable[str]:
+    """With no repository, or with a path outside it, `git diff` compares any two files or folders."""
+    repository = git_folder(call.place.cwd)
+    for word in found.operands:
+        path = Path(posixpath.normpath(posixpath.join(call.place.cwd, word)))
+        if repository is None or not path.is_relative_to(repository[0]):
+            raise UnprovenError(f"`git diff` with {word!r} compares files that are in no repository")
+    return ()
+
+
 _HISTORY = _Command(
     letters="pusRwbazWqMCigEFPmc", attached="UMCBX", values="SGlnL", number=True, long=_LOG, check=_format
 )
@@ -116,7 +127,9 @@ _COMMANDS: dict[str, Program] = {
     "reflog": _first("", "show"),
     "stash": _first("list"),
     "worktree": _first("list"),
-    "diff": _Command(letters="pusRwbazWqMCi", attached="UMCBX", values="SGl", number=True, long=_DIFF),
+    "diff": _Command(
+        letters="pusRwbazWqMCi", attached="UMCBX", values="SGl", number=True, long=_DIFF, check=_within_worktree
+    ),
     "status": _Command(
         letters="sbvz",
         attached="u",
@@ -165,7 +178,7 @@ _COMMANDS: dict[str, Program] = {
         number=True,
     ),
     "describe": _Command(
-        long="tags always long all abbrev= match= exclude= contains dirty? exact-match first-parent candidates="
+        long="tags always long all abbrev= match= exclude= contains exact-match first-parent candidates="
     ),
     "shortlog": _Command(
         letters="snec", long="summary numbered email committer group= all since? until? no-merges author?"
@@ -182,7 +195,7 @@ _COMMANDS: dict[str, Program] = {
     "config": _Command(long="get local", check=_config),
     "version": _Command(long="build-options"),
 }
-_LOOK_INTO_SUBMODULES = frozenset(("status", "diff", "describe"))
+_LOOK_INTO_SUBMODULES = frozenset(("status", "diff"))
 
 
 class _Git(Program):
@@ -210,13 +223,15 @@ class _Git(Program):
         skips = bool(told) and not set(told) & _ENTERING
         check_settings(call.place.cwd, enters_submodules=command in _LOOK_INTO_SUBMODULES and not skips)
         shown = islice(_tracked_secrets(own.place.cwd), _NAMED) if _shows_content(command, words) else ()
-        return [str(call.place.cwd), *known.prove(own), *_paths(own), *shown]
+        return [str(call.place.cwd), *borrowed(own.place.cwd, own.place.root), *known.prove(own), *_paths(own), *shown]
 
 
 _NAMED = 3
 """Tracked secrets that are named; one is enough to ask."""
 _FIGURES = frozenset(("--stat", "--shortstat", "--numstat", "--name-only", "--name-status", "--summary"))
 _NAMES = frozenset(("-l", "-L", "-c", "-q", "--files-with-matches", "--files-without-match", "--count", "--quiet"))
+_OF_AN_OBJECT = frozenset(("-t", "-s", "-e"))
+_STAGED_PATCH = re.compile(r"-[a-z]*v[a-z]*|--verbose")
 _PATCH = re.compile(r"-[a-zA-Z0-9]*[puUcmWL].*|--(patch|patch-with-stat|unified=.*|cc|function-context|binary|check)")
 
 
@@ -224,7 +239,13 @@ def _shows_content(command: str, words: list[str]) -> bool:
     """Whether it shows what is in files that it is not told by name."""
     options = {word for word in words[: words.index("--") if "--" in words else None] if word.startswith("-")}
     patch = any(_PATCH.fullmatch(option) for option in options)
-    if command in ("diff", "show"):
+    if command == "show":  # which prints a file that is given by its id, whatever the options
+        return True
+    if command == "cat-file":
+        return not options or not options <= _OF_AN_OBJECT
+    if command == "status":
+        return any(_STAGED_PATCH.fullmatch(option) for option in options)
+    if command == "diff":
         return patch or not options & _FIGURES
     if command == "grep":
         return not options & (_NAMES | {"--name-only"})
@@ -257,12 +278,16 @@ def _paths(call: Call) -> Iterator[str]:
     """The words that name files: those after `--`, those that are there, and what follows `:` in `HEAD:x` and `:!x`."""
     only_paths = False
     for word in call.words:
-        if word == "--":
+        if word == "--" and not only_paths:
             only_paths = True
         elif only_paths or not word.startswith("-") or word.startswith("-L"):
-            name = word.rpartition(":")[2]
-            if name and (only_paths or name != word or call.place.path(name).exists()):
-                yield posixpath.join(call.place.cwd, name.lstrip("!^/") if name != word else name)
+            if only_paths or call.name == "git blame" or os.path.lexists(call.place.path(word)):
+                yield posixpath.join(call.place.cwd, word)
+            yield from (
+                posixpath.join(call.place.cwd, name)
+                for colon in re.finditer(":", word)
+                if (name := word[colon.end() :].lstrip("!^/"))
+            )
 
 
 GIT: dict[str, Program] = {"git": _Git()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from kin_nb.core.paths import read_settings
@@ -22,6 +23,7 @@ _HEAD = re.compile(r"ref: refs/\S+\s*|[0-9a-f]{40}([0-9a-f]{24})?\s*")
 _POINTER = re.compile(r"(\S(?:[^\r\n\0]*\S)?)[\r\n]*")
 """A path in a file of its own: git would keep blanks around it."""
 _OF_A_BARE_ONE = ("objects", "refs", "commondir", "config")
+_MOST_REFS = 5_000
 _PLAIN_PATH = re.compile(r"[\w./~-]+")
 
 _SECTION = re.compile(r'\[\s*([\w.-]+)\s*(?:"((?:[^"\\]|\\.)*)")?\s*\]\s*([#;].*)?')
@@ -101,6 +103,51 @@ def git_folder(cwd: Path) -> tuple[Path, Path] | None:
         if os.path.lexists(folder / "HEAD") and any(os.path.lexists(folder / name) for name in _OF_A_BARE_ONE):
             raise UnprovenError(f"{folder} is a bare repository, whose settings anybody may have put there")
     return None
+
+
+def borrowed(cwd: Path, root: Path) -> Iterator[str]:
+    """What git takes a repository's content from, in `cwd`, that is neither in its worktree nor in the workspace `root`.
+
+    A linked worktree is as git makes one when its repository names it as well; that is its own. Raises UnprovenError
+    for what cannot be read for certain.
+    """
+    found = git_folder(cwd)
+    if found is None:
+        return
+    worktree, folder = found
+    shared = _shared_folder(folder)
+    linked = _names(folder, worktree / ".git") and shared.resolve() == folder.parent.parent.resolve()
+    own = [worktree, root, *([shared.resolve()] if linked else [])]
+    lent = [shared / "objects" / line for line in _alternates(shared)]
+    for path in (folder, shared, *_links(shared), *lent):
+        real = path.resolve()
+        if not any(real.is_relative_to(place) for place in own):
+            yield str(real)
+
+
+def _names(folder: Path, pointer: Path) -> bool:
+    """Whether the git folder of a linked worktree names the file that points to it."""
+    text = read_settings(folder / "gitdir")
+    return text is not None and (folder / _pointer(text, folder / "gitdir")).resolve() == pointer
+
+
+def _alternates(shared: Path) -> list[str]:
+    """Folders of objects that are taken for the repository's own."""
+    text = read_settings(shared / "objects" / "info" / "alternates") or ""
+    lines = [line for line in text.split("\n") if line and not line.startswith("#")]
+    if any(line.startswith('"') or line.strip() != line for line in lines):
+        raise UnprovenError(f"git's objects in {shared.name} are borrowed from a folder that is unclear")
+    return lines
+
+
+def _links(shared: Path) -> Iterator[Path]:
+    """What of a git folder's content is a symbolic link. Raises UnprovenError when there is too much to look at."""
+    below = chain(shared.glob("*"), (shared / "objects").glob("*"), (shared / "refs").rglob("*"))
+    for count, path in enumerate(below):
+        if count > _MOST_REFS:
+            raise UnprovenError("git has too many branches and tags to be sure that none is elsewhere")
+        if path.is_symlink() and path.name != "hooks":
+            yield path
 
 
 def _is_plainly_valid(git: Path) -> bool:

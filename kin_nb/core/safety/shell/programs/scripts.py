@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.program import Call, Found, Program
 from kin_nb.core.safety.shell.programs.awk import awk
-from kin_nb.core.safety.shell.syntax import shown
+from kin_nb.core.safety.shell.syntax import shown_word
 
 _PATTERN = r"(?:[^D\\\n\[]|\\[^\n]|\[\^?\]?[^]D\\\n]*\])*D"
 """Up to a delimiter D, which does not stand in brackets: GNU and BSD differ there."""
@@ -31,7 +31,7 @@ def _sed(_call: Call, found: Found) -> Iterable[str]:
         scripts, files = files[:1], files[1:]
     for script in scripts:
         if script.startswith("#n") or not _is_harmless_sed(script):
-            raise UnprovenError(f"the `sed` script {shown(script)} is not known to write nothing and run nothing")
+            raise UnprovenError(f"the `sed` script {shown_word(script)} is not known to write nothing and run nothing")
     return [word for word in files if word != "-"]
 
 
@@ -78,7 +78,7 @@ _JQ_ALONE = frozenset(
 )
 _JQ_VALUES = {"--arg": 2, "--argjson": 2, "--indent": 1}
 _JQ_LETTERS = re.compile(r"-[nrcCMSsjaeR]+")
-_JQ_REACHES_OUT = re.compile(r"\b(env|import|include|modulemeta|get_search_list)\b|\$ENV")
+_JQ_REACHES_OUT = re.compile(r"\b(env|ENV|import|include|modulemeta|get_search_list)\b", re.ASCII)
 
 
 class _Jq(Program):

@@ -17,7 +17,7 @@ from kin_nb.core.safety.shell.programs.scripts import SCRIPTS
 from kin_nb.core.safety.shell.programs.system import BUILTINS, SYSTEM
 from kin_nb.core.safety.shell.programs.text import TEXT
 from kin_nb.core.safety.shell.programs.tools import TOOLS
-from kin_nb.core.safety.shell.syntax import shown
+from kin_nb.core.safety.shell.syntax import shown_word
 
 _SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/opt/homebrew/bin/")
 _SHIMS = frozenset(("shims", ".volta"))
@@ -31,7 +31,7 @@ def known_program(name: str, place: Place) -> Program:
     plain = next((name.removeprefix(folder) for folder in _SYSTEM_FOLDERS if name.startswith(folder)), name)
     program = _programs().get(plain)
     if program is None:
-        raise UnprovenError(f"{shown(name)} is not a command known to be harmless")
+        raise UnprovenError(f"{shown_word(name)} is not a command known to be harmless")
     check_origin(name, place)
     return program
 
@@ -42,9 +42,9 @@ def check_origin(name: str, place: Place) -> None:
     if found is None:
         return
     if found.is_relative_to(place.root) or found.resolve().is_relative_to(place.root):
-        raise UnprovenError(f"{shown(name)} would run {found}, a program of the workspace")
+        raise UnprovenError(f"{shown_word(name)} would run {found}, a program of the workspace")
     if _SHIMS & set(found.parts):
-        raise UnprovenError(f"{shown(name)} runs {found}, which runs what the folder's own settings name")
+        raise UnprovenError(f"{shown_word(name)} runs {found}, which runs what the folder's own settings name")
 
 
 @cache

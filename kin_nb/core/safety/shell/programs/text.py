@@ -12,7 +12,8 @@ from kin_nb.core.safety.shell.program import Call, Found, Program
 _RUNS = "runs a program"
 _WRITES = "writes a file"
 _PLAIN_NAME = re.compile(r"[\w.-]+")
-_PLAIN_GLOB = re.compile(r"[\w.*?-]+")
+_PLAIN_GLOB = re.compile(r"[\w.*-]+", re.ASCII)
+"""Without `?`, which may stand for a byte."""
 _TYPES_OF_CODE = frozenset(("py", "js", "ts", "rust", "go", "c", "cpp", "java", "md"))
 """Types of rg's that name no hidden file."""
 
@@ -39,8 +40,9 @@ def _diff_search(_found: Found) -> Search | None:
     return Search(follows=True)
 
 
-def _no_response_file(call: Call, found: Found) -> Iterable[str]:
-    if any(word.startswith("@") for word in found.operands):
+def _no_response_file(call: Call, _found: Found) -> Iterable[str]:
+    """Any word: also the value of an option, and what follows `--`."""
+    if any(word.startswith("@") for word in call.words):
         raise UnprovenError(f"`{call.name} @FILE` takes its arguments from a file")
     return ()
 

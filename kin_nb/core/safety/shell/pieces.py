@@ -1,0 +1,159 @@
+"""The words of a shell line, piece by piece: quotes taken off, known variables filled in. Never fails."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+from kin_nb.core.safety.shell.known import MOST_VALUES, Known
+from kin_nb.core.safety.shell.printed import LONGEST_TEXT
+from kin_nb.core.safety.shell.simple_command import SimpleCommand
+
+ENDS_COMMAND = frozenset(";&|\n()")
+_ENDS_WORD = frozenset(" \t\n;&|()<>")
+_PLAIN = re.compile(r"[^\s;&|()<>'\"\\`$]+")
+_PLAIN_IN_DOUBLE_QUOTES = re.compile(r"[^\"\\`$]+")
+_PLAIN_IN_HERE_DOCUMENT = re.compile(r"[^\\`$]+")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*|[\d@*]", re.ASCII)
+_BRACED = re.compile(r"([A-Za-z_]\w*|[\d@*])(?:\[[@*]\])?(?::?([-=?])(.*))?", re.ASCII | re.DOTALL)
+_SUBSTITUTION_FIRST = re.compile(r"(?:\w+\+?=)?\"?(?:[$`]|<\()")
+
+
+@dataclass
+class _Reading:
+    """The word being read. `turn`: which value of its variables, of `turns`; `made`: the commands whose output they hold."""
+
+    turn: int = 0
+    turns: int = 1
+    splits: bool = False
+    made: list[SimpleCommand] = field(default_factory=list)
+
+
+class PieceReader(ABC):
+    def __init__(self, text: str, known: Known) -> None:
+        self.text, self.at, self.known = text, 0, known
+        self.found: list[SimpleCommand] = []
+        self._reading = _Reading()
+
+    @abstractmethod
+    def substituted(self, end: str) -> str:
+        """What a substitution prints, `$` if unknown. Past its `end`; what it runs is found. Begins at its parenthesis."""
+
+    def words(self) -> tuple[list[str], list[SimpleCommand]]:
+        """The words that the one here stands for, and the commands that make it when it begins with a substitution."""
+        start, before = self.at, len(self.found)
+        plain = _PLAIN.match(self.text, start)
+        if plain and self.text[plain.end() : plain.end() + 1] in _ENDS_WORD:
+            self.at = plain.end()
+            return [plain[0]], self.known.behind(plain[0])
+        outer, self._reading = self._reading, _Reading()
+        words: list[str] = []
+        while self._reading.turn < self._reading.turns:
+            self.at = start
+            word = self._word()
+            words += word.split() if self._reading.splits else [word]
+            self._reading.turn += 1
+            if len(self.found) > before:  # once is enough for what it runs
+                break
+        made = [*self.found[before:], *self._reading.made] if _SUBSTITUTION_FIRST.match(self.text, start) else []
+        self._reading = outer
+        return words[:MOST_VALUES], made or [command for word in words[:1] for command in self.known.behind(word)]
+
+    def here_document(self, text: str) -> str:
+        """Its text, with what is known filled in."""
+        outer, self._reading = (self.text, self.at, self._reading), _Reading()
+        self.text, self.at = text, 0
+        read = self._quoted(_PLAIN_IN_HERE_DOCUMENT, "")
+        self.text, self.at, self._reading = outer
+        return read
+
+    def is_process_substitution(self) -> bool:
+        return self.text.startswith(("<(", ">("), self.at)
+
+    def _word(self) -> str:
+        word = ""
+        while self.at < len(self.text):
+            character = self.text[self.at]
+            ends = character in _ENDS_WORD or character.isspace()
+            if ends and not self.is_process_substitution():
+                break
+            plain = _PLAIN.match(self.text, self.at)
+            word += plain[0] if plain else self._piece(quoted=False)
+            self.at = plain.end() if plain else self.at
+        return word[:LONGEST_TEXT]
+
+    def _piece(self, *, quoted: bool) -> str:
+        """One character of a word, one quoted part, or one expansion, which stands as `$` when it is not known."""
+        character = self.text[self.at]
+        self.at += 1
+        if character == "'" and not quoted:
+            return self.until("'")
+        if character == '"':
+            return character if quoted else self._quoted(_PLAIN_IN_DOUBLE_QUOTES, '"')
+        if character == "\\":
+            self.at += 1
+            return self.text[self.at - 1 : self.at].replace("\n", "")
+        if character == "`":
+            return self._shown(self.substituted("`"), quoted=quoted)
+        return self._expansion(character, quoted=quoted) if character in "$<>" else character
+
+    def _quoted(self, plain_part: re.Pattern[str], end: str) -> str:
+        text = ""
+        while self.at < len(self.text):
+            if self.text[self.at] == end:
+                self.at += 1
+                break
+            plain = plain_part.match(self.text, self.at)
+            text += plain[0] if plain else self._piece(quoted=True)
+            self.at = plain.end() if plain else self.at
+        return text
+
+    def _expansion(self, character: str, *, quoted: bool) -> str:
+        following = self.text[self.at : self.at + 1]
+        if following == "(":
+            if self.text.startswith("((", self.at):
+                self.until("))")
+                return character
+            shown = self.substituted(")")
+            return self._shown(shown, quoted=quoted) if character == "$" else character
+        if character != "$":
+            return character
+        if following == "{":
+            self.at += 1
+            return self._braced(self.until("}"), quoted=quoted)
+        if following in ("'", '"') and following and not quoted:
+            return ""
+        name = _VARIABLE.match(self.text, self.at)
+        if name is None:
+            return character
+        self.at = name.end()
+        return self._value(name[0], f"${name[0]}", quoted=quoted)
+
+    def _braced(self, text: str, *, quoted: bool) -> str:
+        """`${x}`, `${x:-text}` and `${x:?text}`; what else is done to a value is not followed."""
+        name = _BRACED.fullmatch(text)
+        if name is None:
+            return "$"
+        unknown = name[3] if name[2] in ("-", "=") else f"${name[1]}"
+        return self._value(name[1], unknown, quoted=quoted)
+
+    def _value(self, name: str, unknown: str, *, quoted: bool) -> str:
+        values = self.known.values.get(name)
+        self._reading.made += self.known.made.get(name, ())
+        if not values:
+            return unknown
+        self._reading.turns = max(self._reading.turns, len(values))
+        return self._shown(values[min(self._reading.turn, len(values) - 1)], quoted=quoted)
+
+    def _shown(self, text: str, *, quoted: bool) -> str:
+        self._reading.splits = self._reading.splits or (not quoted and any(c.isspace() for c in text))
+        return text
+
+    def until(self, end: str) -> str:
+        """The text up to `end`, and past it."""
+        start = self.at
+        stop = self.text.find(end, start)
+        stop = len(self.text) if stop < 0 else stop
+        self.at = stop + len(end)
+        return self.text[start:stop]
