@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kin_nb.core.accounting import count_summary, recorded_compaction
-from kin_nb.core.context.compaction import Ask
+from kin_nb.core.accounting import count_summary, recorded_compaction, total_usage
+from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.context.history import user_message
 from kin_nb.core.context.pruning import prunable
-from kin_nb.core.context.room import LARGER_WINDOW
-from kin_nb.core.context.size import about_tokens, fewest_tokens, share_of_each, size_of
+from kin_nb.core.context.room import AIM, LARGER_WINDOW
+from kin_nb.core.context.size import about_tokens, fewest_tokens, share_of_each, size_of, tokens_of
 from kin_nb.core.events import PruneEvent
 from kin_nb.core.llm.errors import ContextTooLongError
 from kin_nb.core.middleware import ConversationContext, ResetReason
 from kin_nb.core.session.records import RecordedCompaction
-from kin_nb.core.types import LLMChunk, LLMMessage, Role
+from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, Role
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
     from kin_nb.core.llm.asking import ModelLink
 
-PRUNE_TO = 60
-"""Per cent of the window: well below `prune_at`, since every pruning is a prompt that no cache knows."""
+_TRIES = 2
+"""Times that the strategy is asked at most: again when what it leaves the first time is still too much."""
 
 Prunes = Callable[[ConversationContext], tuple[str, ...]]
 """The calls whose results should give way to stubs now. Set as `agent.prunes`."""
@@ -34,7 +35,7 @@ def prune_when_full(context: ConversationContext) -> tuple[str, ...]:
     at = context.config.prune_at
     if not at or context.tokens * 100 <= at * room:
         return ()
-    return prunable(context.messages, context.tokens, min(PRUNE_TO, at) * room // 100)
+    return prunable(context.messages, context.tokens, min(AIM, at) * room // 100)
 
 
 def prune(agent: Agent) -> PruneEvent | None:
@@ -50,6 +51,7 @@ def prune(agent: Agent) -> PruneEvent | None:
         return None
     agent.stats.context_tokens = old - round((before - sum(map(size_of, agent.messages))) * share)
     agent.history.measured()
+    agent.loops.forget_results(pruned)
     return PruneEvent(old_context_tokens=old, new_context_tokens=agent.stats.context_tokens, calls=pruned)
 
 
@@ -57,13 +59,11 @@ async def compact(agent: Agent, link: ModelLink) -> str:
     """What `Agent.compact` promises."""
     if len(agent.messages) <= 1:
         return ""
+    if not agent.busy:
+        agent.log.check()
     agent.history.repair()
-    config, old = agent.config, agent.stats.context_tokens
-    window = config.room_of(config.get_active_model())
-    done = await agent.compaction_strategy.compact(list(agent.messages), ask=_asking(agent, link), window=window)
-    how = (done.summary, done.kept, done.words, agent.here)
-    left = agent.history.compacted(*how)
-    tokens = await link.count_tokens(config, _to_count(left), agent.tool_manager.schemas(), agent.session_id)
+    old = agent.stats.context_tokens
+    done, left, tokens = await _summed_up(agent, link)
     # From here on nothing waits: the conversation is either as it was, or compacted with a record of it.
     kept = len(left) - 2
     new = RecordedCompaction(
@@ -76,12 +76,44 @@ async def compact(agent: Agent, link: ModelLink) -> str:
         prompt_tokens=done.usage.prompt_tokens,
         completion_tokens=done.usage.completion_tokens,
     )
-    agent.history.compact(*how)
+    agent.history.compact(done.summary, done.kept, done.words, agent.here)
     count_summary(agent.stats, done.usage, tokens)
     agent.compaction = recorded_compaction(agent.compaction, new)
     agent.journal.rename("compact", compaction=agent.compaction.model_dump())
     agent.middleware_pipeline.reset(ResetReason.COMPACT)
+    agent.loops.forget()
     return done.summary
+
+
+async def _summed_up(agent: Agent, link: ModelLink) -> tuple[Compacted, list[LLMMessage], int]:
+    """How the conversation gives way, what that leaves, and its tokens: fewer than the threshold, where that can be.
+
+    What a try does not keep is in its summary, and that one in the next try's: nothing goes unseen.
+    """
+    config, ask = agent.config, _Asking(agent, link)
+    threshold = config.compact_at(config.get_active_model())
+    window = config.room_of(config.get_active_model())
+    left, used = list(agent.messages), LLMUsage()
+    for _ in range(_TRIES):
+        done = await agent.compaction_strategy.compact(left, ask=ask, window=window)
+        used = total_usage(used, done.usage)
+        done, left, tokens = await _with_fewer_words(agent, link, replace(done, usage=used), threshold)
+        if tokens < threshold or done.kept <= 0:
+            break
+        window //= 2
+    return done, left, tokens
+
+
+async def _with_fewer_words(
+    agent: Agent, link: ModelLink, done: Compacted, threshold: int
+) -> tuple[Compacted, list[LLMMessage], int]:
+    for words in dict.fromkeys((done.words, done.words // 4, 0)):
+        left = agent.history.compacted(done.summary, done.kept, words, agent.here)
+        tools = agent.tool_manager.schemas()
+        tokens = await link.count_tokens(agent.config, _to_count(left), tools, agent.session_id)
+        if tokens < threshold:
+            break
+    return replace(done, words=words), left, tokens
 
 
 def _to_count(messages: list[LLMMessage]) -> list[LLMMessage]:
@@ -93,18 +125,20 @@ def _to_count(messages: list[LLMMessage]) -> list[LLMMessage]:
     return [*counted, user_message("Go on.")] if counted[-1].role is Role.assistant else counted
 
 
-def _asking(agent: Agent, link: ModelLink) -> Ask:
+class _Asking:
     """What a compaction asks with. The tools go along with the conversation's own prefix only, which caches know."""
-    config, tools = agent.config, agent.tool_manager.schemas()
-    model, system = config.get_active_model(), agent.messages[0]
-    size, measured = sum(map(size_of, agent.messages)), agent.context().tokens
 
-    async def ask(messages: list[LLMMessage]) -> LLMChunk:
-        goes_on = messages[0] is system
-        offered = tools if goes_on else []
+    def __init__(self, agent: Agent, link: ModelLink) -> None:
+        self._agent, self._link, self._tools = agent, link, agent.tool_manager.schemas()
+        self.tools = tokens_of("".join(tool.model_dump_json() for tool in self._tools))
+        self._size, self._measured = sum(map(size_of, agent.messages)), agent.context().tokens
+
+    async def __call__(self, messages: list[LLMMessage]) -> LLMChunk:
+        config = self._agent.config
+        model, goes_on = config.get_active_model(), messages[0] is self._agent.messages[0]
         tokens = fewest_tokens(messages)
         if goes_on:
-            conversation = measured * sum(map(size_of, messages[:-1])) // max(1, size)
+            conversation = self._measured * sum(map(size_of, messages[:-1])) // max(1, self._size)
             tokens = max(tokens, conversation + about_tokens(messages[-1:]))
         if tokens > model.context_window:  # some servers cut such a request, and say nothing
             raise ContextTooLongError(
@@ -112,6 +146,4 @@ def _asking(agent: Agent, link: ModelLink) -> Ask:
                 LARGER_WINDOW,
                 model=model.name,
             )
-        return await link.text(config, messages, offered, agent.session_id)
-
-    return ask
+        return await self._link.text(config, messages, self._tools if goes_on else [], self._agent.session_id)

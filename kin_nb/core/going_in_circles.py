@@ -53,7 +53,7 @@ def _found(agent: Agent, step: RecordedStep) -> list[Loop]:
     found = [agent.loops.observe_reply(step.content)]
     for call in own:
         ok = call.status == "ok" and not call.exit
-        found.append(agent.loops.observe(call.name, call.arguments, call.output, ok=ok))
+        found.append(agent.loops.observe(call.name, call.arguments, call.output, ok=ok, call_id=call.id))
     return [loop for loop in found if loop is not None]
 
 

@@ -6,14 +6,11 @@ summary's place is the same for all, so that records alone are enough to make it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, Role
-
-Ask = Callable[[list[LLMMessage]], Awaitable[LLMChunk]]
-"""One request to the model. Raises ContextTooLongError, asked or not, for messages that do not fit its window."""
 
 MOST_WORDS = 20_000
 """Characters of the person's words that stay beside the last request, where a small window leaves no fewer."""
@@ -21,6 +18,7 @@ _FIRST = 2
 """The first message that may stay: the system message always does, the one after it always gives way."""
 _LEAST_PIECE = 200
 """Characters below which a piece of a request says nothing."""
+_LAST_REQUEST = "The person's last request, in their words:"
 
 
 class CompactionError(Exception):
@@ -40,11 +38,23 @@ class Compacted:
     words: int = MOST_WORDS
 
 
+class Ask(Protocol):
+    """`tools`: tokens that the tools take in each request of the conversation, beside its messages."""
+
+    tools: int
+
+    async def __call__(self, messages: list[LLMMessage]) -> LLMChunk:
+        """One request to the model. Raises ContextTooLongError, asked or not, for messages that do not fit its window."""
+        ...
+
+
 class Compaction(Protocol):
     """Set as `agent.compaction_strategy`."""
 
     async def compact(self, messages: list[LLMMessage], *, ask: Ask, window: int) -> Compacted:
         """`messages` begins with the system message. `window`: tokens that the conversation fills at most.
+
+        It is called again, with what it left and half the window, when that is still too much.
 
         Raises CompactionError when there is no summary, BackendError when there is no answer. A tail that would begin
         with the answer to a call is made to begin with the call.
@@ -68,8 +78,14 @@ def compacted(summary: str, words: Sequence[str], last_request: str) -> LLMMessa
     if words:
         parts += ["The person's words so far, oldest first:", *(f"- {text}" for text in words)]
     if last_request:
-        parts += ["The person's last request, in their words:", last_request]
+        parts += [_LAST_REQUEST, last_request]
     return LLMMessage(role=Role.user, content="\n\n".join(parts))
+
+
+def last_request(messages: Sequence[LLMMessage]) -> str:
+    """What the person asked last, as it stays whatever gives way: of a summary's message (`compacted`), its end alone."""
+    said = next((message.content or "" for message in reversed(messages) if message.role is Role.user), "")
+    return said.rpartition(_LAST_REQUEST)[2]
 
 
 def fitting(

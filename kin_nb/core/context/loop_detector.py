@@ -6,6 +6,8 @@ says: edits are different calls.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kin_nb.core.context.loops import wording
 from kin_nb.core.context.loops.call import Call
 from kin_nb.core.context.loops.chanting import Chanting
@@ -40,19 +42,24 @@ class LoopDetector:
         self._stale.reset()
         self._said_again.reset()
         self._text.reset()
-        self._keys: dict[bytes, None] = {}
+        self._keys: dict[bytes, str] = {}
         self._old_calls = self._replies = 0
         self._reply = ""
+
+    def forget_results(self, call_ids: Iterable[str]) -> None:
+        """The model does not see these any more: to make such a call again brings it something. A run of calls goes on."""
+        gone = set(call_ids)
+        self._keys = {key: call_id for key, call_id in self._keys.items() if call_id not in gone}
 
     def go_on(self) -> None:
         """The person was asked, and wants it: asked again after as many more repeats, and no reminder until then."""
         for each in (self._same, self._near, self._stale, self._said_again):
             each.go_on()
 
-    def observe(self, name: str, arguments: str, result: str, *, ok: bool) -> Loop | None:
+    def observe(self, name: str, arguments: str, result: str, *, ok: bool, call_id: str = "") -> Loop | None:
         """After each call, in call order. `arguments`: JSON text; `ok`: it did not fail (a command: it left with 0)."""
         call = Call(name, arguments, result, ok=ok)
-        same, near, stale = self._same.add(call), self._near.add(call), self._nothing_new(call)
+        same, near, stale = self._same.add(call), self._near.add(call), self._nothing_new(call, call_id)
         if same is not None:
             what = wording.same(same.period, same.count, self._same.last[-same.period :])
             return _loop("exact" if same.period == 1 else "cycle", same.count, same.action, what)
@@ -84,11 +91,11 @@ class LoopDetector:
         action = self._said_again.at(self._replies)
         return _loop("text", self._replies, action, wording.reply(self._replies, content)) if action else None
 
-    def _nothing_new(self, call: Call) -> LoopAction | None:
+    def _nothing_new(self, call: Call, call_id: str) -> LoopAction | None:
         """Whether it is time to say that call after call has been made before: cycles too long or uneven for Repeats."""
         known = call.key in self._keys
         self._keys.pop(call.key, None)
-        self._keys[call.key] = None
+        self._keys[call.key] = call_id
         if len(self._keys) > _REMEMBERED:
             del self._keys[next(iter(self._keys))]
         self._old_calls = self._old_calls + 1 if known else 0

@@ -1,4 +1,4 @@
-"""A window that not even the prompt fits: said in a sentence before anything is asked."""
+"""The room of a window: how much of it is filled at most when something gives way, and a prompt that does not fit it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from kin_nb.core.types import LLMMessage
 if TYPE_CHECKING:
     from kin_nb.core.config import ModelConfig
 
+AIM = 60
+"""Per cent of the window that pruning and compaction leave filled at most, where they can: well below where they begin,
+since each of them makes a prompt that no cache knows."""
 LARGER_WINDOW = "Choose a model with a larger window (%kin model NAME, --model NAME), or correct its context_window."
 
 

@@ -26,6 +26,11 @@ def about_tokens(messages: Iterable[LLMMessage]) -> int:
     return sum(map(size_of, messages)) // _PER_TOKEN
 
 
+def tokens_of(text: str) -> int:
+    """About as many as `text` takes."""
+    return len(text) // _PER_TOKEN
+
+
 def share_of_each(messages: Iterable[LLMMessage], tokens: int) -> float:
     """Tokens that a character of `messages` takes, by the server's own figure; no more than is likely.
 

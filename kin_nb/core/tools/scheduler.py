@@ -36,11 +36,11 @@ def places(calls: Sequence[AnyCall]) -> list[Place]:
 
 
 def conflict(one: ToolRequest, other: ToolRequest) -> bool:
-    """Whether the order of two calls matters: one may write what the other touches, or both change one tool's memory."""
+    """Whether the order of two calls matters: one may write what the other touches, or what their tool keeps to itself."""
     if _alone(one) or _alone(other):
         return True
-    if not _touches(one) and not _touches(other):
-        return one.tool_name == other.tool_name
+    if one.tool_name == other.tool_name and not (_touches(one) and _touches(other)):
+        return True
     return _writes_into(one, other) or _writes_into(other, one)
 
 

@@ -104,7 +104,7 @@ async def test_what_stays_begins_with_the_call_of_its_answers(model_server, trus
     assert_resumes(trusted)
 
 
-async def test_fewer_messages_stay_when_they_fill_more_than_half_the_window(model_server, trusted, workspace):
+async def test_fewer_messages_stay_when_they_fill_too_much_of_the_window(model_server, trusted, workspace):
     (workspace / "long.txt").write_text("word " * 3_000)
     trusted.config.models[0].context_window = 20_000
     for _ in range(6):
@@ -202,6 +202,83 @@ async def test_another_strategy_takes_the_place_of_the_built_in_one(model_server
     assert "question" not in trusted.messages[1].content, "five characters hold none of the person's words"
     model_server.enqueue("Fine.", usage=SMALL)
     await run_turn(trusted, "on")
+    assert_resumes(trusted)
+
+
+@pytest.mark.parametrize(("window", "characters"), [(8_192, 2_000), (16_000, 5_000), (32_000, 9_000)])
+async def test_a_small_window_goes_on_for_ever(model_server, workspace, window, characters):
+    agent = Agent(small_window(model_server.url, workspace, window), AgentMode.AUTO_APPROVE)
+    compacted = []
+    for number in range(16):
+        model_server.enqueue("A short answer.")
+        async for event in agent.act(f"{number} {'code ' * (characters // 5)}"):
+            if isinstance(event, CompactStartEvent):
+                front(model_server, "A summary of all that. " * 40)
+            elif isinstance(event, CompactEndEvent):
+                compacted.append(event)
+        assert agent.turns[-1].outcome == "done", agent.turns[-1].message
+    assert all(event.new_context_tokens < 0.65 * window for event in compacted)
+    assert 1 <= len(compacted) <= 4
+    await agent.aclose()
+    assert_resumes(agent)
+
+
+async def test_tools_and_their_results_and_words_share_a_small_window(model_server, workspace):
+    """Neither long results nor long requests push the other out."""
+    (workspace / "long.txt").write_text("word " * 400)
+    agent = Agent(small_window(model_server.url, workspace, 12_000, prune_at=0), AgentMode.AUTO_APPROVE)
+    for number in range(3):
+        for step in range(4):
+            model_server.enqueue(calls=[tool_call("bash", command=f"cat long.txt # {step}")], usage=SMALL)
+        model_server.enqueue("Read.", usage=SMALL)
+        await run_turn(agent, f"request {number} " + "rule " * 400)
+    model_server.enqueue("A summary.", usage=SMALL)
+    await agent.compact()
+    text = agent.messages[1].content
+    assert "- request 1 rule rule" in text
+    assert text.endswith("rule ") == ("in their words:" in text)
+    assert "word word" in str(agent.messages[2:])
+    assert agent.stats.context_tokens < 0.65 * 12_000
+    await agent.aclose()
+
+
+async def test_what_still_takes_too_much_is_summed_up_again(model_server, trusted):
+    class KeepsMuch:
+        asked: list[tuple[int, int]] = []  # noqa: RUF012
+
+        async def compact(self, messages, *, ask, window):
+            self.asked.append((len(messages), window))
+            reply = await ask([*messages, user_message("Sum up.")])
+            return Compacted(reply.message.content, 4 if len(self.asked) == 1 else 0, reply.usage)
+
+    trusted.compaction_strategy = KeepsMuch()
+    for number in range(4):
+        model_server.enqueue("Read.", usage=SMALL)
+        await run_turn(trusted, f"{number} " + "word " * 2_400)
+    model_server.enqueue("First.", usage=SMALL)
+    model_server.enqueue("Second.", usage=SMALL)
+    assert await trusted.compact() == "Second."
+    assert KeepsMuch.asked == [(9, 10_000), (6, 5_000)]
+    assert "summed up by you:\n\nFirst." in model_server.requests[-1]["messages"][1]["content"]
+    made = trusted.compaction
+    assert (made.kept, made.words, made.summarised) == (0, 5_000, 8)
+    assert (made.prompt_tokens, made.completion_tokens) == (400, 40)
+    assert trusted.stats.context_tokens < 9_000
+    model_server.enqueue("Fine.", usage=SMALL)
+    await run_turn(trusted, "on")
+    assert_resumes(trusted)
+
+
+async def test_a_request_that_leaves_no_room_is_a_sentence_and_a_shorter_one_goes_on(model_server, trusted):
+    await chat(trusted, model_server, 2, {"prompt_tokens": 500})
+    model_server.enqueue("A summary.")
+    events = await run_turn(trusted, "word " * 6_900)
+    assert "compacted and still takes" in next(e for e in events if isinstance(e, ErrorEvent)).message
+    for _ in range(8):  # the parts of what no longer fits a request for a summary, and the answer
+        model_server.enqueue("Said.")
+    assert (await run_turn(trusted, "shorter"))[-1].record.outcome == "done"
+    model_server._queue.clear()
+    assert trusted.messages[1].content.endswith("in their words:\n\nshorter")
     assert_resumes(trusted)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.core.events import LoopEvent
+from kin_nb.core.events import CompactEndEvent, LoopEvent, PruneEvent
 from kin_nb.core.going_in_circles import GO_ON, STOP
 from kin_nb.core.questions import Question
 from tests.model_server import tool_call
@@ -100,3 +100,47 @@ async def test_endless_text_is_stopped_and_what_was_said_is_kept(model_server, a
     assert record.steps[0].content.startswith("I will now look")
     model_server.enqueue("Sorry.")
     assert (await run_turn(agent, "go on"))[-1].record.outcome == "done"
+
+
+@pytest.fixture
+def many_files(workspace) -> list[str]:
+    names = [f"many_{n}.txt" for n in range(20)]
+    for n, name in enumerate(names):
+        (workspace / name).write_text(f"word {n} of it\n" * 60)
+    return names
+
+
+async def test_to_read_again_what_was_pruned_is_no_loop(model_server, agent, many_files):
+    repeat(model_server, [tool_call("read_file", path=name) for name in many_files], 2)
+    model_server.enqueue("Read.")
+
+    def prunes(context) -> tuple[str, ...]:
+        answers = [message.tool_call_id for message in context.messages if message.tool_call_id]
+        return tuple(answers) if len(answers) == len(many_files) else ()
+
+    agent.prunes = prunes
+    events = await run_turn(agent)
+    assert [len(event.calls) for event in events if isinstance(event, PruneEvent)] == [len(many_files)]
+    assert loops(events) == []
+    assert events[-1].record.outcome == "done"
+
+
+async def test_to_read_again_after_a_compaction_is_no_loop(model_server, agent, many_files):
+    *first, last = [tool_call("read_file", path=name) for name in many_files]
+    agent.config.models[0].context_window = 100_000
+    agent.config.prune_at = 0
+    repeat(model_server, first, 1)
+    model_server.enqueue(calls=[last], usage={"prompt_tokens": 95_000, "completion_tokens": 1})
+    model_server.enqueue("A summary.")
+    repeat(model_server, [*first, last], 1)
+    model_server.enqueue("Read.")
+    events = await run_turn(agent)
+    assert [type(event) for event in events].count(CompactEndEvent) == 1
+    assert loops(events) == []
+    assert events[-1].record.outcome == "done"
+
+
+async def test_what_is_read_again_and_still_there_is_a_loop(model_server, agent, many_files):
+    repeat(model_server, [tool_call("read_file", path=name) for name in many_files], 2)
+    model_server.enqueue("Read.")
+    assert loops(await run_turn(agent)) == [("cycle", 15, "remind")]

@@ -12,6 +12,7 @@ from kin_nb.core.context.loop_detector import LoopDetector
 
 Call = tuple[str, str, str, bool]
 WORDS = "alpha beta gamma delta users orders models views forms admin cache tasks mail search billing auth".split()  # noqa: SIM905
+TWICE = [*WORDS, *(name[::-1] for name in WORDS)]
 CODE = [f"    value_{n} = compute({n * 7919 % 1013}, name={WORDS[n % 16]!r})" for n in range(4_000)]
 LICENSE = [f"# Licence line {n}: provided as is, without any warranty of any kind" for n in range(12)]
 SUITE = (
@@ -322,6 +323,66 @@ def the_same_question_to_many_hosts() -> Iterator[Call]:
         yield bash(f"ssh host{n} df -h", f"Filesystem Use% Mounted on\n{rows}")
 
 
+# One by one through what is much alike.
+
+
+def host(n: int) -> str:
+    return "\n".join(
+        [f"hostname: web-{n:02}", f"address: 10.0.0.{n}", *(f"setting_{k}: value {k}" for k in range(100))]
+    )
+
+
+def numbered_files_much_alike() -> Iterator[Call]:
+    return (call("read_file", numbered(1, host(n).splitlines()), path=f"hosts/host_{n:02}.yaml") for n in range(40))
+
+
+def named_files_all_the_same() -> Iterator[Call]:
+    return (call("read_text", host(0), file_path=f"{name}.yaml") for name in TWICE)
+
+
+def folders_all_the_same() -> Iterator[Call]:
+    return (call("list_dir", "\n".join(WORDS * 4), path=f"release{n}") for n in range(40))
+
+
+def numbered_files_much_alike_by_command() -> Iterator[Call]:
+    return (bash(f"cat hosts/host_{n:02}.yaml", host(n)) for n in range(40))
+
+
+def the_head_of_files_much_alike() -> Iterator[Call]:
+    return (bash(f"head -n 60 'host {n}.yaml'; echo", host(n)) for n in range(40))
+
+
+def files_much_alike_by_a_long_command() -> Iterator[Call]:
+    command = "cd /home/me/projects/shop/backend && . .venv/bin/activate && python -m tools.decrypt --quiet --no-colour"
+    for name in TWICE:
+        yield bash(f"{command} --key-file=/home/me/.keys/deploy --output-format=yaml deploy/hosts/{name}.yaml", host(0))
+
+
+def one_check_of_many_hosts() -> Iterator[Call]:
+    return (bash(f"ssh web{n} systemctl status nginx", host(0)) for n in range(40))
+
+
+def commits_much_alike() -> Iterator[Call]:
+    return (bash(f"git show HEAD~{n}", host(n)) for n in range(40))
+
+
+def addresses_that_answer_alike() -> Iterator[Call]:
+    for n in range(30):
+        yield call("web_fetch", host(n), url=f"https://example.org/hosts/{n}")
+    yield from (bash(f"curl -s https://example.org/hosts/{n}", host(n)) for n in range(30))
+
+
+def numbered_tests_that_fail_alike() -> Iterator[Call]:
+    for n in range(30):
+        yield bash(f"python -m pytest -q tests/test_mod{n}.py", failing(WORDS[:4], 0.4), ok=False)
+
+
+def looking_and_editing_in_turns() -> Iterator[Call]:
+    for n in range(30):
+        yield call("read_file", host(n), path=f"host_{n}.yaml")
+        yield call("edit_file", f"Edited host_{n}.yaml: line 3.", path=f"host_{n}.yaml", old_string="a", new_string="b")
+
+
 SEQUENCES: dict[str, Callable[[], Iterator[Call]]] = {
     name: make
     for name, make in list(globals().items())
@@ -330,7 +391,7 @@ SEQUENCES: dict[str, Callable[[], Iterator[Call]]] = {
 
 
 def test_there_are_many():
-    assert len(SEQUENCES) >= 35
+    assert len(SEQUENCES) >= 50
 
 
 @pytest.mark.parametrize("name", SEQUENCES)

@@ -138,6 +138,38 @@ def test_growing_line_numbers_with_nearly_the_same_result_are_caught():
     assert said(watched(commands)) == [("near", 5, "remind"), ("near", 10, "remind")]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sed -n '{0},{1}p' src/a1.py",
+        "nl -ba a.py | sed -n {0},{1}p",
+        "head -n {1} a.py | tail -n 10",
+        "tail -n+{0} a.py | head",
+        "awk 'NR>={0} && NR<={1}' a.py",
+        "python -c 'print(lines[{0}:{1}])'",
+        "curl -s 'https://example.org/items?page={0}'",
+    ],
+)
+def test_growing_numbers_in_a_command_that_are_no_names_are_caught(command):
+    calls = [("bash", json.dumps({"command": command.format(n, n + 9)}), window(n, n + 9)) for n in range(1, 13)]
+    assert said(watched(calls)) == [("near", 5, "remind"), ("near", 10, "remind")]
+
+
+@pytest.mark.parametrize("path", ["path", "file_path", "url"])
+def test_calls_about_different_things_are_never_near(path):
+    calls = [("read", json.dumps({path: f"a{n}", "offset": 1}), window(1, 50)) for n in range(40)]
+    assert said(watched(calls)) == []
+    assert said(watched([*calls, *([calls[-1]] * 2)])) == [("exact", 3, "remind")]
+
+
+@pytest.mark.parametrize(
+    "arguments", ["[{n}]", '"a{n}"', "{n}", "{{oops {n}", '{{"path": {n}}}', '{{"command": [{n}]}}']
+)
+def test_arguments_of_any_form_are_compared(arguments):
+    calls = [("t", arguments.format(n=n), window(1, 50)) for n in range(5)]
+    assert said(watched(calls)) == [("near", 5, "remind")]
+
+
 def test_near_repeats_in_turns_are_caught():
     calls = [call for n in range(1, 7) for call in (read(n), B)]
     assert said(watched(calls)) == [("near", 5, "remind")]
@@ -197,6 +229,30 @@ def test_what_is_forgotten_was_not_seen():
     detector.forget()
     assert said(watched([A] * 2, detector)) == []
     assert said(watched([A], detector)) == [("exact", 3, "remind")]
+
+
+def reads(detector: LoopDetector) -> list[Loop | None]:
+    """Twenty files, with the same calls' ids each time."""
+    texts = enumerate(LINES[:20])
+    return [
+        detector.observe("read_file", json.dumps({"path": f"{n}"}), text, ok=True, call_id=f"c{n}") for n, text in texts
+    ]
+
+
+def test_results_that_the_model_no_longer_sees_may_be_asked_for_again():
+    detector = LoopDetector()
+    assert said(reads(detector)) == []
+    detector.forget_results([f"c{n}" for n in range(10)])
+    assert said(reads(detector)) == []
+    assert said(reads(detector)) == [("cycle", 15, "remind"), ("cycle", 25, "remind")]
+
+
+def test_a_series_of_the_same_call_goes_on_when_its_first_results_are_gone():
+    detector = LoopDetector()
+    for n in range(11):
+        detector.observe(*A, ok=True, call_id=f"c{n}")
+        detector.forget_results([f"c{n}"])
+    assert said(watched([A], detector)) == [("exact", 12, "stop")]
 
 
 def test_the_same_long_words_before_every_call_are_caught_and_short_ones_are_not():

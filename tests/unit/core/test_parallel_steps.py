@@ -284,3 +284,32 @@ async def test_fifty_calls_of_one_reply_are_all_answered_in_order(model_server, 
     model_server.enqueue("Done.")
     await run_turn(agent)
     assert [answer.split("\t")[1] for answer in answers(model_server)] == [f"number {n}" for n in range(50)]
+
+
+async def test_the_same_call_twice_counts_once_live_and_after_a_resume(trusted, model_server, config):
+    model_server.enqueue(calls=[bash("echo x >> log"), bash("echo x >> log"), bash("false"), bash("false")])
+    model_server.enqueue("Done.")
+    await run_turn(trusted)
+    await trusted.aclose()
+    assert_counted_alike(trusted, config, agreed=2, rejected=0)
+
+
+async def test_the_same_call_refused_twice_counts_once_live_and_after_a_resume(agent, model_server, config):
+    async def refuse(_: ApprovalRequest) -> ApprovalDecision:
+        return ApprovalDecision(approved=False, message="not now")
+
+    agent.set_ask(refuse)
+    model_server.enqueue(calls=[bash("touch a"), bash("touch a"), bash("touch b")])
+    model_server.enqueue(calls=[bash("touch a")])
+    model_server.enqueue("Done.")
+    await run_turn(agent)
+    await agent.aclose()
+    assert_counted_alike(agent, config, agreed=0, rejected=3)
+
+
+def assert_counted_alike(agent: Agent, config, *, agreed: int, rejected: int) -> None:
+    again = Agent.resume(config, agent.log.session_id).stats
+    for stats in (agent.stats, again):
+        assert (stats.tool_calls_agreed, stats.tool_calls_rejected) == (agreed, rejected)
+    assert again.tool_calls_succeeded == agent.stats.tool_calls_succeeded
+    assert again.tool_calls_failed == agent.stats.tool_calls_failed

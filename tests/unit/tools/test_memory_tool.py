@@ -347,3 +347,22 @@ async def test_a_session_refuses_its_own_keys_and_says_when_nobody_is_told(agent
     assert "a key or a password" in refused
     assert "kin-nb trust" in untold
     assert not (home / "memory").exists()
+
+
+async def test_calls_of_one_reply_see_what_those_before_them_wrote(agent, model_server):
+    agent.switch_mode(AgentMode.AUTO_APPROVE)
+
+    def memory_call(action: str, text: str = "") -> dict:
+        return tool_call("memory", action=action, name="a", description=text or None, text=text)
+
+    write, read, change = memory_call("write", "old"), memory_call("read"), memory_call("write", "new")
+    for calls in ([write], [read, change, read, tool_call("memory", action="list"), memory_call("delete"), read]):
+        model_server.enqueue(calls=calls)
+        model_server.enqueue("Fine.")
+        async for _ in agent.act("go"):
+            pass
+    before, _, after, listed, _, gone = (call.output for call in agent.turns[-1].calls)
+    assert before == "The user memory a:\n\nold\n\nold\n"
+    assert after == "The user memory a:\n\nnew\n\nnew\n"
+    assert listed == "user:\n- a: new"
+    assert gone == "There is no memory a."

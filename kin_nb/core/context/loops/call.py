@@ -6,12 +6,15 @@ import hashlib
 import json
 import re
 from functools import cached_property
+from typing import Any
 
 from kin_nb.core.session.records import canonical_json
 
 _MOST = 40_000
 """Characters of a text that are kept for likeness, half of them from its end; sameness looks at all of it."""
 _SHOWN = 120
+_SUBJECTS = ("path", "file_path", "url")
+_BETWEEN_WORDS = re.compile(r"""[\s'"`|&;<>(){}\[\]=,:?]+""")
 
 _VOLATILE = re.compile(
     r"""
@@ -43,6 +46,20 @@ class Call:
         return re.sub(r"\d+", "#", self.arguments)
 
     @cached_property
+    def subjects(self) -> frozenset[str]:
+        """The file or address that it names, and of a command the words that name something: a.py, host3, not 20,30p."""
+        try:
+            given: Any = json.loads(self._written)
+        except (ValueError, RecursionError):
+            return frozenset()
+        if not isinstance(given, dict):
+            return frozenset()
+        named = {given[key] for key in _SUBJECTS if isinstance(given.get(key), str)}
+        command = given.get("command")
+        words = _BETWEEN_WORDS.split(command) if isinstance(command, str) else ()
+        return frozenset(named.union(filter(_names_something, words)))
+
+    @cached_property
     def steady(self) -> str:
         """The result without what varies from run to run: times, durations, addresses, process numbers."""
         return _VOLATILE.sub("~", self.result)
@@ -61,6 +78,10 @@ def quoted(text: str, most: int) -> str:
     """`text` on one line of at most `most` characters, only printable ones."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * most]).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _names_something(word: str) -> bool:
+    return "." in word or "/" in word or bool(re.search(r"[^\W\d]{2}", word) and re.search(r"\d", word))
 
 
 def _canonical(arguments: str) -> str:

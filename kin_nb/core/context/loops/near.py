@@ -19,7 +19,10 @@ _RESULTS_OF_OTHER_WORDS = 0.95
 
 
 def alike_by(similarity: Similarity) -> Callable[[Call, Call], bool]:
-    """The same call is alike when its results differ in times and the like alone: anything else is polling."""
+    """The same call is alike when its results differ in times and the like alone: anything else is polling.
+
+    Calls about different files or addresses never are, however alike these: that is going through them one by one.
+    """
 
     def alike(before: Call, now: Call) -> bool:
         if before.name != now.name:
@@ -27,6 +30,8 @@ def alike_by(similarity: Similarity) -> Callable[[Call, Call], bool]:
         if before.arguments == now.arguments:
             return before.key == now.key or before.steady == now.steady
         if not (_says_something(before) and _says_something(now)) or len(now.lines - before.lines) > _NEWS:
+            return False
+        if before.subjects != now.subjects:
             return False
         least = _RESULTS
         if before.shape != now.shape:
