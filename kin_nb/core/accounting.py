@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import RecordedCompaction, RecordedStep, RecordedSubagent, TurnRecord
+from collections.abc import Iterator
+
+from kin_nb.core.session.records import RecordedCall, RecordedCompaction, RecordedStep, RecordedSubagent, TurnRecord
 from kin_nb.core.types import AgentStats, LLMUsage
+
+_IDENTICAL = "identical"
+"""Who decided on a call that its reply holds twice."""
 
 
 def count_reply(stats: AgentStats, step: RecordedStep) -> None:
@@ -25,10 +30,23 @@ def count_summary(stats: AgentStats, usage: LLMUsage, context_tokens: int) -> No
     stats.context_tokens = context_tokens
 
 
-def count_subagent(stats: AgentStats, used: RecordedSubagent | LLMUsage) -> None:
-    """Tokens of a subagent: paid for by the session, and no part of its context."""
+def count_aside(stats: AgentStats, used: RecordedSubagent | RecordedCompaction | LLMUsage) -> None:
+    """Tokens of a subagent, or of a compaction that was dropped: paid for by the session, and no part of its context."""
     stats.session_prompt_tokens += used.prompt_tokens
     stats.session_completion_tokens += used.completion_tokens
+
+
+def total_usage(one: LLMUsage, other: LLMUsage) -> LLMUsage:
+    return LLMUsage(
+        prompt_tokens=one.prompt_tokens + other.prompt_tokens,
+        completion_tokens=one.completion_tokens + other.completion_tokens,
+    )
+
+
+def drop(compactions: list[RecordedCompaction], pending: RecordedCompaction | None) -> None:
+    """One that no record holds yet does not come into force: it is kept with those that were paid for in vain."""
+    if pending is not None:
+        compactions.append(pending)
 
 
 def recorded_compaction(pending: RecordedCompaction | None, new: RecordedCompaction) -> RecordedCompaction:
@@ -61,14 +79,29 @@ def count_turn(stats: AgentStats, turn: TurnRecord) -> None:
         stats.steps += 1
         _count_compaction(stats, step.compaction)
         count_reply(stats, step)
+    if turn.no_reply and turn.outcome != "stopped":  # its request was made, or begun; a limit stops before that
+        stats.steps += 1
     for subagent in turn.subagents:
-        count_subagent(stats, subagent)
-    verdicts = [call.decision.verdict for call in turn.calls if call.decision is not None]
+        count_aside(stats, subagent)
+    calls = [call for step in turn.steps for call in _counted(step)]
+    verdicts = [call.decision.verdict for call in calls if call.decision is not None]
     stats.tool_calls_agreed += verdicts.count("allow")
     stats.tool_calls_rejected += verdicts.count("deny")
-    statuses = [call.status for call in turn.calls]
+    statuses = [call.status for call in calls]
     stats.tool_calls_failed += statuses.count("error")
     stats.tool_calls_succeeded += statuses.count("ok")
+
+
+def _counted(step: RecordedStep) -> Iterator[RecordedCall]:
+    """Without those that share the answer of the same call before them: run once, or refused once, they count once."""
+    seen = set()
+    for call in step.calls:
+        decided = call.decision
+        refused = (call.name, call.arguments, decided) if decided and decided.verdict == "deny" else None
+        if refused not in seen and not (decided and decided.by == _IDENTICAL):
+            yield call
+        if refused:
+            seen.add(refused)
 
 
 def _count_compaction(stats: AgentStats, compaction: RecordedCompaction | None) -> None:

@@ -1,4 +1,4 @@
-"""Calls that ran when the program was killed: a resume looks for what they changed, and says how sure that is.
+"""Calls that ran, and undos, when the program was killed: a resume looks for what they changed, and says how sure that is.
 
 Nobody saw them end. What is different in the files since they began counts as theirs, so that undo brings it back; some
 of it may be the person's own, which the record and a warning say.
@@ -6,12 +6,12 @@ of it may be the person's own, which the record and a warning say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.session.file_history import StoreError
 from kin_nb.core.session.log import LOG_NAME, read_lines
-from kin_nb.core.session.records import RecordedCall, TurnRecord
+from kin_nb.core.session.records import FileChange, RecordedCall, TurnRecord
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -40,6 +40,22 @@ def settle_cut_off_calls(agent: Agent, stored: StoredSession, keys: SessionKeys)
         turns[-1] = _settled(agent, turns[-1], changed)
     agent.files.forget()
     return turns
+
+
+def settle_cut_off_undos(agent: Agent, begun: Sequence[Mapping[str, Any]]) -> None:
+    """`begun`: the log's lines of undos that no record of them follows. No file is changed: the next undo finishes it."""
+    recorded = [FileChange.model_validate(change) for line in begun for change in line["files"]]
+    planned = agent.files.real_names(recorded, agent.redact)
+    agent.time.put_back = agent.files.made(planned)
+    if not agent.time.put_back:
+        return
+    done = sorted({agent.redact(change.path) for change in agent.time.put_back})
+    many = len(begun[-1]["turns"])
+    agent.journal.warnings.append(
+        f"An undo was cut off when the program ended: {len(done)} of {len({change.path for change in planned})} files are "
+        f"put back ({_names(done)}). Before the next prompt, /undo{f' {many}' if many > 1 else ''} finishes it, and /redo "
+        "then gives back all that it took."
+    )
 
 
 def _open_calls(turn: TurnRecord, stored: StoredSession, keys: SessionKeys) -> set[str]:
@@ -72,11 +88,14 @@ def _with(agent: Agent, call: RecordedCall, changed: Changed) -> RecordedCall:
         for change in changed[0]
     )
     if files:
-        names = ", ".join(change.path for change in files[:_NAMED])
-        more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
         agent.journal.warnings.append(
             f"{call.name} was cut off when the program ended. What changed since it began counts as its doing, yours too, "
-            f"and comes back by undo: {names}{more}."
+            f"and comes back by undo: {_names([change.path for change in files])}."
         )
     sentence = "; ".join(filter(None, (UNSURE, changed[1].removeprefix(_NOT_COVERED))))
     return call.model_copy(update={"files": files, "uncovered": redact(sentence)})
+
+
+def _names(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return f"{', '.join(paths[:_NAMED])}{more}"

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any
 
 from kin_nb.core.agent import Agent
+from kin_nb.core.beginning import failed_after_all
 from kin_nb.core.config import KinConfig
 from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.events import BaseEvent, ErrorEvent, WarningEvent
@@ -53,13 +54,11 @@ async def run_programmatic(
             if isinstance(event, WarningEvent):
                 warn(event.message)
             stopped = event.message if isinstance(event, ErrorEvent) else ""
+        turn = failed_after_all(agent, stopped) if stopped else agent.turns[-1]
     finally:
         await agent.aclose()
-    turn = agent.turns[-1]
     formatter.finish(turn)
-    return (
-        turn.model_copy(update={"outcome": "error", "message": stopped}) if stopped and turn.outcome == "done" else turn
-    )
+    return turn
 
 
 def _flow_events(agent: Agent, flow: str, request: str) -> AsyncGenerator[BaseEvent, None]:

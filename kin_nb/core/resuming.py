@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.core.accounting import count_summary, count_turn
+from kin_nb.core.accounting import count_aside, count_summary, count_turn, drop
+from kin_nb.core.beginning import set_fresh
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
-from kin_nb.core.cut_off import settle_cut_off_calls
+from kin_nb.core.cut_off import settle_cut_off_calls, settle_cut_off_undos
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME, read_lines, session_log, sessions_root
-from kin_nb.core.session.records import RecordedCompaction, TurnRecord, UndoRecord
+from kin_nb.core.session.records import END, Place, RecordedCompaction, TurnRecord, UndoRecord
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import SessionStore, StoredSession
 from kin_nb.core.time_travel import UndoError
-from kin_nb.core.types import AgentStats, LLMUsage
+from kin_nb.core.types import LLMUsage
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -58,32 +59,42 @@ def taken_up(agent: Agent, turns: list[TurnRecord]) -> None:
     agent.history.extend_from(turns, agent.here, agent.time.checkpoints)
     agent.turns.extend(turns)
     for turn in turns:
-        if turn.fresh:
-            agent.stats = AgentStats()
         agent.stats.set_prices(*agent.config.prices_of(turn.model))
+        for compaction in turn.dropped:
+            count_aside(agent.stats, compaction)
+        if turn.fresh:
+            agent.stats = agent.stats.anew()
+            agent.stats.set_prices(*agent.config.prices_of(turn.model))
         count_turn(agent.stats, turn)
+    if turns:
+        agent.stats.context_tokens = agent.time.checkpoints.at(Place(turn=turns[-1].turn, step=END)).tokens
     agent.set_prices()
 
 
 def _take_up_what_no_turn_holds(agent: Agent, stored: StoredSession, keys: SessionKeys) -> None:
     """What came after the last reply, clears, compactions, undos, in their order: the next turn will record it."""
     since: list[dict[str, Any] | UndoRecord] = []
+    undoing: list[dict[str, Any]] = []
     for line in read_lines(stored.folder / LOG_NAME, keys):
         if line.get("type") == "renamed":
             since.append(line)
+        elif line.get("type") == "undoing":
+            undoing.append(line)
         elif line.get("type") == "undo":
+            undoing.clear()
             since.append(UndoRecord.model_validate(line["record"]))
         elif line.get("type") in {"turn", "reply", "continued"}:
             agent.time.take_up([what for what in since if isinstance(what, UndoRecord)])
             since.clear()
+            undoing.clear()
+    settle_cut_off_undos(agent, undoing)
     for what in since:
         if isinstance(what, UndoRecord):
             agent.time.take_up([what])
         elif what.get("why") == "clear":
             agent.history.restart()
-            agent.stats = AgentStats()
-            agent.set_prices()
-            agent.fresh, agent.compaction = True, None
+            drop(agent.dropped, agent.take_compaction())
+            set_fresh(agent, fresh=True)
         elif isinstance(what.get("compaction"), dict):
             compaction = RecordedCompaction.model_validate(what["compaction"])
             agent.history.take_compaction(compaction, agent.here)

@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.core.accounting import drop
+from kin_nb.core.beginning import set_fresh
 from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, NoSuchCheckpointError, branch, end_of
 from kin_nb.core.context.state import HistoryState
 from kin_nb.core.session.records import END, FileChange, KeptFile, Place, RecordedCompaction, TurnRecord, UndoRecord
@@ -32,10 +35,11 @@ class UndoError(Exception):
 
 @dataclass(frozen=True)
 class _Tip:
-    """Where the conversation stood, with what no turn holds yet: a clear, a compaction."""
+    """Where the conversation stood, with what no turn holds yet: a clear, a compaction. `tokens`: its size, as counted."""
 
     place: Place
     state: HistoryState
+    tokens: int
     fresh: bool = False
     compaction: RecordedCompaction | None = None
 
@@ -44,12 +48,14 @@ class _Tip:
 class TimeTravel:
     """An agent's checkpoints, where its conversation stands, and what can be redone.
 
-    `origin`: where the next turn goes on from; None when that is the end of the last one.
+    `origin`: where the next turn goes on from; None when that is the end of the last one. `put_back`: what undos began to
+    put back, with whole names, that were cut off: the next undo finishes that, and counts it as its own.
     """
 
     agent: Agent
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     origin: Place | None = None
+    put_back: tuple[FileChange, ...] = ()
     _redo: list[tuple[_Tip, UndoRecord]] = field(default_factory=list)
 
     def mark(self, step: int) -> Checkpoint:
@@ -62,6 +68,7 @@ class TimeTravel:
         """The origin of the turn that begins now. What was undone before it cannot be redone any more."""
         origin, self.origin = self.origin, None
         self._redo.clear()
+        self.put_back = ()
         return origin
 
     @property
@@ -90,6 +97,8 @@ class TimeTravel:
 
     async def redo(self) -> UndoRecord:
         """Give back what the last undo took. Raises UndoError."""
+        if self.put_back:
+            raise UndoError("An undo was cut off. Finish it first: /undo. Then /redo gives back all that it took.")
         if not self._redo:
             raise UndoError("There is nothing to redo: nothing was undone since the last prompt.")
         return await self._whole(self._forth())
@@ -115,7 +124,7 @@ class TimeTravel:
                 continue
             if record.type == "undo":
                 self._redo.append((self._tip, record))
-                self._stand_at(_Tip(record.to, self._state_at(record.to)))
+                self._stand_at(self._tip_at(record.to))
             elif self._redo:
                 tip, _ = self._redo.pop()
                 self._stand_at(tip)
@@ -124,16 +133,21 @@ class TimeTravel:
     def _tip(self) -> _Tip:
         agent = self.agent
         place = self.origin or Place(turn=agent.turns[-1].turn, step=END)
-        return _Tip(place, agent.history.state(), agent.fresh, agent.compaction)
+        return _Tip(place, agent.history.state(), agent.stats.context_tokens, agent.fresh, agent.compaction)
+
+    def check_between_turns(self) -> None:
+        """Raises TurnRunningError while a turn has not ended, and SessionError when somebody else has the session's log."""
+        if self.agent.busy:
+            raise TurnRunningError
+        self.agent.log.check()
 
     async def _whole(self, travel: Coroutine[Any, Any, UndoRecord]) -> UndoRecord:
-        """Files, conversation and record together, also when whoever waits is cancelled; no turn begins meanwhile.
-
-        Raises TurnRunningError while one has not ended.
-        """
-        if self.agent.busy:
+        """Files, conversation and record together, also when whoever waits is cancelled; no turn begins meanwhile."""
+        try:
+            self.check_between_turns()
+        except BaseException:
             travel.close()
-            raise TurnRunningError
+            raise
         self.agent.busy = True
         task = asyncio.create_task(travel)
         try:
@@ -151,18 +165,22 @@ class TimeTravel:
 
     async def _back_to(self, place: Place) -> UndoRecord:
         agent = self.agent
-        state = self._state_at(place)
+        goal = self._tip_at(place)
         before = self.active
         left = {turn.turn: len(turn.steps) for turn in branch(agent.turns, place)}
         calls = [call for turn in before for step in turn.steps[left.get(turn.turn, 0) :] for call in step.calls]
-        tip = self._tip
-        restored = await agent.files.undo(self._here([change for call in calls for change in call.files]))
-        self._stand_at(_Tip(place, state))
+        turns = tuple(turn.turn for turn in before if left.get(turn.turn, -1) < len(turn.steps))
+        tip, earlier = self._tip, await asyncio.to_thread(agent.files.made, self.put_back)
+        restored = await agent.files.undo(
+            self._here([change for call in calls for change in call.files]), partial(self._begin, turns)
+        )
+        self.put_back = ()
+        self._stand_at(goal)
         record = UndoRecord(
             at=len(agent.turns),
-            turns=tuple(turn.turn for turn in before if left.get(turn.turn, -1) < len(turn.steps)),
+            turns=turns,
             to=place,
-            files=restored.files,
+            files=tuple(sorted(dict.fromkeys((*earlier, *restored.files)), key=lambda change: change.path)),
             kept=tuple(KeptFile(path=path, why=why) for path, why in restored.kept),
             uncovered=tuple(dict.fromkeys(call.uncovered for call in calls if call.uncovered)),
         )
@@ -170,9 +188,16 @@ class TimeTravel:
         self._redo.append((tip, record))
         return record
 
-    def _state_at(self, place: Place) -> HistoryState:
+    def _begin(self, turns: tuple[int, ...], files: tuple[FileChange, ...]) -> None:
+        """In the log before the first file is touched: an undo that is cut off can be finished, and redone as a whole."""
+        self.put_back += files
+        dumps = [change.model_dump(mode="json") for change in self._redacted(files)]
+        self.agent.log.append("undoing", turns=turns, files=dumps)
+
+    def _tip_at(self, place: Place) -> _Tip:
         try:
-            return self.checkpoints.at(place).state
+            mark = self.checkpoints.at(place)
+            return _Tip(place, mark.state, mark.tokens)
         except NoSuchCheckpointError as error:
             raise UndoError(str(error)) from None
 
@@ -180,32 +205,28 @@ class TimeTravel:
         agent = self.agent
         agent.history.restore(tip.state)
         self.origin = None if tip.place == end_of(agent.turns) else tip.place
-        agent.fresh, agent.compaction = tip.fresh, tip.compaction
+        drop(agent.dropped, agent.compaction)
+        if tip.compaction in agent.dropped:  # it was undone, and is given back
+            agent.dropped.remove(tip.compaction)
+        agent.compaction = tip.compaction
+        set_fresh(agent, fresh=tip.fresh)
         agent.injected.clear()
-        agent.stats.context_tokens = 0 if tip.fresh else tip.compaction.new_tokens if tip.compaction else self._tokens()
-
-    def _tokens(self) -> int:
-        """Of the conversation as it stands, as the server counted them last."""
-        place, found = self.origin, 0
-        begun = [turn for turn in self.agent.turns if place and place.step == 0 and turn.turn == place.turn]
-        for turn in (*self.active, *(turn.model_copy(update={"steps": ()}) for turn in begun)):
-            found = 0 if turn.fresh else turn.compaction.new_tokens if turn.compaction else found
-            for step in turn.steps:
-                found = step.prompt_tokens + step.completion_tokens or found
-        return found
+        agent.stats.context_tokens = tip.tokens
 
     def _recorded(self, record: UndoRecord) -> UndoRecord:
-        redact = self.agent.redact
-        files = tuple(
-            change.model_copy(update={"path": redact(change.path), "patch": change.patch and redact(change.patch)})
-            for change in record.files
-        )
-        kept = tuple(file.model_copy(update={"path": redact(file.path)}) for file in record.kept)
-        record = record.model_copy(update={"files": files, "kept": kept})
+        kept = tuple(file.model_copy(update={"path": self.agent.redact(file.path)}) for file in record.kept)
+        record = record.model_copy(update={"files": self._redacted(record.files), "kept": kept})
         self.agent.undone.append(record)
         self.agent.log.append("undo", record=record.model_dump(mode="json"))
         self.agent.log.sync()
         return record
+
+    def _redacted(self, files: Sequence[FileChange]) -> tuple[FileChange, ...]:
+        redact = self.agent.redact
+        return tuple(
+            change.model_copy(update={"path": redact(change.path), "patch": change.patch and redact(change.patch)})
+            for change in files
+        )
 
     def _here(self, changes: Sequence[FileChange]) -> list[FileChange]:
         """Recorded paths as this machine has them: redaction took secrets and the home folder out of them."""

@@ -132,6 +132,24 @@ class AgentStats(BaseModel):
     output_price_per_million: float = 0.0
 
     _settled: tuple[int, int, float] = PrivateAttr(default=(0, 0, 0.0))
+    _before: AgentStats | None = PrivateAttr(default=None)
+
+    def anew(self) -> AgentStats:
+        """For the session's next conversation: all counts from nothing, but for those that limits look at."""
+        stats = AgentStats()
+        stats._before = self
+        return stats
+
+    def rejoined(self) -> AgentStats:
+        """Of the conversation before, which goes on after all: with what was paid since, before anything was said."""
+        if self._before is None:
+            return self
+        stats = self._before.model_copy()
+        stats.session_prompt_tokens += self.session_prompt_tokens
+        stats.session_completion_tokens += self.session_completion_tokens
+        cost = self._before.session_cost + self.session_cost
+        stats._settled = (stats.session_prompt_tokens, stats.session_completion_tokens, cost)  # noqa: SLF001  (its own class)
+        return stats
 
     def set_prices(self, input_price: float, output_price: float) -> None:
         """From now on: what was used at other prices keeps its cost."""
@@ -153,6 +171,16 @@ class AgentStats(BaseModel):
         paid = (self.session_prompt_tokens - prompt) * self.input_price_per_million
         paid += (self.session_completion_tokens - completion) * self.output_price_per_million
         return settled + paid / 1_000_000
+
+    @property
+    def all_steps(self) -> int:
+        """With those of the conversations that were cleared."""
+        return self.steps + (self._before.all_steps if self._before is not None else 0)
+
+    @property
+    def all_cost(self) -> float:
+        """With that of the conversations that were cleared."""
+        return self.session_cost + (self._before.all_cost if self._before is not None else 0.0)
 
 
 class SessionInfo(BaseModel):

@@ -63,7 +63,7 @@ def resume(host: CommandHost, words: list[str]) -> CommandResult:
     store = _store(config)
     others = [] if words else [each.id for each in store.list(config.effective_workdir) if each.id != own]
     stored = store.find(words[0] if words else (others[0] if others else LATEST), config.effective_workdir)
-    if stored.id == own:
+    if host.agent is not None and stored.id == own and not host.agent.log.went_on:
         raise CommandError(f"Session {own[:8]} is this one. /sessions lists them all.")
     until_now = _until_now(host)
     agent = Agent.resume(config, stored.id, mode=host.mode)
@@ -76,7 +76,7 @@ def _taken(host: CommandHost, agent: Agent, title: str, until_now: tuple[str, ..
     elsewhere = str(agent.header.get("workspace") or "")
     other = (f"It worked in {elsewhere}; from here on it works in {agent.workspace.root}.",)
     moved = other if elsewhere and Path(elsewhere) != agent.workspace.root else ()
-    return CommandResult(f"{title}: {count}", lines=(*moved, *until_now))
+    return CommandResult(f"{title}: {count}", lines=(*moved, *agent.journal.warnings, *until_now))
 
 
 def _until_now(host: CommandHost) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ class NoSuchCheckpointError(Exception):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`id` counts from 0 over the session, prompts and steps alike. `tokens`: the context's size then, where it is known."""
+    """`id` counts from 0 over the session, prompts and steps alike. `tokens`: the context's size as it was counted last."""
 
     id: int
     place: Place
@@ -39,11 +39,13 @@ class Checkpoints:
         self._next = 0
 
     def mark(self, place: Place, state: HistoryState, tokens: int = 0) -> Checkpoint:
-        checkpoint = Checkpoint(self._next, place, state, tokens)
+        checkpoint = self._mark(place, state, tokens)
         self._next += place.step != END  # an end is no checkpoint of its own: nobody names it
-        self._prune(place)
-        self._marks[place] = checkpoint
         return checkpoint
+
+    def mark_unsure(self, place: Place, state: HistoryState, tokens: int = 0) -> None:
+        """Of an old record, which does not say whether that step had begun: no id is counted for it."""
+        self._mark(place, state, tokens)
 
     def at(self, place: Place) -> Checkpoint:
         """Raises NoSuchCheckpointError."""
@@ -66,6 +68,11 @@ class Checkpoints:
     def of_steps(self, turn: int) -> list[Checkpoint]:
         """Those before a step of that turn, oldest first."""
         return [self._marks[place] for place in self._steps if place.turn == turn]
+
+    def _mark(self, place: Place, state: HistoryState, tokens: int) -> Checkpoint:
+        self._prune(place)
+        checkpoint = self._marks[place] = Checkpoint(self._next, place, state, tokens)
+        return checkpoint
 
     def _prune(self, newest: Place) -> None:
         if newest.step == 0:

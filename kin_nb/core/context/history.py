@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 
-from kin_nb.core.context.checkpoints import Checkpoints, delivered
+from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, delivered
 from kin_nb.core.context.compaction import compacted, first_kept, fitting
 from kin_nb.core.context.pruning import is_stub, stub
 from kin_nb.core.context.repair import repaired
@@ -52,6 +52,7 @@ class History:
         self._unsaid: list[LLMMessage] = []
         self.counted = 0
         """So many messages are in the last measure of the context (AgentStats.context_tokens)."""
+        self._recorded_tokens = 0  # that measure, of the turns that are replayed
         self.call_ids: set[str] = set()
         """The ids of every tool call so far, compacted ones too."""
         self.append(LLMMessage(role=Role.system, content=system_prompt))
@@ -168,39 +169,55 @@ class History:
         marks = Checkpoints() if checkpoints is None else checkpoints
         for turn in turns:
             if turn.origin is not None:
-                self.restore(marks.at(turn.origin).state)
+                self._stand_at(marks.at(turn.origin))
             if turn.fresh:
                 self.restart()
+                self._recorded_tokens = 0
             yield from self._replay_compaction(turn.compaction, expand)
-            marks.mark(Place(turn=turn.turn), self.state())
+            self._mark(marks, turn, 0)
             yield self._enter(user_message(expand(turn.sent or turn.prompt), images_of(turn.images)))
             for number, step in enumerate(turn.steps, 1):
-                if step.dmail is not None:
-                    yield self._go_back(marks, turn, step.dmail, expand)
-                marks.mark(Place(turn=turn.turn, step=number), self.state())
-                yield from self._replay_compaction(step.compaction, expand)
-                self.prune(step.pruned, expand)
-                self.take_pruned()
-                reply, *answers = messages_of_step(step, expand)
-                yield self._enter(reply)
-                if step.prompt_tokens:
-                    self.measured()
-                for answer in answers:
-                    yield self._enter(answer)
-            if turn.dmail is not None:
-                yield self._go_back(marks, turn, turn.dmail, expand)
-            if turn.outcome != "done":  # a step may have begun that had no reply, and somebody gone back to before it
-                marks.mark(Place(turn=turn.turn, step=len(turn.steps) + 1), self.state())
-            marks.mark(Place(turn=turn.turn, step=END), self.state())
+                yield from self._replay_dmail(marks, turn, step.dmail, expand)
+                self._mark(marks, turn, number)
+                yield from self._replay_step(step, expand)
+            yield from self._replay_dmail(marks, turn, turn.dmail, expand)
+            if turn.no_reply:
+                self._mark(marks, turn, len(turn.steps) + 1)
+            elif turn.no_reply is None and turn.outcome != "done":  # somebody may have gone back to before such a step
+                marks.mark_unsure(Place(turn=turn.turn, step=len(turn.steps) + 1), self.state(), self._recorded_tokens)
+            self._mark(marks, turn, END)
 
-    def _go_back(self, marks: Checkpoints, turn: TurnRecord, dmail: RecordedDMail, expand: Expand) -> LLMMessage:
-        self.restore(marks.at(Place(turn=turn.turn, step=dmail.step)).state)
-        self.append(user_message(delivered(expand(dmail.message))), said=False)
-        return self.messages[-1]
+    def _mark(self, marks: Checkpoints, turn: TurnRecord, step: int) -> None:
+        marks.mark(Place(turn=turn.turn, step=step), self.state(), self._recorded_tokens)
+
+    def _stand_at(self, mark: Checkpoint) -> None:
+        self.restore(mark.state)
+        self._recorded_tokens = mark.tokens
+
+    def _replay_step(self, step: RecordedStep, expand: Expand) -> Iterator[LLMMessage]:
+        yield from self._replay_compaction(step.compaction, expand)
+        self.prune(step.pruned, expand)
+        self.take_pruned()
+        reply, *answers = messages_of_step(step, expand)
+        yield self._enter(reply)
+        if step.prompt_tokens:
+            self.measured()
+            self._recorded_tokens = step.prompt_tokens + step.completion_tokens
+        for answer in answers:
+            yield self._enter(answer)
+
+    def _replay_dmail(
+        self, marks: Checkpoints, turn: TurnRecord, dmail: RecordedDMail | None, expand: Expand
+    ) -> Iterator[LLMMessage]:
+        if dmail is not None:
+            self._stand_at(marks.at(Place(turn=turn.turn, step=dmail.step)))
+            self.append(user_message(delivered(expand(dmail.message))), said=False)
+            yield self.messages[-1]
 
     def _replay_compaction(self, compaction: RecordedCompaction | None, expand: Expand) -> Iterator[LLMMessage]:
         if compaction is not None:
             self.take_compaction(compaction, expand)
+            self._recorded_tokens = compaction.new_tokens
             yield self.messages[1]
 
     def take_compaction(self, compaction: RecordedCompaction, expand: Expand) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from kin_nb.core.accounting import count_turn
+from kin_nb.core.accounting import count_aside, count_turn, turn_cost
+from kin_nb.core.context.checkpoints import Checkpoints
 from kin_nb.core.context.history import History
 from kin_nb.core.session.errors import UnreadableSessionError
-from kin_nb.core.session.log import LOG_NAME
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.session.log import LOG_NAME, read_lines
+from kin_nb.core.session.paid_since import paid_since
+from kin_nb.core.session.records import END, Place, RecordedCompaction, TurnRecord
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import StoredSession
 from kin_nb.core.types import AgentStats, LLMMessage, Role, SessionMetadata
@@ -29,11 +31,12 @@ def session_document(folder: Path, keys: SessionKeys | None = None) -> dict[str,
     `{workspace}` and `~` stand for this machine's folders. What old logs do not say is None, "" or 0.
     """
     stored = StoredSession.read(folder, keys)
+    marks = Checkpoints()
     try:
         return {
             "metadata": _metadata(stored).model_dump(),
-            "messages": [_dump(message) for message in _messages(stored)],
-            "stats": _stats(stored),
+            "messages": [_dump(message) for message in _messages(stored, marks)],
+            "stats": _stats(stored, marks, _paid_since(folder / LOG_NAME, keys)),
             "config_snapshot": stored.header.get("config") or {"active_model": stored.header.get("model", "")},
         }
     except ValidationError as error:
@@ -74,10 +77,10 @@ def _metadata(stored: StoredSession) -> SessionMetadata:
     )
 
 
-def _messages(stored: StoredSession) -> list[LLMMessage]:
+def _messages(stored: StoredSession, marks: Checkpoints) -> list[LLMMessage]:
     history = History(stored.header.get("system_prompt_text") or "", str)
     asked = [turn.model_copy(update={"sent": ""}) for turn in stored.turns]
-    return [history.messages[0], *history.replayed(asked, str)]
+    return [history.messages[0], *history.replayed(asked, str, marks)]
 
 
 def _dump(message: LLMMessage) -> dict[str, Any]:
@@ -86,18 +89,36 @@ def _dump(message: LLMMessage) -> dict[str, Any]:
     return {**dump, "tool_calls": dump.get("tool_calls")} if message.role is Role.assistant else dump
 
 
-def _stats(stored: StoredSession) -> dict[str, Any]:
-    """AgentStats over the whole log, its three sums with them. `session_cost` is None when no price was known."""
+def _paid_since(path: Path, keys: SessionKeys | None) -> list[RecordedCompaction]:
+    try:
+        return paid_since(read_lines(path, keys))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UnreadableSessionError(path, "a compaction or an undo in it is not one of this version") from error
+
+
+def _stats(stored: StoredSession, marks: Checkpoints, since: Sequence[RecordedCompaction]) -> dict[str, Any]:
+    """AgentStats over the whole log, its three sums with them. `session_cost` is None when no price was known.
+
+    `since`: what was paid after the last turn, at that turn's prices.
+    """
     stats = AgentStats()
     prices = _prices(stored.header)
     for turn in stored.turns:
         stats.set_prices(*prices.get(turn.model, (0.0, 0.0)))
         count_turn(stats, turn)
+        for compaction in turn.dropped:
+            count_aside(stats, compaction)
+    if stored.turns:
+        stats.context_tokens = marks.at(Place(turn=stored.turns[-1].turn, step=END)).tokens
+    last = TurnRecord(turn=0, prompt="", dropped=tuple(since))
+    for compaction in since:
+        count_aside(stats, compaction)
+    last = last.model_copy(update={"cost": turn_cost(stats, last)})
     return {
         **stats.model_dump(),
         "session_total_llm_tokens": stats.session_total_llm_tokens,
         "last_turn_total_tokens": stats.last_turn_total_tokens,
-        "session_cost": total_cost(stored.turns),
+        "session_cost": total_cost([*stored.turns, last]) if since else total_cost(stored.turns),
     }
 
 

@@ -28,6 +28,18 @@ class SessionInUseError(SessionError):
         )
 
 
+class SessionWentOnError(SessionError):
+    """The session's log holds more than this agent wrote or read: another one went on with it."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        name = session_id[:8]
+        super().__init__(
+            f"Session {session_id} went on elsewhere: its log holds what this conversation does not know.\n"
+            f"  Nothing was asked or changed. To go on after all of it: /resume {name}, or kin-nb run --resume {name}."
+        )
+
+
 class UnreadableSessionError(SessionError):
     """The log is damaged, or a later version wrote it."""
 

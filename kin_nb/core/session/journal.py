@@ -40,8 +40,13 @@ class SessionJournal:
     def begin(
         self, header: Callable[[], dict[str, Any]], config: KinConfig, system_prompt: str, *, auto_approve: bool
     ) -> None:
-        """The log's first line, once. Everything that `kin-nb sessions show --json` says comes from the log alone."""
+        """The log's first line, once; later on, a check that nobody else went on with it.
+
+        Everything that `kin-nb sessions show --json` says comes from the log alone. Raises SessionError; then nothing has
+        happened.
+        """
         if self.log.begun:
+            self.log.check()
             return
         private = {
             **session_surroundings(self._root),

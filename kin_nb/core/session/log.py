@@ -6,7 +6,6 @@ costs depends on that line alone. A full disk is said once and the turn goes on 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -16,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from kin_nb.core.paths import kin_home, private_folder
+from kin_nb.core.paths import kin_home
 from kin_nb.core.session.encryption import LineCipher, is_encrypted, ready_to_append, sealed_records, write_all
-from kin_nb.core.session.errors import LogRecordError, SessionInUseError
+from kin_nb.core.session.errors import LogRecordError, SessionWentOnError
+from kin_nb.core.session.log_file import check_seen, end_torn_line, open_locked
 from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.totals import Totals
@@ -54,7 +54,8 @@ class SessionLog:
     """Appends records of one session. The folder is made with the first record, mode 0700; the file has 0600.
 
     The file is locked while it is open, so that two agents never write into one session; the lock ends with the process,
-    however that ends. The first append raises SessionInUseError when somebody else has the lock.
+    however that ends. The first append raises SessionInUseError when somebody else has the lock, and SessionWentOnError
+    when somebody else had it since this was closed. `went_on`: `check` found that out.
     `begun`: the session's header is in the log. `start_time` is the header's, "" before. `keys` say whether a new log is
     encrypted, and open one that is; without them it is plain, or opened with the user's own. The first append raises
     EncryptedSessionError where there is no key: nothing is written in clear that was to be encrypted.
@@ -73,9 +74,11 @@ class SessionLog:
         self.path = self.folder / LOG_NAME
         self.begun = False
         self.start_time = ""
+        self.went_on = False
         self._warn, self._keys = warn, keys
         self._cipher: LineCipher | None = None
         self._file: int | None = None
+        self._seen: int | None = 0
         self._broken = False
         self._resumes = False
         self._totals = Totals()
@@ -89,6 +92,7 @@ class SessionLog:
         `go_on_after` must tell it what it holds, read after this, before anything is appended.
         """
         log = cls(session_id, folder=folder, warn=warn, keys=keys)
+        log._seen = None
         try:
             log._open()
         except OSError as error:
@@ -99,6 +103,22 @@ class SessionLog:
         """The session is resumed: a line says so before the next record, and only if there is one."""
         self.begun = self._resumes = True
         self.start_time, self._totals = str(header.get("start_time") or ""), totals
+
+    def check(self) -> None:
+        """Before a turn, and before what is between turns is changed. Also without locks: is all of the log known here?
+
+        Raises SessionInUseError, SessionWentOnError; then the log is closed, and may be resumed.
+        """
+        if not (self.begun and self.is_written):
+            return
+        try:
+            check_seen(self._open(), self.session_id, self._seen)
+        except SessionWentOnError:
+            self.went_on = True
+            self.close()
+            raise
+        except OSError as error:
+            self._give_up(error)
 
     def append(self, type_: str, **fields: Any) -> None:
         """One line. `fields` hold text, whole numbers and records' dumps; the time is added here."""
@@ -113,6 +133,11 @@ class SessionLog:
     def is_written(self) -> bool:
         """Whether records reach a file. Not with `[session_logging] enabled = false`, nor on a full disk."""
         return not self._broken
+
+    @property
+    def is_ours(self) -> bool:
+        """Nobody else can have the session now: its file is open here, or none is written."""
+        return self._file is not None or not self.is_written
 
     def sync(self) -> None:
         """The turn is over: make it survive a power cut."""
@@ -137,20 +162,20 @@ class SessionLog:
             if record["type"] == "end":
                 record["totals"] = self._totals.model_dump()
             data = json.dumps(record, separators=(",", ":")).encode()
-            sealed = self._cipher and self._cipher.seal(data, os.fstat(file).st_size)
-            write_all(file, sealed or data + b"\n")  # a disk that fills up takes a part, and refuses the rest
+            line = (self._cipher and self._cipher.seal(data, os.fstat(file).st_size)) or data + b"\n"
+            write_all(file, line)  # a disk that fills up takes a part, and refuses the rest
+            self._seen = (self._seen or 0) + len(line)
         except OSError as error:
             self._give_up(error)
 
     def _open(self) -> int:
-        """The file, opened and locked when it is not. Raises SessionInUseError, EncryptedSessionError, OSError."""
+        """The file, opened and locked when it is not. Raises as `open_locked`, and EncryptedSessionError."""
         if self._file is None:
-            private_folder(self.folder)
-            file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            file = open_locked(self.path, self.session_id, self._seen)
             try:
-                _lock(file, self.session_id)
                 self._cipher = ready_to_append(file, self._keys)
-                _end_torn_line(file)
+                end_torn_line(file)
+                self._seen = os.fstat(file).st_size
             except BaseException:
                 os.close(file)
                 raise
@@ -176,22 +201,6 @@ class UnwrittenLog(SessionLog):
 
 def _now() -> int:
     return int(time.time() * 1000)
-
-
-def _lock(file: int, session_id: str) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise SessionInUseError(session_id) from None
-    except OSError:
-        return  # a file system without locks: better a log than none
-
-
-def _end_torn_line(file: int) -> None:
-    """A crash may have left half a line: what comes next begins its own."""
-    size = os.fstat(file).st_size
-    if size and os.pread(file, 1, size - 1) != b"\n":
-        os.write(file, b"\n")
 
 
 def read_lines(path: Path, keys: SessionKeys | None = None) -> Iterator[dict[str, Any]]:
@@ -242,6 +251,8 @@ def _add(turns: list[TurnRecord], line: dict[str, Any]) -> None:
             turns += [TurnRecord.model_validate(turn) for turn in line["turns"]]
         case "turn":
             turns.append(TurnRecord.model_validate(line["record"]))
+        case "failed" if turns and turns[-1].outcome == "done":
+            turns[-1] = TurnRecord(**{**dict(turns[-1]), "outcome": "error", "message": line["message"]})
         case _ if not turns or turns[-1].outcome != "running":
             return
         case "reply":
@@ -272,7 +283,8 @@ def _settled(turn: TurnRecord) -> TurnRecord:
         )
         for step in turn.steps
     )
-    return turn.model_copy(update={"steps": steps, "outcome": "interrupted", "message": "the session ended here"})
+    ended = {"outcome": "interrupted", "message": "the session ended here", "no_reply": True}  # for all that is known
+    return turn.model_copy(update={"steps": steps, **ended})
 
 
 def interrupted(call: RecordedCall) -> RecordedCall:

@@ -74,10 +74,14 @@ class TurnRecorder:
         """The call was stopped before it had a result: files and uncovered say what it changed until then."""
         return self.result(call_id, status="interrupted", output=INTERRUPTED, **fields)
 
-    def end(self, outcome: Outcome, *, message: str = "", cost: str = "", milliseconds: int = 0) -> TurnRecord:
-        """Close the turn, once; a second call changes nothing."""
+    def end(
+        self, outcome: Outcome, *, message: str = "", cost: str = "", milliseconds: int = 0, begun: int | None = None
+    ) -> TurnRecord:
+        """Close the turn, once; a second call changes nothing. `begun`: how many steps had begun."""
         if self.record.outcome == "running":
             ending = {"outcome": outcome, "message": self._redact(message), "cost": cost, "milliseconds": milliseconds}
+            if outcome != "done" and begun is not None:
+                ending["no_reply"] = begun > len(self.record.steps)
             self.record = self.record.model_copy(update=ending)
             self._log.append("end", turn=ending)
             self._log.sync()

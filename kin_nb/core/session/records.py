@@ -81,6 +81,7 @@ class RecordedSubagentCall(Record):
 class RecordedSubagent(Record):
     """What a subagent did inside the call that ran it. `more`: calls that it made after those in `calls`.
 
+    `unasked`: the tools of all its calls that were refused because nobody could be asked, each once.
     Its tokens are paid for like the turn's own; they are in no step. `cost`: of the turn's cost, as a turn has it.
     """
 
@@ -88,6 +89,7 @@ class RecordedSubagent(Record):
     steps: int = 0
     calls: tuple[RecordedSubagentCall, ...] = ()
     more: int = 0
+    unasked: tuple[str, ...] = ()
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: str = ""
@@ -174,14 +176,20 @@ class TurnRecord(Record):
     """It began a new conversation in this session: nothing before it was sent along."""
     images: tuple[RecordedImage, ...] = ()
     """Pictures that went with the prompt."""
+    attached: tuple[str, ...] = ()
+    """What the prompt attached with @, in a few words each: `df (3 columns, 1.2 KB)`."""
     compaction: RecordedCompaction | None = None
     """The conversation was compacted before this prompt, by the person."""
+    dropped: tuple[RecordedCompaction, ...] = ()
+    """Compactions that were cleared or undone before this prompt: their tokens, for they were paid; no summaries."""
     warnings: tuple[str, ...] = ()
     """What could not be used, in the order it was noticed."""
     steps: tuple[RecordedStep, ...] = ()
     dmail: RecordedDMail | None = None
     """A D-Mail that no reply has followed: the turn ended there."""
     outcome: Outcome = "running"
+    no_reply: bool | None = None
+    """Whether a step had begun that has no reply; None: the turn was done, or an old record does not say."""
     message: str = ""
     """Why it stopped, when the outcome is not done."""
     cost: str = ""
@@ -199,7 +207,7 @@ class TurnRecord(Record):
     @property
     def paid(self) -> tuple[RecordedStep | RecordedCompaction | RecordedSubagent, ...]:
         """What took tokens: the replies, the summaries that compaction asked for, and subagents."""
-        return (*self.steps, *self.compactions, *self.subagents)
+        return (*self.steps, *self.compactions, *self.dropped, *self.subagents)
 
     @property
     def prompt_tokens(self) -> int:
@@ -212,6 +220,12 @@ class TurnRecord(Record):
     @property
     def calls(self) -> tuple[RecordedCall, ...]:
         return tuple(call for step in self.steps for call in step.calls)
+
+    @property
+    def unasked(self) -> tuple[str, ...]:
+        """The tools of calls that were refused because nobody could be asked, a subagent's too; each once."""
+        own = [call.name for call in self.calls if call.decision is not None and call.decision.by == "headless"]
+        return tuple(dict.fromkeys([*own, *(name for subagent in self.subagents for name in subagent.unasked)]))
 
 
 class KeptFile(Record):

@@ -111,10 +111,12 @@ class Session:
 
 
 def save_session(agent: Agent, path: Path, metadata: dict[str, Any] | None = None) -> Path:
-    """Write the agent's session to `path`, readable by its owner only; an older file is replaced at once.
+    """Write the agent's session to `path`, readable by its owner only; an older session there is replaced at once.
 
-    Raises SessionError.
+    Raises SessionError, also for a file that is anything else.
     """
+    if path.exists() and not _is_session(path):
+        raise SessionError(f"{path} exists and is no saved session: nothing was written. Choose another name.")
     session = Session(agent)
     session.metadata = dict(metadata or {})
     text = json.dumps(session.to_dict(), indent=2)
@@ -123,6 +125,14 @@ def save_session(agent: Agent, path: Path, metadata: dict[str, Any] | None = Non
     except OSError as error:
         raise SessionError(f"{path}: the session was not saved: {error.strerror}.") from error
     return path
+
+
+def _is_session(path: Path) -> bool:
+    try:
+        data = json.loads(read_bytes(real_path(path), LARGEST, str(path)) or b"{}")
+    except (ToolError, ValueError, RecursionError):
+        return False
+    return data == {} or (isinstance(data, dict) and {"metadata", "messages"} <= data.keys())
 
 
 def load_session(config: KinConfig, path: Path, **options: Any) -> Agent:

@@ -121,13 +121,11 @@ class SessionStore:
 
     def _folder_of(self, name: str, workdir: Path | None) -> Path:
         if name in {"", LATEST}:
-            newest = self._summaries(workdir)
-            if newest and newest[0].locked:
-                self._refuse_to_guess(newest[0])
-            if not newest:
-                place = f"of {workdir} " if workdir is not None else ""
-                raise SessionNotFoundError(f"There is no session {place}in {self.root} yet.")
-            return newest[0].folder
+            for summary in self._summaries(workdir):
+                if not summary.locked or self._opens(summary):
+                    return summary.folder
+            place = f"of {workdir} " if workdir is not None else ""
+            raise SessionNotFoundError(f"There is no session {place}in {self.root} yet.")
         folders = list(self._folders())
         exact = [folder for folder in folders if folder.name == name]
         found = exact or _named(folders, name, self._keys)
@@ -138,13 +136,19 @@ class SessionStore:
             raise AmbiguousSessionError(f"{name} begins the ids of {len(found)} sessions: {ids}. Give more of it.")
         raise SessionNotFoundError(f"No session {name} in {self.root}.{self._newest()}")
 
-    def _refuse_to_guess(self, summary: SessionSummary) -> None:
-        """The newest session is encrypted, and only its key tells whether it is the one that is meant."""
+    def _opens(self, summary: SessionSummary) -> bool:
+        """The newest session is encrypted, and only its key tells whether it is the one that is meant: nobody guesses.
+
+        Raises EncryptedSessionError. False for one that is damaged: nobody can mean it.
+        """
         try:
             StoredSession.read(summary.folder, self._keys)
+        except UnreadableSessionError:
+            return False
         except EncryptedSessionError as error:
             advice = f"Session {summary.id} is the newest. To go on with another one, name it"
             raise EncryptedSessionError(f"{error}\n  {advice}: kin-nb sessions.") from error
+        return True
 
     def _newest(self) -> str:
         newest = [f"{summary.id[:8]} ({summary.title})" for summary in self.list()[:_SHOWN]]

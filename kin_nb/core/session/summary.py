@@ -44,14 +44,15 @@ class SessionSummary(Record):
 def summarise(folder: Path, workdir: Path | None = None, keys: SessionKeys | None = None) -> SessionSummary | None:
     """None for a log that is not readable, has no turn, or is of another workspace than `workdir`.
 
-    An encrypted one that `keys` do not open is `locked`: it may be of any workspace.
+    An encrypted one that `keys` do not open is `locked`: it may be of any workspace. Not one that ended before its first
+    record was whole: there is nothing in it.
     """
     try:
         with (folder / LOG_NAME).open("rb") as file:
             log = _Log(file, keys)
             header = log.next() or {}
             if log.sealed and not header:
-                return _locked(folder, file)
+                return _locked(folder, file) if log.whole else None
             if header.get("type") != "session" or (workdir is not None and header.get("workspace") != str(workdir)):
                 return None
             prompt = _first_prompt(log)
@@ -61,11 +62,11 @@ def summarise(folder: Path, workdir: Path | None = None, keys: SessionKeys | Non
 
 
 class _Log:
-    """A log's lines, in clear or sealed. `cut`: the last one is longer than is read here."""
+    """A log's lines, in clear or sealed. `cut`: the last one is longer than is read here. `whole`: a kill did not cut it."""
 
     def __init__(self, file: BinaryIO, keys: SessionKeys | None) -> None:
         self.file = file
-        self.cut = False
+        self.cut = self.whole = False
         self._cipher: LineCipher | None = None
         first = file.readline(_LONGEST_LINE)
         self.sealed = is_encrypted(first)
@@ -80,6 +81,7 @@ class _Log:
         offset = self.file.tell()
         line = self.file.readline(_LONGEST_LINE)
         self.cut = len(line) == _LONGEST_LINE
+        self.whole = self.cut or line.endswith(b"\n")
         return self.record(line, offset)
 
     def record(self, line: bytes, offset: int) -> dict[str, Any] | None:

@@ -43,7 +43,7 @@ class Totals(Record):
 def _tokens(record: Mapping[str, Any]) -> int:
     """Of a turn, a step or a call as it was dumped, and of all that it holds."""
     parts = filter(None, [record.get("compaction"), record.get("subagent")])
-    inner = [*record.get("steps", ()), *record.get("calls", ())]
+    inner = [*record.get("steps", ()), *record.get("calls", ()), *record.get("dropped", ())]
     return _own(record) + sum(map(_own, parts)) + sum(map(_tokens, inner))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 from kin_nb.core.safety.decision import ToolRequest
-from kin_nb.core.session.file_history import Before, FileHistory, Restored, workspace_store
+from kin_nb.core.session.file_history import Before, Begin, FileHistory, Restored, workspace_store
 from kin_nb.core.session.records import FileChange
 
 Changed = tuple[tuple[FileChange, ...], str]
@@ -70,9 +70,13 @@ class WatchedFiles:
         self._answered.clear()
         self._history.forget(self._session)
 
-    async def undo(self, changes: Sequence[FileChange]) -> Restored:
-        """Files as they were before the first of `changes`, which are oldest first."""
-        return await asyncio.to_thread(self._history.undo, changes)
+    async def undo(self, changes: Sequence[FileChange], begin: Begin | None = None) -> Restored:
+        """Files as they were before the first of `changes`, which are oldest first. `begin` is called on another thread."""
+        return await asyncio.to_thread(self._history.undo, changes, begin)
+
+    def made(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
+        """Those of `changes` whose files are now as they left them. Blocks."""
+        return self._history.made(changes)
 
     def real_names(self, changes: Sequence[FileChange], redact: Callable[[str], str]) -> list[FileChange]:
         """Recorded changes, which went through `redact`, as `undo` takes them."""
@@ -80,5 +84,4 @@ class WatchedFiles:
 
     def close(self) -> None:
         """No call runs any more."""
-        self.forget()
         self._history.close()

@@ -35,3 +35,33 @@ async def test_nothing_is_written_when_it_is_off(model_server, config):
     await run_turn(agent)
     await agent.aclose()
     assert list(read_audit()) == []
+
+
+async def test_a_call_that_was_made_twice_has_a_line_of_its_own_that_names_the_one_that_ran(model_server, agent):
+    model_server.enqueue(calls=[tool_call("read_file", path="a.py"), tool_call("read_file", path="a.py")])
+    model_server.enqueue("I see.")
+    await run_turn(agent)
+    first, second = read_audit()
+    assert (first.same_as, second.same_as) == (None, first.call)
+    assert first.call != second.call
+    assert (second.verdict, second.by, second.summary, second.risk) == ("allow", "identical", first.summary, first.risk)
+
+
+async def test_one_that_was_refused_with_another_is_refused_in_its_own_line(model_server, agent):
+    model_server.enqueue(calls=[tool_call("bash", command="rm -rf /"), tool_call("bash", command="rm -rf /")])
+    model_server.enqueue("I see.")
+    await run_turn(agent)
+    first, second = read_audit()
+    assert (second.verdict, second.by, second.same_as) == ("deny", "DenyDangerousCommands", first.call)
+
+
+async def test_one_whose_twin_nobody_decided_on_has_no_line_either(model_server, agent):
+    async def refuse(_) -> ApprovalDecision:
+        return ApprovalDecision(False)  # without a word: what has not begun is not run
+
+    agent.set_ask(refuse)
+    write = {"path": "b.py", "content": "1"}
+    calls = [tool_call("write_file", path="new.py", content="1"), *(tool_call("write_file", **write) for _ in range(2))]
+    model_server.enqueue(calls=calls)
+    await run_turn(agent)
+    assert [(entry.verdict, entry.same_as) for entry in read_audit()] == [("deny", None)]

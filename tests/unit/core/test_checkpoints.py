@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
+
 import pytest
 
+from kin_nb.core.agent import Agent
 from kin_nb.core.context.checkpoints import (
     KEPT_STEPS,
     KEPT_TURNS,
@@ -12,8 +15,11 @@ from kin_nb.core.context.checkpoints import (
     branch,
     end_of,
 )
+from kin_nb.core.context.history import History
 from kin_nb.core.context.state import HistoryState
-from kin_nb.core.events import CheckpointEvent
+from kin_nb.core.events import BaseEvent, CheckpointEvent, ToolResultEvent, TurnStartEvent
+from kin_nb.core.modes import AgentMode
+from kin_nb.core.session.log import fold
 from kin_nb.core.session.records import END, Place, RecordedStep, TurnRecord
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
@@ -89,3 +95,51 @@ def test_a_place_before_a_step_leaves_the_steps_until_there():
 def test_a_turn_goes_on_from_one_that_was_given_back():
     given_back = turns(None, None, Place(turn=1, step=END), Place(turn=2, step=END))
     assert leads(given_back, None) == [(1, 2), (2, 2), (4, 2)]
+
+
+async def test_ids_mean_the_same_after_a_resume_whatever_became_of_the_turns(model_server, trusted):
+    shown: dict[str, list[int]] = {}
+
+    async def prompted(agent: Agent, prompt: str, last: type[BaseEvent] | None = None) -> None:
+        """`last`: the event after which the turn is interrupted."""
+        async with aclosing(agent.act(prompt)) as events:
+            async for event in events:
+                if isinstance(event, CheckpointEvent):
+                    shown.setdefault(prompt, []).append(event.checkpoint_id)
+                if last is not None and isinstance(event, last):
+                    break
+
+    model_server.enqueue(None, calls=[tool_call("read_file", path="a.py")])
+    await prompted(trusted, "stopped when its call had run", ToolResultEvent)
+    model_server.enqueue(None, calls=[tool_call("read_file", path="a.py")])
+    model_server.enqueue(status=400, body="no")
+    await prompted(trusted, "failed in its second step")
+    await prompted(trusted, "stopped before its first step", TurnStartEvent)
+    model_server.enqueue("Done.")
+    await prompted(trusted, "done")
+    assert list(shown.values()) == [[0, 1], [2, 3, 4], [6, 7]]  # the third was not shown its own: 5
+    assert [turn.no_reply for turn in trusted.turns] == [False, True, False, None]
+    await trusted.aclose()
+    again = Agent.resume(trusted.configured, mode=AgentMode.AUTO_APPROVE)
+    for prompt, (id_, *_) in shown.items():
+        assert again.turns[again.time.checkpoints.by_id(id_).place.turn - 1].prompt == prompt
+    model_server.enqueue("Done.")
+    await prompted(again, "after the resume")
+    assert shown["after the resume"] == [8, 9]
+    assert (await again.revert_to(6)).turns == (4, 5)
+    await again.aclose()
+
+
+@pytest.mark.parametrize("no_reply", [None, False, True])
+def test_a_step_without_a_reply_counts_where_the_record_says_that_it_had_begun(no_reply):
+    cut = TurnRecord(turn=1, prompt="p", steps=(RecordedStep(content="a"),), outcome="error", no_reply=no_reply)
+    marks = Checkpoints()
+    History("", str).extend_from([cut], str, marks)
+    known = {mark.place.step: mark.id for mark in marks.of_steps(1)}
+    assert known == ({1: 1} if no_reply is False else {1: 1, 2: 2})
+    assert marks.mark(Place(turn=2), NOWHERE).id == (3 if no_reply else 2)
+
+
+def test_a_step_may_have_begun_in_a_turn_that_was_killed():
+    turn = {"type": "turn", "record": {"turn": 1, "prompt": "p"}}
+    assert fold([turn])[1][0].no_reply is True

@@ -236,6 +236,38 @@ def test_cost_counts_by_turn_and_model(talked):
     assert f"m: 1 turn, {turn.prompt_tokens:,} tokens in" in shown
 
 
+@pytest.mark.parametrize("then", ["", "/clear", "/undo"])
+def test_cost_counts_a_compaction_at_once_and_also_when_it_is_dropped(talked, then):
+    spent = talked.agent.turns[0]
+    talked.server.enqueue("We wrote b.", usage={"prompt_tokens": 5_000, "completion_tokens": 70})
+    talked.run("/compact")
+    tokens = f"{spent.prompt_tokens + 5_000:,} tokens in, {spent.completion_tokens + 70:,} out, $"
+
+    def shows(turns: str) -> bool:
+        shown = talked.types("/cost")
+        return shown.startswith(tokens) and f"m: {turns}, {tokens}" in shown
+
+    assert shows("1 turn")
+    if then:
+        talked.run(then)
+        assert shows("1 turn")
+    if then == "/undo":
+        talked.run("/redo")
+        assert shows("1 turn")
+        talked.run("/undo")
+    talked.leave()
+    talked.run("/resume")
+    assert shows("1 turn")
+    paid = talked.agent.stats.all_cost
+    talked.server.enqueue("Hello.", usage={"prompt_tokens": 0, "completion_tokens": 0})
+    talked.ask("And?")
+    assert shows("2 turns")
+    talked.leave()
+    talked.run("/resume")
+    assert shows("2 turns")
+    assert talked.agent.stats.all_cost == pytest.approx(paid)
+
+
 def test_an_unknown_price_is_said_and_is_not_nothing(talked, config):
     free = config.model_copy(
         update={"models": [config.models[0].model_copy(update={"input_price": 0, "output_price": 0})]}

@@ -166,6 +166,28 @@ async def test_the_price_limit_stops_the_session_and_says_the_figures(model_serv
     await agent.aclose()
 
 
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"max_turns": 1}, "Turn limit of 1 reached"),
+        ({"max_price": 0.005}, "Price limit exceeded: $0.0060 > $0.0050"),
+        ({"max_price": 0.0}, "Price limit exceeded: $0.0060 > $0.00"),
+    ],
+)
+async def test_a_limit_is_one_of_the_session_also_after_it_was_cleared(model_server, config, limit, said):
+    agent = Agent(config, AgentMode.AUTO_APPROVE, **limit)
+    model_server.enqueue("Hello.", usage={"prompt_tokens": 6_000, "completion_tokens": 0})
+    assert stops(await run_turn(agent, "one")) == []
+    await agent.clear_history()
+    assert (agent.stats.steps, agent.stats.session_cost) == (0, 0)
+    assert stops(await run_turn(agent, "two")) == [said]
+    await agent.aclose()
+    again = Agent.resume(config, agent.journal.root_id, **limit)
+    assert stops(await run_turn(again, "three")) == [said]
+    await again.aclose()
+    assert len(model_server.requests) == 1
+
+
 async def test_what_is_injected_belongs_to_one_request_and_is_recorded(model_server, trusted):
     trusted.middleware_pipeline.add(Says(MiddlewareResult(INJECT, message="reminder")))
     model_server.enqueue(calls=[tool_call("list_dir", path=".")])

@@ -442,7 +442,7 @@ async def test_a_recorded_result_is_played_and_nothing_runs(model_server, agent)
     model_server.enqueue(calls=[{"id": "played001", **task()}])
     model_server.enqueue("Done.")
     recorded = RecordedCall(id="played001", name="task", arguments="{}", status="ok", output="as it was")
-    agent.tool_manager.get("task").state.recorded = {"played001": recorded}
+    agent.tool_manager.get("task").state.played = {"played001": lambda: recorded}
     record = (await run_turn(agent))[-1].record
     assert (record.calls[0].output, len(model_server.requests)) == ("as it was", 2)
 

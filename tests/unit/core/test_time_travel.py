@@ -15,7 +15,9 @@ from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.events import CheckpointEvent, LoopEvent, TurnEndEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
+from kin_nb.core.session.document import session_document
 from kin_nb.core.session.errors import SessionError
+from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.records import Place
 from kin_nb.core.time_travel import TurnRunningError, UndoError
 from tests.anthropic_server import AnthropicServer
@@ -208,8 +210,7 @@ async def test_a_log_that_goes_on_from_nowhere_is_an_error_that_names_it(model_s
     with pytest.raises(SessionError, match="cannot be gone on with") as error:
         Agent.resume(trusted.configured)
     assert str(log) in str(error.value)
-    trusted.log.append("warning", message="nobody holds the lock")
-    trusted.log.close()
+    SessionLog.lock(trusted.session_id, log.parent).close()  # nobody holds the lock
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -266,6 +267,91 @@ async def test_what_was_paid_stays_paid_and_the_context_is_as_small_as_it_was(mo
     assert (trusted.stats.session_cost, trusted.stats.steps) == (cost, steps)
     await trusted.undo()
     assert trusted.stats.context_tokens == 0
+
+
+async def test_after_an_undo_and_a_prompt_that_failed_a_resume_has_the_context_of_the_live_session(
+    model_server, trusted
+):
+    model_server.enqueue("One.", usage={"prompt_tokens": 100, "completion_tokens": 10})
+    await run_turn(trusted, "one")
+    model_server.enqueue("Two.", usage={"prompt_tokens": 91_000, "completion_tokens": 10})
+    await run_turn(trusted, "two")
+    await trusted.undo()
+    model_server.enqueue(status=400, body="no")
+    assert (await run_turn(trusted, "three"))[-1].record.outcome == "error"
+    assert trusted.stats.context_tokens == 110
+    again = await taken_up_again(trusted)
+    assert stand(again) == stand(trusted)
+    await again.undo()
+    assert again.stats.context_tokens == 110
+    await again.aclose()
+
+
+async def test_what_a_d_mail_took_back_is_in_no_measure_of_the_context(model_server, config):
+    agent = Agent(config.model_copy(update={"dmail": True}), AgentMode.AUTO_APPROVE)
+    mail = tool_call("send_dmail", checkpoint_id=1, message="a.py is long")
+    model_server.enqueue(None, calls=[mail], usage={"prompt_tokens": 91_000, "completion_tokens": 10})
+    model_server.enqueue(status=400, body="no")
+    record = (await run_turn(agent, "one"))[-1].record
+    assert (record.outcome, record.dmail is not None, agent.stats.context_tokens) == ("error", True, 0)
+    again = await taken_up_again(agent)
+    assert stand(again) == stand(agent)
+    await again.aclose()
+
+
+def counts(agent: Agent) -> tuple[Any, ...]:
+    stats = agent.stats
+    costs = round(stats.session_cost, 9), round(stats.all_cost, 9)
+    return stats.session_total_llm_tokens, stats.steps, stats.all_steps, *costs
+
+
+@pytest.mark.parametrize("clears", [1, 2])
+async def test_a_clear_that_was_undone_takes_nothing_from_the_counts_and_a_redo_does(model_server, trusted, clears):
+    await turn(trusted, model_server, prompt="one")
+    await turn(trusted, model_server, prompt="two")
+    before = counts(trusted)
+    for _ in range(clears):
+        await trusted.clear_history()
+    cleared = counts(trusted)
+    assert (cleared[:2], cleared[2], cleared[4]) == ((0, 0), before[2], before[4])
+    await trusted.undo()
+    assert counts(trusted) == before
+    await trusted.redo()
+    assert counts(trusted) == cleared
+    await trusted.undo()
+    for live in (trusted, again := await taken_up_again(trusted)):
+        assert counts(live) == before
+    await turn(again, model_server, prompt="three")
+    third = await taken_up_again(again)
+    assert counts(third) == counts(again)
+    assert third.stats.steps == 3
+    await third.aclose()
+
+
+async def test_a_compaction_whose_request_failed_and_whose_turn_is_undone_stays_paid(model_server, config):
+    config.models[0].context_window = 100_000
+    trusted = Agent(config, AgentMode.AUTO_APPROVE)
+    model_server.enqueue("One.", usage={"prompt_tokens": 95_000, "completion_tokens": 10})
+    await run_turn(trusted, "one")
+    summary = {"prompt_tokens": 91_000, "completion_tokens": 2_000}
+    model_server.enqueue("A summary.", usage=summary)
+    model_server.enqueue(status=400, body="no")
+    assert (await run_turn(trusted, "two"))[-1].record.outcome == "error"
+    await trusted.undo(2)
+    paid = session_document(trusted.log.folder)["stats"]
+    assert (paid["session_prompt_tokens"], paid["session_completion_tokens"]) == (186_000, 2_010)
+    assert paid["session_cost"] == pytest.approx(trusted.stats.session_cost)
+    again = await taken_up_again(trusted)
+    assert counts(again) == counts(trusted)
+    model_server.enqueue("Three.", usage={"prompt_tokens": 50, "completion_tokens": 5})
+    await run_turn(again, "three")
+    assert sum(float(turn.cost) for turn in again.turns) == pytest.approx(again.stats.session_cost)
+    third = await taken_up_again(again)
+    assert counts(third) == counts(again)
+    document = session_document(again.log.folder)["stats"]
+    assert document["session_total_llm_tokens"] == counts(third)[0]
+    assert document["session_cost"] == pytest.approx(third.stats.session_cost)
+    await third.aclose()
 
 
 async def test_calls_that_were_undone_count_towards_no_loop(model_server, trusted):

@@ -96,6 +96,28 @@ def test_what_cannot_be_read_is_not_taken_for_gone(root, history):
     assert files == ()
 
 
+def test_permissions_that_do_not_come_back_are_named(root, history):
+    for name in ("a", "b", "c", "d"):
+        (root / name).write_text("x\n")
+    (root / "sub").mkdir()
+    for command, uncovered in (
+        ("chmod 600 a", "not covered: permissions of a"),
+        ("chmod o+x a; chmod 700 sub", "not covered: permissions of a; permissions of sub"),
+        ("chmod 640 a b c d", "not covered: permissions of a; permissions of b; permissions of c; 1 more permissions"),
+    ):
+        assert run(history, root, command) == ((), uncovered)
+
+
+def test_permissions_of_a_file_that_changed_besides_come_back(root, history):
+    for name in ("a", "run"):
+        (root / name).write_text("x\n")
+    (root / "a").chmod(0o644)
+    files, uncovered = run(history, root, "chmod 600 a; echo y >> a; chmod +x run")
+    assert (paths(files), uncovered) == (["a", "run"], "")
+    history.undo(files)
+    assert (root / "a").stat().st_mode & 0o777 == 0o644
+
+
 def test_git_folders_are_left_alone_and_a_moved_head_is_said(root, history):
     make_repository(root)
     nested = root / "nested"

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
@@ -16,6 +16,7 @@ from typing import Any
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import Backend, KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.session.file_history.folder import Tree
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.tools.watched_files import WatchedFiles
 from tests.model_server import ModelServer, tool_call
@@ -31,18 +32,19 @@ COMMANDS = (
     "chmod +x a.py; touch empty",
     "printf '3\\n' > b.txt && false",
 )
-UNDO = "/undo"
+UNDO, REDO = "/undo", "/redo"
 HALFWAY = "echo half > b.txt; rm -f a.py; mkdir -p half/way; kill -9 $PPID $$; touch never"
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When it is killed: `record` lines are in the log, `look` calls have changed what they change, or an undo has put
-    files back. 0: not so.
+    """When it is killed: `record` lines are in the log, `look` calls have changed what they change, undo and redo are about
+    to touch their `file`th file or folder, or an undo has put files back. 0: not so.
     """
 
     record: int = 0
     look: int = 0
+    file: int = 0
     undo: int = 0
 
 
@@ -126,13 +128,28 @@ def _session(home: Path, workspace: Path, url: str, prompts: Sequence[str], mome
             next(looks)
         return await since(self, before)
 
-    async def undo_and_die(self, changes):
-        restored = await undo(self, changes)
+    async def undo_and_die(self, *changes):
+        restored = await undo(self, *changes)
         next(undos)
         return restored
 
     SessionLog._write, WatchedFiles.since, WatchedFiles.undo = write_and_die, die_or_look, undo_and_die
+    _die_at_file(moment.file)
     asyncio.run(_turns(workspace, url, prompts))
+
+
+def _die_at_file(number: int) -> None:
+    files = _countdown(number)
+    for name in ("remove", "remove_folder", "make_folder", "link", "write"):
+        setattr(Tree, name, _counted(files, getattr(Tree, name)))
+
+
+def _counted(files: Iterator[None], touch: Callable[..., None]) -> Callable[..., None]:
+    def die_or_touch(*args, **options):
+        next(files)
+        touch(*args, **options)
+
+    return die_or_touch
 
 
 def _countdown(n: int) -> Iterator[None]:
@@ -144,10 +161,11 @@ def _countdown(n: int) -> Iterator[None]:
 
 
 async def _turns(workspace: Path, url: str, prompts: Sequence[str]) -> None:
-    agent = Agent(config(url, workspace), AgentMode.AUTO_APPROVE)
+    make = Agent.resume if prompts[0] in {UNDO, REDO} else Agent
+    agent = make(config(url, workspace), mode=AgentMode.AUTO_APPROVE)
     for prompt in prompts:
-        if prompt == UNDO:
-            await agent.undo()
+        if prompt in {UNDO, REDO}:
+            await (agent.undo() if prompt == UNDO else agent.redo())
             continue
         async for _ in agent.act(prompt):
             pass

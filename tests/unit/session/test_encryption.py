@@ -19,7 +19,12 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.session.document import session_document
 from kin_nb.core.session.encryption import is_encrypted
-from kin_nb.core.session.errors import EncryptedSessionError, SessionError, UnreadableSessionError
+from kin_nb.core.session.errors import (
+    EncryptedSessionError,
+    SessionError,
+    SessionNotFoundError,
+    UnreadableSessionError,
+)
 from kin_nb.core.session.log import SessionLog, fold, read_lines, session_log
 from kin_nb.core.session.session_keys import PASSPHRASE, SessionKeys
 from kin_nb.core.session.store import SessionStore
@@ -179,6 +184,31 @@ def test_an_older_session_is_not_taken_for_the_newest_because_that_is_locked(set
         store.find("latest", tmp_path)
     os.utime(log.folder.parent / "aaaa-1" / "log.jsonl", (1, 1))
     assert store.find("latest", tmp_path).id == "bbbb-1"
+
+
+@pytest.mark.parametrize("left", [1, 2, 200])
+def test_a_session_that_ended_before_its_first_record_was_whole_hides_no_older_one(settings, store, left):
+    write(settings, "aaaa-1", "older")
+    path = write(settings, "bbbb-1", "newer").path
+    first, second, *_ = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + second[: min(left, len(second)) - 1])
+    os.utime(path, (2**31, 2**31))
+    assert [summary.id for summary in store.list()] == ["aaaa-1"]
+    assert store.find("latest", Path("/w")).id == "aaaa-1"
+    with pytest.raises(SessionNotFoundError, match="no session of"):
+        store.find("latest", Path("/elsewhere"))
+    other_key()
+    assert [summary.id for summary in store.list()] == ["aaaa-1"]
+
+
+def test_a_locked_session_that_turns_out_to_be_damaged_hides_no_older_one(settings, store, monkeypatch):
+    write(settings, "aaaa-1", "older")
+    path = write(settings, "bbbb-1", "newer").path
+    os.utime(path, (2**31, 2**31))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], lines[3]]))
+    monkeypatch.setattr("kin_nb.core.session.summary._LONGEST_LINE", 200)  # its header is longer than is read here
+    assert store.find("latest", Path("/w")).id == "aaaa-1"
 
 
 def test_a_lost_key_is_never_replaced_by_reading(settings, store):

@@ -6,28 +6,44 @@ import json
 
 import pytest
 
+from kin_nb.core.events import StepStartEvent
 from kin_nb.core.output_formatters import create_formatter
 from kin_nb.core.session.records import RecordedStep, TurnRecord
-from kin_nb.core.types import LLMMessage, OutputFormat, Role
+from kin_nb.core.types import FunctionCall, LLMMessage, OutputFormat, Role, ToolCall
 
+ARGUMENTS = '{"command": "echo sesame\\u0020open"}'
+CLEAN = '{"command": "echo [secret]"}'
 MESSAGES = [
-    LLMMessage(role=Role.system, content="s"),
+    LLMMessage(role=Role.system, content="s: sesame open"),
     LLMMessage(role=Role.user, content="line\nline"),
     LLMMessage(role=Role.assistant, content="a \ud83d", reasoning_blocks=[{"signature": "only for its provider"}]),
+    LLMMessage(
+        role=Role.assistant, tool_calls=[ToolCall(id="c", function=FunctionCall(name="bash", arguments=ARGUMENTS))]
+    ),
 ]
 DUMPS = [
-    {"role": "system", "content": "s"},
+    {"role": "system", "content": "s: [secret]"},
     {"role": "user", "content": "line\nline"},
     {"role": "assistant", "content": "a \ud83d"},
+    {
+        "role": "assistant",
+        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "bash", "arguments": CLEAN}}],
+    },
 ]
 TURN = TurnRecord(turn=1, prompt="x", steps=(RecordedStep(content="said"), RecordedStep(content="")))
+
+
+def redact(text: str) -> str:
+    return text.replace("sesame open", "[secret]")
 
 
 def outputs(output_format: OutputFormat, turn: TurnRecord = TURN) -> tuple[list[str], list[str]]:
     """(what is written before the end, what then)."""
     written: list[str] = []
     formatter = create_formatter(output_format, written.append)
-    for message in MESSAGES:
+    formatter.on_message(MESSAGES[0])
+    for message in MESSAGES[1:]:
+        formatter.on_event(StepStartEvent(step=1), redact)
         formatter.on_message(message)
     early = list(written)
     formatter.finish(turn)
@@ -39,13 +55,13 @@ def test_text_is_the_last_thing_said():
     assert outputs(OutputFormat.TEXT, TurnRecord(turn=1, prompt="x")) == ([], [])
 
 
-def test_json_is_one_list_at_the_end():
+def test_json_is_one_list_at_the_end_without_secrets():
     early, (text,) = outputs(OutputFormat.JSON)
     assert early == []
     assert json.loads(text) == DUMPS
 
 
-def test_streaming_is_a_line_per_message_as_it_comes():
+def test_streaming_is_a_line_per_message_as_it_comes_without_secrets():
     early, late = outputs(OutputFormat.STREAMING)
     assert [json.loads(line) for line in early] == DUMPS
     assert not any("\n" in line for line in early)

@@ -9,8 +9,8 @@ file_changes, the standard library.
 from kin_nb.core.session.file_history.blobs import BlobStore, workspace_store
 from kin_nb.core.session.file_history.database import StoreError
 from kin_nb.core.session.file_history.history import FileHistory
-from kin_nb.core.session.file_history.restore import Restored
+from kin_nb.core.session.file_history.restore import Begin, Restored
 from kin_nb.core.session.file_history.running import Before
 from kin_nb.core.session.file_history.scan import Limits
 
-__all__ = ["Before", "BlobStore", "FileHistory", "Limits", "Restored", "StoreError", "workspace_store"]
+__all__ = ["Before", "Begin", "BlobStore", "FileHistory", "Limits", "Restored", "StoreError", "workspace_store"]

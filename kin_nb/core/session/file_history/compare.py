@@ -65,6 +65,15 @@ def _is_below_a_file(path: str, after: Snapshot) -> bool:
     return False
 
 
+def permissions_changed(found: Sequence[Difference], before: Snapshot, after: Snapshot) -> list[str]:
+    """Of what is otherwise as it was: with a file that changed, its permissions come back. Files before folders."""
+    others = before.permissions.keys() & after.permissions.keys() - {path for path, *_ in found}
+    changed = [path for path in others if (before.permissions[path] ^ after.permissions[path]) & 0o7777]
+    paths = sorted(changed, key=lambda path: (path in before.folders, path))
+    more = [f"{len(paths) - _NAMED} more permissions"] if len(paths) > _NAMED else []
+    return [f"permissions of {recorded_name(path)}" for path in paths[:_NAMED]] + more
+
+
 def not_covered(before: Snapshot, after: Snapshot, root: Path, file_bytes: int, more: Sequence[str]) -> str:
     """What changed and does not come back by undo, in a sentence; "" when that is nothing that is known of."""
     parts = [cut for cut in dict.fromkeys((before.cut, after.cut)) if cut]

@@ -15,15 +15,15 @@ from pathlib import Path
 
 from kin_nb.core.paths import kin_home, real_path
 from kin_nb.core.session.file_history.blobs import BlobStore
-from kin_nb.core.session.file_history.compare import Difference, differences, not_covered
+from kin_nb.core.session.file_history.compare import Difference, differences, not_covered, permissions_changed
 from kin_nb.core.session.file_history.database import StoreError
 from kin_nb.core.session.file_history.look import EMPTY, FOLDER, NOTHING, State
-from kin_nb.core.session.file_history.named import seen
+from kin_nb.core.session.file_history.named import made, seen
 from kin_nb.core.session.file_history.names import recorded_name
 from kin_nb.core.session.file_history.permissions import remember
 from kin_nb.core.session.file_history.plan import inverted
 from kin_nb.core.session.file_history.real_names import real_names
-from kin_nb.core.session.file_history.restore import Restored, Restorer
+from kin_nb.core.session.file_history.restore import Begin, Restored, Restorer
 from kin_nb.core.session.file_history.running import Before, forget, keep, kept
 from kin_nb.core.session.file_history.scan import DEFAULT_LIMITS, Limits, Scanner, Snapshot
 from kin_nb.core.session.records import FileChange
@@ -73,6 +73,7 @@ class FileHistory:
         large = {sha for contents in sides for sha, data in contents.items() if len(data) > limit}
         names = [recorded_name(path) for path, old, new in found if {old.sha, new.sha} & large]
         more += [f"{name} is over {limit / 1_000_000:g} MB" for name in names]
+        more += permissions_changed(found, before.snapshot, after)
         sentence = not_covered(before.snapshot, after, self._root, limit, more)
         return self._recorded(found, before.snapshot, after), sentence
 
@@ -95,11 +96,14 @@ class FileHistory:
         """Recorded changes, which went through `redact`, as `undo` takes them."""
         return real_names(self._store, changes, redact)
 
-    def undo(self, changes: Sequence[FileChange]) -> Restored:
+    def undo(self, changes: Sequence[FileChange], begin: Begin | None = None) -> Restored:
         """Put files back to the state before the first of `changes`, which are oldest first, with their whole names."""
         with self._scanning:
-            limit = max(self._limits.named_bytes, self._limits.file_bytes)
-            return Restorer(self._root, self._store, limit, self._apart).run(changes)
+            return Restorer(self._root, self._store, self._largest, self._apart).run(changes, begin)
+
+    def made(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
+        """Those of `changes`, with their whole names, whose files are now as they left them."""
+        return made(self._root, changes, self._largest)
 
     def redo(self, changes: Sequence[FileChange]) -> Restored:
         """The other way round: to the state after the last of them."""
@@ -108,6 +112,10 @@ class FileHistory:
     def close(self) -> None:
         if self._store is not None:
             self._store.close()
+
+    @property
+    def _largest(self) -> int:
+        return max(self._limits.named_bytes, self._limits.file_bytes)
 
     def _key(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path)

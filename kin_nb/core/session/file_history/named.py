@@ -1,4 +1,4 @@
-"""The files that a call names: looked at one by one, without a scan."""
+"""The files that a call, or a record, names: looked at one by one, without a scan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kin_nb.core.session.file_history.look import FOLDER, NOTHING, Unknown, look
+from kin_nb.core.session.file_history.names import file_name
+from kin_nb.core.session.file_history.plan import states, why_forbidden
 from kin_nb.core.session.file_history.scan import Limits, Skipped, Snapshot, skip_mark
+from kin_nb.core.session.records import FileChange
 
 
 def seen(root: Path, named: Iterable[str], limits: Limits, scan: Callable[[], Snapshot]) -> Snapshot:
@@ -31,6 +34,20 @@ def seen(root: Path, named: Iterable[str], limits: Limits, scan: Callable[[], Sn
         if found.content is not None:
             snapshot.contents[found.state.sha] = found.content
     return snapshot
+
+
+def made(root: Path, changes: Iterable[FileChange], limit: int) -> tuple[FileChange, ...]:
+    """Those of `changes` whose files are now as they left them, each once. Files over `limit` bytes are none of them."""
+    return tuple(change for change in dict.fromkeys(changes) if _is_made(root, change, limit))
+
+
+def _is_made(root: Path, change: FileChange, limit: int) -> bool:
+    """A folder comes and goes with the files in it: where one side is a file, either will do for the other."""
+    path, (before, after) = file_name(change.path), states(change)
+    if why_forbidden(path):
+        return False
+    now = look(str(root / path), limit).state
+    return now == after or (now != before and {now, after} <= {FOLDER, NOTHING})
 
 
 def _add_folder_above(snapshot: Snapshot, root: Path, path: str) -> None:

@@ -100,7 +100,8 @@ def same_on_some_disks(items: Iterable[Wanted]) -> set[str]:
 def why_kept(item: Wanted, now: Look) -> str | None:
     """Why it stays as it is; "" when there is nothing to do; None when it may be changed.
 
-    A folder that is there counts as whatever was expected of it: only an empty one is ever removed.
+    A folder that is there counts as whatever was expected of it: only an empty one is ever removed. Where nothing is, an
+    empty one may always come back: an undo that was cut off may have made the room.
     """
     if now.state is None:
         return _UNKNOWN.get(now.unknown or Unknown.UNREADABLE, CHANGED_SINCE)
@@ -108,7 +109,7 @@ def why_kept(item: Wanted, now: Look) -> str | None:
         return None if item.target == FOLDER or item.expected in {FOLDER, NOTHING} else CHANGED_SINCE
     if now.state == item.target:
         return ""
-    if now.state == item.expected or (now.state, item.expected) == (NOTHING, FOLDER):
+    if now.state == item.expected or (now.state == NOTHING and FOLDER in {item.expected, item.target}):
         return None
     return "you deleted it since" if now.state == NOTHING else CHANGED_SINCE
 

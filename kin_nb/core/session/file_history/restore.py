@@ -1,13 +1,13 @@
 """Putting files back: files go before folders do, folders come before files; each file in one step, or not at all.
 
 What the person has changed since stays, and is listed. What is replaced is in the store first, so that this can be
-undone too.
+undone too; and whoever wants to hears of all that will change before the first file does.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,9 @@ from kin_nb.core.session.records import FileChange
 from kin_nb.core.tools.file_changes import Content, file_change
 
 NOT_KEPT = "its content is not kept any more"
+
+Begin = Callable[[tuple[FileChange, ...]], None]
+"""Is told what will be changed, with whole names, before anything is: a kill on the way loses nothing of it."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,15 @@ class _Job:
 
 
 @dataclass
+class _Part:
+    """What is to be done below one folder."""
+
+    tree: Tree
+    items: Sequence[Wanted]
+    jobs: Sequence[_Job]
+
+
+@dataclass
 class Restorer:
     """For one undo. `apart`: what is never written."""
 
@@ -58,24 +70,32 @@ class Restorer:
     """Contents, by sha256, that a change showed no patch of: secrets, and what is too large."""
     _done: list[_Job] = field(default_factory=list)
 
-    def run(self, changes: Sequence[FileChange]) -> Restored:
+    def run(self, changes: Sequence[FileChange], begin: Begin | None = None) -> Restored:
         items = wanted(changes)
         unshown = {sha for change in changes if change.patch is None for sha in (change.before, change.after)}
         self._unshown = {sha for sha in unshown if sha and sha != EMPTY}
-        inside = [item for item in items if not item.path.startswith("/")]
-        outside = [item for item in items if item.path.startswith("/")]
-        self._restore(str(self.root), inside)
-        self._restore("/", outside)
-        self._remember()
+        parts: list[_Part] = []
+        try:
+            for root, outside in ((str(self.root), False), ("/", True)):
+                self._plan(root, [item for item in items if item.path.startswith("/") is outside], parts)
+            jobs = [job for part in parts for job in part.jobs]
+            self._remember(jobs)
+            if begin is not None and jobs:
+                begin(self._changes(jobs))
+            for part in parts:
+                self._carry_out(part)
+        finally:
+            for part in parts:
+                part.tree.close()
         for item in items:
             if item.broken and item.path not in self._kept:
                 self._kept[item.path] = "you changed it between two of these calls: it is what it was then"
         return Restored(
-            tuple(self._change(job) for job in sorted(self._done, key=lambda job: job.item.path)),
+            self._changes(self._done),
             tuple((recorded_name(path).removesuffix("/"), why) for path, why in sorted(self._kept.items())),
         )
 
-    def _restore(self, root: str, items: Sequence[Wanted]) -> None:
+    def _plan(self, root: str, items: Sequence[Wanted], parts: list[_Part]) -> None:
         if not items:
             return
         try:
@@ -83,14 +103,14 @@ class Restorer:
         except OSError as error:
             self._kept |= {item.path: f"the workspace cannot be entered: {_text(error)}" for item in items}
             return
-        try:
-            one_name = same_on_some_disks(items)
-            jobs = [job for item in items if (job := self._job(tree, item, exactly=item.path in one_name))]
-            self._remove_files(tree, jobs)
-            self._remove_folders(tree, jobs, items)
-            self._make(tree, jobs)
-        finally:
-            tree.close()
+        parts.append(part := _Part(tree, items, ()))
+        one_name = same_on_some_disks(items)
+        part.jobs = [job for item in items if (job := self._job(tree, item, exactly=item.path in one_name))]
+
+    def _carry_out(self, part: _Part) -> None:
+        self._remove_files(part.tree, part.jobs)
+        self._remove_folders(part.tree, part.jobs, part.items)
+        self._make(part.tree, part.jobs)
 
     def _tree(self, root: str, items: Sequence[Wanted]) -> Tree:
         try:
@@ -208,14 +228,17 @@ class Restorer:
             return None
         return known | (known & 0o444) >> 2 if target.mode == EXECUTABLE else known & ~0o111
 
-    def _remember(self) -> None:
-        """Where files outside are concerned, that this was us; and the permissions of what was replaced."""
+    def _remember(self, jobs: Iterable[_Job]) -> None:
+        """Where files outside are concerned, that this was us; and the permissions of what is replaced."""
         rows = []
-        for job in self._done:
+        for job in jobs:
             mode = job.now.status.st_mode & 0o7777 if job.now.status else 0
             rows += [(job.item.path, job.now.state or NOTHING, mode)]
         with suppress(StoreError):
             remember(self._store(), rows)
+
+    def _changes(self, jobs: Iterable[_Job]) -> tuple[FileChange, ...]:
+        return tuple(self._change(job) for job in sorted(jobs, key=lambda job: job.item.path))
 
     def _change(self, job: _Job) -> FileChange:
         before = job.now.state or NOTHING

@@ -1,0 +1,74 @@
+"""How a session, a conversation and a turn begin, and how a turn is told to have failed after all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.core.accounting import drop
+from kin_nb.core.dmail import DenwaRenji
+from kin_nb.core.middleware import ResetReason
+from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.session.records import TurnRecord
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+
+
+def begin_log(agent: Agent) -> None:
+    """The log's first line, once; after that, a look whether it is still ours. Raises SessionError."""
+    prompt, auto = agent.messages[0].content or "", agent.mode.auto_approve
+    agent.journal.begin(lambda: agent.header, agent.config, prompt, auto_approve=auto)
+
+
+def begin_anew(agent: Agent) -> None:
+    """What `Agent.clear_history` promises."""
+    agent.time.check_between_turns()
+    agent.history.restart()
+    agent.history.set_system_prompt(agent.toolbox.system_prompt())  # what was kept in memory since is in it
+    agent.toolbox.reset()
+    agent.middleware_pipeline.reset(ResetReason.STOP)
+    agent.injected.clear()
+    drop(agent.dropped, agent.take_compaction())
+    set_fresh(agent, fresh=True)
+    agent.journal.rename("clear")
+
+
+def set_fresh(agent: Agent, *, fresh: bool) -> None:
+    """Whether the conversation was cleared since the last turn. The counts begin anew then, and go on when that is undone."""
+    if agent.fresh:
+        agent.stats = agent.stats.rejoined()
+    if fresh:
+        agent.stats = agent.stats.anew()
+    agent.fresh = fresh
+    agent.set_prices()
+
+
+def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
+    """What `Agent.begin_turn` promises."""
+    agent.journal.learn_secrets(agent.config)
+    begin_log(agent)
+    told = {"turn": len(agent.turns) + 1, "model": agent.config.get_active_model().alias, "mode": agent.mode.value}
+    begun: dict[str, Any] = {
+        "fresh": agent.fresh,
+        "compaction": agent.take_compaction(),
+        "origin": agent.time.begin_turn(),
+    }
+    dropped, agent.dropped = agent.dropped, []
+    begun["dropped"] = tuple(compaction.model_copy(update={"summary": ""}) for compaction in dropped)
+    labels = {"attached": tuple(agent.redact(label) for label in turn.attached)}
+    agent.fresh = False
+    recorder = TurnRecorder(agent.log, agent.redact, turn.model_copy(update={**told, **begun, **labels}))
+    agent.turns.append(recorder.record)
+    agent.loops.forget()
+    agent.denwa_renji = DenwaRenji(agent.config.max_dmails_per_turn) if agent.config.dmail else None
+    return recorder
+
+
+def failed_after_all(agent: Agent, message: str) -> TurnRecord:
+    """The last turn was done, and what it was part of (a flow) stopped with it: its record says so."""
+    turn = agent.turns[-1]
+    if turn.outcome == "done":
+        message = agent.redact(message)
+        turn = agent.turns[-1] = turn.model_copy(update={"outcome": "error", "message": message})
+        agent.log.append("failed", message=message)
+    return turn

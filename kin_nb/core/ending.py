@@ -1,0 +1,36 @@
+"""How an agent lets go of what it holds: each part of it, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+    from kin_nb.core.llm.asking import ModelLink
+
+
+async def let_go(agent: Agent, link: ModelLink) -> None:
+    """What `Agent.aclose` promises, the log last. Raises what one of them raises, when all are closed."""
+    async with AsyncExitStack() as stack:
+        stack.callback(agent.log.close)
+        stack.push_async_callback(_close_observers, agent)
+        stack.callback(agent.files.close)
+        stack.callback(_forget_calls, agent)
+        stack.push_async_callback(agent.toolbox.aclose)
+        stack.push_async_callback(link.aclose)
+
+
+def _forget_calls(agent: Agent) -> None:
+    """Not where somebody else may have the session by now: what is kept then is about the calls of theirs."""
+    if agent.log.is_ours:
+        agent.files.forget()
+
+
+async def _close_observers(agent: Agent) -> None:
+    """Beside the loop, for they may wait for a server. While the program ends no thread begins any more."""
+    try:
+        await asyncio.to_thread(agent.observers.close)
+    except RuntimeError:
+        agent.observers.close()
