@@ -46,6 +46,8 @@ class StepReplyEvent(BaseEvent):
     """The reply is complete: `step.calls` holds every tool call it asks for, none of them run yet."""
 
     step: RecordedStep
+    finish_reason: str = ""
+    """As the server said it: stop, tool_calls, length, ..."""
 
 
 class ToolCallEvent(BaseEvent):
@@ -142,9 +144,14 @@ class WarningEvent(BaseEvent):
 
 
 class ErrorEvent(BaseEvent):
-    """The turn cannot go on. `message` is for the person: what happened, then what to do."""
+    """The turn cannot go on. `message` is for the person: what happened, then what to do.
+
+    `kind`: the error's class, "" for none; `status`: the HTTP status that the model server answered with, if it did.
+    """
 
     message: str
+    kind: str = ""
+    status: int | None = None
 
 
 class TurnEndEvent(BaseEvent):

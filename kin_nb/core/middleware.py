@@ -149,30 +149,35 @@ class BuiltinMiddleware:
 
 
 class TurnLimitMiddleware(BuiltinMiddleware):
-    """Stops before step `max_turns` + 1 of the session; 0 lets nothing through."""
+    """Stops before step `max_turns` + 1 of the session, cleared or not; 0 lets nothing through."""
 
     def __init__(self, max_turns: int) -> None:
         self.max_turns = max_turns
 
     async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
         # `steps` counts the step that is about to begin.
-        if context.stats.steps - 1 < self.max_turns:
+        if context.stats.all_steps - 1 < self.max_turns:
             return MiddlewareResult()
         return MiddlewareResult(MiddlewareAction.STOP, reason=f"Turn limit of {self.max_turns} reached")
 
 
 class PriceLimitMiddleware(BuiltinMiddleware):
-    """Stops once the session has cost more than `max_price` USD; a model without prices costs nothing."""
+    """Stops once the session, cleared or not, has cost more than `max_price` USD; a model without prices costs nothing."""
 
     def __init__(self, max_price: float) -> None:
         self.max_price = max_price
 
     async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
-        cost = context.stats.session_cost
+        cost = context.stats.all_cost
         if cost <= self.max_price:
             return MiddlewareResult()
-        reason = f"Price limit exceeded: ${cost:.4f} > ${self.max_price:.2f}"
+        reason = f"Price limit exceeded: ${cost:.4f} > ${_usd(self.max_price)}"
         return MiddlewareResult(MiddlewareAction.STOP, reason=reason)
+
+
+def _usd(limit: float) -> str:
+    """Two decimals where they are all, else four: $0.00 would be no limit that anyone has set."""
+    return f"{limit:.2f}" if round(limit, 2) == limit else f"{limit:.4f}"
 
 
 class AutoCompactMiddleware(BuiltinMiddleware):

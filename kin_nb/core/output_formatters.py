@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kin_nb.core.events import BaseEvent
+from kin_nb.core.safety.secrets import redact_json
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.core.types import LLMMessage, OutputFormat
 from kin_nb.core.wire import Redact, WireStream
@@ -45,20 +46,37 @@ class JsonOutputFormatter(OutputFormatter):
 
     def __init__(self, write: Write) -> None:
         super().__init__(write)
-        self._messages: list[dict[str, Any]] = []
+        self._messages: list[LLMMessage] = []
+        self._redact: Redact = str
 
     def on_message(self, message: LLMMessage) -> None:
-        self._messages.append(_dump(message))
+        self._messages.append(message)
+
+    def on_event(self, event: BaseEvent, redact: Redact) -> None:  # noqa: ARG002
+        self._redact = redact
 
     def finish(self, turn: TurnRecord) -> None:  # noqa: ARG002
-        self._write(json.dumps(self._messages))
+        self._write(json.dumps([_dump(message, self._redact) for message in self._messages]))
 
 
 class StreamingJsonOutputFormatter(OutputFormatter):
-    """Each message as one line of JSON, as soon as it is there."""
+    """Each message as one line of JSON, as soon as it is there and a first event has told what is secret."""
+
+    def __init__(self, write: Write) -> None:
+        super().__init__(write)
+        self._early: list[LLMMessage] = []
+        self._redact: Redact | None = None
 
     def on_message(self, message: LLMMessage) -> None:
-        self._write(json.dumps(_dump(message)))
+        if self._redact is None:
+            self._early.append(message)
+        else:
+            self._write(json.dumps(_dump(message, self._redact)))
+
+    def on_event(self, event: BaseEvent, redact: Redact) -> None:  # noqa: ARG002
+        early, self._early, self._redact = self._early, [], redact
+        for message in early:
+            self.on_message(message)
 
 
 class EventsOutputFormatter(OutputFormatter):
@@ -90,6 +108,11 @@ def last_text(turn: TurnRecord) -> str:
     return next((step.content for step in reversed(turn.steps) if step.content), "")
 
 
-def _dump(message: LLMMessage) -> dict[str, Any]:
-    """A provider's own signed reasoning is for that provider alone."""
-    return message.model_dump(mode="json", exclude_none=True, exclude={"reasoning_blocks"})
+def _dump(message: LLMMessage, redact: Redact) -> dict[str, Any]:
+    """As records have it; a provider's own signed reasoning is for that provider alone."""
+    dump = message.model_dump(mode="json", exclude_none=True, exclude={"reasoning_blocks"})
+    for call in dump.get("tool_calls", ()):
+        function = call["function"]
+        function["arguments"] = redact_json(function.get("arguments", ""), redact)
+    clean: dict[str, Any] = json.loads(redact_json(json.dumps(dump), redact))
+    return clean

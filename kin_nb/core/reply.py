@@ -76,6 +76,10 @@ class Reply:
         return not (self.message.content or self.calls)
 
     @property
+    def finish_reason(self) -> str:
+        return self._builder.finish_reason or ""
+
+    @property
     def is_cut_off(self) -> bool:
         """The model ran into its limit of output tokens in the middle of a text."""
         return self._builder.finish_reason == "length" and not self.calls

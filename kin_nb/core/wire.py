@@ -10,9 +10,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, time
 from enum import Enum
+from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
@@ -31,8 +33,19 @@ PROTOCOL_VERSION = "1"
 METADATA = "metadata"
 _PYTHONS_OWN = frozenset({"tool_class"})
 _DEEPEST = 60
-_LONGEST_WORD = 4_096
-"""Characters that are held back at most while a word is not complete."""
+_LONGEST_LINE = 8_192
+"""Characters that are held back at most while a line, or a private key, is not complete."""
+_LONGEST_SECRET = 4_096
+"""Characters of a longer line that stay held back: they may be the beginning of something that is taken out."""
+_CUTS, _STEP = 64, 64
+"""Places where a text is tried to be cut, and characters between those in a line."""
+_LINE_END = re.compile(r"[\n\r]")
+_KEY_LINE = r"[A-Z ]{0,30}PRIVATE KEY-----"
+_BEGUN = re.compile(
+    rf"-----BEGIN {_KEY_LINE}(?!.{{0,{_LONGEST_LINE}}}-----END {_KEY_LINE})|authorization\W{{1,5}}[^\n\r]{{0,200}}\Z",
+    re.DOTALL | re.IGNORECASE,
+)
+"""Where a secret of several lines may have begun that has not ended."""
 
 Redact = Callable[[str], str]
 _Key = tuple[str, ...]
@@ -82,14 +95,14 @@ def wire_type(event: type[BaseEvent]) -> str:
 
 
 class WireStream:
-    """The lines of one stream. Text that comes in pieces is sent word by word: half a secret would not be recognised."""
+    """The lines of one stream. Text that comes in pieces is sent line by line: half a secret would not be recognised."""
 
     def __init__(self) -> None:
         self._begun = False
         self._held: dict[_Key, tuple[BaseEvent, str]] = {}  # the last piece of each text, and what is not sent of it
 
     def lines(self, event: BaseEvent, redact: Redact) -> Iterator[str]:
-        """What `event` adds: no line while a word is not complete, and several when one ends others."""
+        """What `event` adds: nothing while a line of its text is not complete, and several when it ends other texts."""
         if not self._begun:
             self._begun = True
             yield json.dumps({"type": METADATA, "protocol_version": PROTOCOL_VERSION})
@@ -100,13 +113,13 @@ class WireStream:
         if piece is None:
             yield _line(event, redact)
             return
-        key, text = piece
-        text = self._held.pop(key, (event, ""))[1] + text
-        complete, rest = _split(text)
-        if rest:
-            self._held[key] = (event, rest)
-        if complete:
-            yield _line(_with_text(event, complete), redact)
+        key, new = piece
+        text = self._held.pop(key, (event, ""))[1] + new
+        end = _sendable(text, redact) if _LINE_END.search(new) or len(text) > _LONGEST_LINE else 0
+        if text[end:]:
+            self._held[key] = (event, text[end:])
+        if end:
+            yield _line(_with_text(event, text[:end]), redact)
 
 
 def _line(event: BaseEvent, redact: Redact) -> str:
@@ -190,7 +203,21 @@ def _is_over(key: _Key, event: BaseEvent, piece: tuple[_Key, str] | None) -> boo
     return piece is None or (piece[0] != key and "output" not in piece[0][-2:-1])
 
 
-def _split(text: str) -> tuple[str, str]:
-    """The complete words of a text, and the beginning of the next."""
-    end = next((at + 1 for at in range(len(text) - 1, -1, -1) if text[at].isspace()), 0)
-    return (text[:end], text[end:]) if len(text) - end <= _LONGEST_WORD else (text, "")
+def _sendable(text: str, redact: Redact) -> int:
+    """How many characters of a text that goes on can be sent: its complete lines.
+
+    When the last line is too long: all but what may be the beginning of a secret.
+    """
+    begun = _BEGUN.search(text)
+    ends = [found.end() for found in _LINE_END.finditer(text, 0, begun.start() if begun else len(text))]
+    end = _cut(text, reversed(ends), redact, otherwise=0)
+    if len(text) - end <= _LONGEST_LINE:
+        return end
+    return _cut(text, range(len(text) - _LONGEST_SECRET, 0, -_STEP), redact, otherwise=len(text))
+
+
+def _cut(text: str, places: Iterable[int], redact: Redact, otherwise: int) -> int:
+    """The first of `places` that lies within nothing that is taken out of the whole text."""
+    tried = list(islice(places, _CUTS))
+    whole = redact(text) if tried else ""
+    return next((place for place in tried if redact(text[:place]) + redact(text[place:]) == whole), otherwise)

@@ -207,10 +207,32 @@ def lines_of(*events: BaseEvent, redact: Any = str) -> list[dict[str, Any]]:
     return [json.loads(line) for event in events for line in stream.lines(event, redact)][1:]
 
 
-def test_words_are_sent_when_they_are_complete():
-    texts = ["one t", "wo", " three", ""]
+def test_lines_are_sent_when_they_are_complete():
+    texts = ["one\nt", "wo\r50 %\r", " three", " four", ""]
     sent = lines_of(*(AssistantEvent(content=text) for text in texts), ErrorEvent(message="x"))
-    assert [line["payload"].get("content") for line in sent] == ["one ", "two ", "three", None]
+    assert [line["payload"].get("content") for line in sent] == ["one\n", "two\r50 %\r", " three four", None]
+
+
+PASSPHRASE = "correct horse battery staple"
+KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "\n".join("MIIEowIBAAKCAQEA" * 4 for _ in range(20))
+KEY += "\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize("size", [3, 50, 5_000])
+def test_what_records_hide_is_hidden_also_where_it_has_blanks_or_lines(size):
+    redact = Redactor([PASSPHRASE], Path("/home/me/my proj/x")).text
+    text = (
+        f"It is {PASSPHRASE}, in /home/me/my proj/x/a.py\nAuthorization: Bearer abcDEF1234567890abcdef\n"
+        f"Authorization:\n Basic dXNlcjpwYXNzd29yZDEyMw==\n{KEY}\nend " + f"{'word ' * 60}{PASSPHRASE} " * 90
+    )
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    sent = [
+        line["payload"]["text"]
+        for line in lines_of(*(output("a", piece) for piece in pieces), result("a"), redact=redact)[:-1]
+    ]
+    assert "".join(sent) == redact(text)
+    assert "staple" not in redact(text)
+    assert len(sent) > 4, "a line without end is let go"
 
 
 def test_reasoning_ends_where_text_begins():
@@ -232,11 +254,11 @@ def result(call: str) -> ToolResultEvent:
 
 def test_the_output_of_calls_that_run_at_once_stays_whole():
     redact = Redactor([SECRET], ROOT).text
-    events = [output("a", "x sesame-"), output("b", "y sesame-"), output("a", "open-1234"), output("b", "open-1234")]
+    events = [output("a", "x\nsesame-"), output("b", "y\nsesame-"), output("a", "open-1234"), output("b", "open-1234")]
     sent = lines_of(*events, result("a"), result("b"), redact=redact)
     assert [(line["type"], line["payload"].get("text")) for line in sent] == [
-        ("ToolOutput", "x "),
-        ("ToolOutput", "y "),
+        ("ToolOutput", "x\n"),
+        ("ToolOutput", "y\n"),
         ("ToolOutput", "[secret]"),
         ("ToolResult", None),
         ("ToolOutput", "[secret]"),
@@ -244,7 +266,7 @@ def test_the_output_of_calls_that_run_at_once_stays_whole():
     ]
 
 
-def test_a_subagents_text_is_sent_by_words_too():
+def test_a_subagents_text_is_sent_by_lines_too():
     inside = [AssistantEvent(content="sesame-"), AssistantEvent(content="open-1234"), StepStartEvent(step=2)]
     events = [SubagentEvent(tool_call_id="t", event=event) for event in inside]
     sent = lines_of(*events, redact=Redactor([SECRET], ROOT).text)
@@ -255,9 +277,9 @@ def test_a_subagents_text_is_sent_by_words_too():
     }
 
 
-def test_a_word_without_end_is_sent_all_the_same():
-    sent = lines_of(*(AssistantEvent(content="x" * 3000) for _ in range(2)))
-    assert [len(line["payload"]["content"]) for line in sent] == [6000]
+def test_a_line_without_end_is_sent_all_the_same():
+    sent = lines_of(*(AssistantEvent(content="x" * 3000) for _ in range(4)), StepStartEvent(step=2))[:-1]
+    assert [len(line["payload"]["content"]) for line in sent] == [4904, 7096]
 
 
 def test_events_nest():

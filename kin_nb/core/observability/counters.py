@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kin_nb.core.events import BaseEvent, SubagentEvent, TurnEndEvent
-from kin_nb.core.observability.observers import Observed, place
+from kin_nb.core.observability.observers import OTHER, Observed, name_or_other, place
 from kin_nb.core.paths import read_settings, sole_writer
 from kin_nb.core.session.records import TurnRecord
 
@@ -31,8 +31,6 @@ _HELP = {
     "kin_nb_compactions_total": "Compactions of a conversation.",
 }
 _SAMPLE = re.compile(r"(kin_nb_[a-z_]+)(\{.*\}) ([0-9.e+-]+)")
-_NAME = re.compile(r"[A-Za-z0-9_.:/@+-]{1,100}")
-_OTHER = "other"
 
 _Samples = dict[tuple[str, str], float]
 
@@ -61,12 +59,15 @@ class Counters:
             return
         with sole_writer(self._path):
             samples = _read(self._path)
+            subagents = [record for agent, record in pending if agent == "sub"]
             for agent, record in pending:
-                _add(samples, agent, record)
+                _add(samples, agent, record, () if agent == "sub" else subagents)
             _replace(self._path, _text(samples))
 
 
-def _add(samples: _Samples, agent: str, record: TurnRecord) -> None:
+def _add(samples: _Samples, agent: str, record: TurnRecord, within: Sequence[TurnRecord]) -> None:
+    """`within`: turns that are counted by themselves, and whose tokens and cost the record's figures hold too."""
+
     def count(metric: str, by: float = 1, **labels: str) -> None:
         bounded = {name: _bounded(samples, name, value) for name, value in labels.items()}
         text = ",".join(f'{name}="{value}"' for name, value in bounded.items())
@@ -76,23 +77,24 @@ def _add(samples: _Samples, agent: str, record: TurnRecord) -> None:
     count("kin_nb_turns_total", model=model, agent=agent, outcome=record.outcome)
     count("kin_nb_turn_seconds_total", record.milliseconds / 1000, model=model)
     count("kin_nb_steps_total", len(record.steps), model=model)
-    count("kin_nb_tokens_total", record.prompt_tokens, model=model, kind="input")
-    count("kin_nb_tokens_total", record.completion_tokens, model=model, kind="output")
+    for kind, name in (("input", "prompt_tokens"), ("output", "completion_tokens")):
+        own = getattr(record, name) - sum(getattr(turn, name) for turn in within)
+        count("kin_nb_tokens_total", max(0, own), model=model, kind=kind)
     count("kin_nb_compactions_total", len(record.compactions), model=model)
     if record.cost:
-        count("kin_nb_cost_usd_total", float(record.cost), model=model)
+        own_cost = float(record.cost) - sum(float(turn.cost or 0) for turn in within)
+        count("kin_nb_cost_usd_total", max(0.0, own_cost), model=model)
     for call in record.calls:
         count("kin_nb_tool_calls_total", tool=call.name, status=call.status)
         count("kin_nb_tool_seconds_total", (call.milliseconds or 0) / 1000, tool=call.name)
 
 
 def _bounded(samples: Mapping[tuple[str, str], float], label: str, value: str) -> str:
-    if not _NAME.fullmatch(value):
-        return _OTHER
+    value = name_or_other(value)
     if label not in {"tool", "model"} or any(f'{label}="{value}"' in labels for _, labels in samples):
         return value
     known = {found[1] for _, labels in samples if (found := re.search(rf'{label}="([^"]*)"', labels))}
-    return value if len(known) < MOST_NAMES else _OTHER
+    return value if len(known) < MOST_NAMES else OTHER
 
 
 def _read(path: Path) -> _Samples:

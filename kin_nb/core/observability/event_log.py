@@ -10,24 +10,21 @@ from typing import Any
 from kin_nb.core.events import (
     AssistantEvent,
     BaseEvent,
-    ErrorEvent,
     ReasoningEvent,
     StepStartEvent,
     SubagentEvent,
     ToolOutputEvent,
     TurnEndEvent,
     TurnStartEvent,
-    WarningEvent,
 )
-from kin_nb.core.observability.observers import Observed, place
+from kin_nb.core.observability.observers import Observed, name_or_other, place
 from kin_nb.core.paths import private_folder
 from kin_nb.core.wire import to_wire
 
-_LONGEST_WORD = 200
 _WORDS = frozenset(
     {
         *("type", "kind", "action", "status", "outcome", "verdict", "by", "scope", "risk", "policy", "mode", "model"),
-        *("name", "tool_name", "id", "tool_call_id", "cost"),
+        *("name", "tool_name", "id", "tool_call_id", "cost", "finish_reason"),
     }
 )
 """Fields whose text is a name or a figure. All other text is contents, and so is whatever lies in the next ones."""
@@ -68,8 +65,6 @@ class EventLog:
     def _line(self, event: BaseEvent) -> dict[str, Any]:
         wire = to_wire(event, self._session.redact)
         payload = wire["payload"] if self._session.config.observability.contents else _bare(wire["payload"])
-        if isinstance(event, ErrorEvent | WarningEvent):
-            payload["message"] = self._session.redact(event.message)
         if isinstance(event, TurnEndEvent):
             payload["record"] = {key: item for key, item in payload["record"].items() if key not in _TOLD_BEFORE}
         return {
@@ -106,7 +101,7 @@ def _bare(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     kept = {
-        key: item[:_LONGEST_WORD] if isinstance(item, str) else _bare(item)
+        key: name_or_other(item) if isinstance(item, str) and item else _bare(item)
         for key, item in value.items()
         if key not in _CONTENTS and (key in _WORDS or not isinstance(item, str))
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,9 @@ from kin_nb.core.paths import kin_home
 if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
     from kin_nb.core.session.records import TurnRecord
+
+OTHER = "other"
+_NAME = re.compile(r"[A-Za-z0-9_.:/@+-]{1,100}")
 
 
 class Observer(Protocol):
@@ -86,6 +90,11 @@ class Observers:
             self.warnings.append(f"observability: {name} failed, and hears of nothing more: {_why(error)}.")
             if self._observers and observer in self._observers:
                 self._observers.remove(observer)
+
+
+def name_or_other(text: str) -> str:
+    """`text` where it can be a name: models invent tools, and servers words, of any text."""
+    return text if _NAME.fullmatch(text) else OTHER
 
 
 def place(path: str) -> Path:

@@ -29,7 +29,7 @@ from kin_nb.core.events import (
     TurnEndEvent,
     TurnStartEvent,
 )
-from kin_nb.core.observability.observers import Observed
+from kin_nb.core.observability.observers import Observed, name_or_other
 from kin_nb.core.safety.secrets import redact_json
 
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ class _AgentTrace:
                 model = self._about().get("gen_ai.request.model", "")
                 self._chat = self._begin("chat", model, SpanKind.CLIENT, {}, self._inside())
             case StepReplyEvent():
-                self._replied(event.step)
+                self._replied(event)
             case CompactEndEvent():
                 tokens = {"old_tokens": event.old_context_tokens, "new_tokens": event.new_context_tokens}
                 self._turn.add_event("compaction", tokens)
             case ErrorEvent():
-                self._failed(self._turn, self._session.redact(event.message))
+                self._failed(self._turn, event)
             case TurnEndEvent():
                 self._over(self._turn, event)
 
@@ -116,21 +116,26 @@ class _AgentTrace:
             case ToolResultEvent():
                 self._result(event)
 
-    def _failed(self, turn: Span, why: str) -> None:
+    def _failed(self, turn: Span, event: ErrorEvent) -> None:
         chat, self._chat = self._chat, None
+        contents = self._session.config.observability.contents  # a server's words often repeat what it was sent
+        why = self._session.redact(event.message) if contents else f"{event.kind} {event.status or ''}".strip()
         for span in filter(None, (chat, turn)):
-            self._fail(span, "_OTHER", why)
+            if event.status is not None:
+                span.set_attribute("http.response.status_code", event.status)
+            self._fail(span, event.kind or "_OTHER", why)
         if chat is not None:
             chat.end()
 
-    def _replied(self, step: RecordedStep) -> None:
-        chat, self._chat = self._chat, None
+    def _replied(self, event: StepReplyEvent) -> None:
+        chat, self._chat, step = self._chat, None, event.step
         if chat is None:
             return
         chat.set_attribute("gen_ai.usage.input_tokens", step.prompt_tokens)
         chat.set_attribute("gen_ai.usage.output_tokens", step.completion_tokens)
-        if step.calls:
-            chat.set_attribute("gen_ai.response.finish_reasons", ["tool_calls"])
+        finish = event.finish_reason or ("tool_calls" if step.calls else "")
+        if finish:  # whoever put a reply together without one may have cut it off
+            chat.set_attribute("gen_ai.response.finish_reasons", [name_or_other(finish)])
         self._tell(chat, "gen_ai.output.messages", [_reply(step)])
         chat.end()
 
@@ -138,7 +143,7 @@ class _AgentTrace:
         """The call's span; a new one began `seconds` ago."""
         if call_id not in self._tools:
             called = self._called.get(call_id)
-            name = called.tool_name if called else name
+            name = name_or_other(called.tool_name if called else name)
             about = {"gen_ai.tool.name": name, "gen_ai.tool.call.id": call_id, "gen_ai.tool.type": "function"}
             began = time.time_ns() - round(seconds * 1e9)
             span = self._begin("execute_tool", name, SpanKind.INTERNAL, about, self._inside(), began)

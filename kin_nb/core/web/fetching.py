@@ -43,6 +43,10 @@ Admits = Callable[[str], str]
 """Given the canonical URL that a page redirects to: why it is not gone to, "" when it is."""
 
 
+class _CutShortError(Exception):
+    """The body ended in the middle of what is compressed."""
+
+
 @dataclass(frozen=True)
 class Fetched:
     """`url`: canonical, of the last hop. `content_type`: as the server wrote it. `cut`: the page is longer than `body`."""
@@ -148,7 +152,10 @@ def _refusal(url: str, kind: str, length: str) -> str:
 
 
 async def _decoded(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The body in pieces of bounded size, whatever it expands to. Raises ToolError for an encoding that was not asked for."""
+    """The body in pieces of bounded size, whatever it expands to.
+
+    Raises ToolError for an encoding that was not asked for, and _CutShortError after the last piece of a body without end.
+    """
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding in {"", "identity"}:
         async for piece in response.aiter_raw():
@@ -156,7 +163,7 @@ async def _decoded(response: httpx.Response) -> AsyncIterator[bytes]:
         return
     if encoding not in {"gzip", "x-gzip"}:
         raise ToolError("The page is compressed in a way that was not asked for, and is not read.")
-    unzip = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    unzip, whole = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16), True
     async for packed in response.aiter_raw():
         left = packed
         while left:
@@ -164,20 +171,25 @@ async def _decoded(response: httpx.Response) -> AsyncIterator[bytes]:
                 yield unzip.decompress(left, max_length=MOST_BYTES + 1)
             except zlib.error as error:
                 raise ToolError("The page is said to be gzip, and is not.") from error
-            left = unzip.unconsumed_tail
+            left, whole = unzip.unconsumed_tail, unzip.eof
             if unzip.eof:
                 if not (left := unzip.unused_data).startswith(_GZIP):
                     return
                 unzip = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)  # another member follows
+    if not whole:
+        raise _CutShortError
 
 
 async def _read(pieces: AsyncIterator[bytes]) -> tuple[bytes, bool]:
     """At most MOST_BYTES, and whether there was more."""
     body = bytearray()
-    async for piece in pieces:
-        body += piece
-        if len(body) > MOST_BYTES:
-            return bytes(body[:MOST_BYTES]), True
+    try:
+        async for piece in pieces:
+            body += piece
+            if len(body) > MOST_BYTES:
+                return bytes(body[:MOST_BYTES]), True
+    except _CutShortError:
+        return bytes(body), True
     return bytes(body), False
 
 

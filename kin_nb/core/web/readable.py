@@ -30,6 +30,8 @@ _CHARSETS = re.compile(
 """What pages are written in. Python knows more codecs by name, and some of those are slow with hostile input."""
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _DECLARED = re.compile(rb"""<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w-]{1,40})""", re.IGNORECASE)
+_DECLARED_IN_XML = re.compile(rb"""\s*<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([\w-]{1,40})""")
+_XML_DECLARATION = re.compile(r"\A\s*<\?xml\s[^>]{0,300}>")
 _HEAD = 2_048
 """Bytes in which a page may declare its charset."""
 _UNSEEN = re.compile(
@@ -51,10 +53,10 @@ async def readable(fetched: Fetched) -> tuple[str, str]:
     is_html = kind in _HTML or (not kind and fetched.body[:_HEAD].lstrip()[:1] == b"<")
     if not kind and b"\0" in fetched.body[:_HEAD]:
         raise ToolError(f"{fetched.url} is no text, and only text is read.")
-    text = _decoded(fetched.body, parameters, is_html=is_html)
+    text = _decoded(fetched.body, parameters, _own_charset(fetched.body[:_HEAD], kind, is_html=is_html))
     title = ""
     if is_html:
-        title, text = await _markdown(text, fetched.url)
+        title, text = await _markdown(_XML_DECLARATION.sub("", text), fetched.url)
     return " ".join(clean(title).split()), clean(text)
 
 
@@ -63,14 +65,22 @@ def clean(text: str) -> str:
     return _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def _decoded(body: bytes, parameters: str, *, is_html: bool) -> str:
+def _own_charset(head: bytes, kind: str, *, is_html: bool) -> str:
+    """What a page says of itself, "" for nothing. It can be read, so it is no UTF-16 whatever it says."""
+    found = _DECLARED.search(head) if is_html else None
+    if found is None and (is_html or kind.endswith("xml")):
+        found = _DECLARED_IN_XML.match(head)
+    name = found[1].decode("ascii", "replace") if found else ""
+    return "" if name.lower().startswith("utf-16") else name
+
+
+def _decoded(body: bytes, parameters: str, own: str) -> str:
     """The byte order mark counts first, then the server's word, then the page's own; else UTF-8, or what is left of it."""
     for mark, charset in _BOMS:
         if body.startswith(mark):
             return body[len(mark) :].decode(charset, "replace")
     declared = re.search(r"charset\s*=\s*[\"']?([\w-]+)", parameters, re.IGNORECASE)
-    own = _DECLARED.search(body[:_HEAD]) if is_html else None
-    for name in (declared[1] if declared else "", own[1].decode("ascii", "replace") if own else ""):
+    for name in (declared[1] if declared else "", own):
         if _CHARSETS.fullmatch(name):
             # on the web, Latin-1 means its superset
             charset = "cp1252" if name.lower() in {"iso-8859-1", "latin1", "latin-1", "ascii", "us-ascii"} else name

@@ -24,7 +24,11 @@ _LIBRARY_SECONDS = 10
 _LONGEST_TEXT, _LONGEST_URL = 500, 2_048
 _DEEPEST, _MOST_PLACES = 4, 1_000
 _URLS, _TITLES, _SNIPPETS = ("url", "link", "href"), ("title", "name"), ("description", "snippet", "content", "body")
+_WEB = ("web", "webpages", "organic", "organic_results", "results", "items")
+"""Under which engines have what they found on the web, the surest first: beside it there may be videos, news, ads."""
 _REFUSED, _TOO_MANY = {401, 403}, 429
+
+_Path = tuple[str, ...]
 
 
 class Found(BaseModel):
@@ -130,29 +134,36 @@ def _check(status: int, where: str, variable: str) -> None:
 
 
 def _results(answer: Any, url: str) -> list[Any]:
-    """The first list of results in an engine's answer, wherever it is. Raises ToolError when there is no list at all."""
+    """The list of an engine's answer that holds what it found on the web. Raises ToolError when there is no list at all."""
     lists = list(_lists(answer))
-    for each in lists:
-        if any(_found(entry) for entry in each):
-            return each
     if not lists:
         raise ToolError(
             f"The search at {shown(url)} answers without a list of results; check url in [tools.web_search]."
         )
-    return []
+    return max(lists, key=_rank)[1]
 
 
-def _lists(answer: Any) -> Iterator[list[Any]]:
-    """Nearest first, within bounds."""
-    places = deque([(answer, 0)])
+def _rank(place: tuple[_Path, list[Any]]) -> tuple[bool, int, int, int]:
+    """The higher the likelier: it holds results; the best name on its way, and few others beside that; its length."""
+    path, entries = place
+    names = [_WEB.index(name) if name in _WEB else len(_WEB) for name in path]
+    best = min(names, default=len(_WEB))
+    others = names.count(len(_WEB)) if best < len(_WEB) else 0
+    found = sum(1 for entry in entries if _found(entry))
+    return found > 0, -best, -others, found
+
+
+def _lists(answer: Any) -> Iterator[tuple[_Path, list[Any]]]:
+    """Each with the names that lead to it, in lower case; nearest first, within bounds."""
+    places: deque[tuple[_Path, Any]] = deque([((), answer)])
     for _ in range(_MOST_PLACES):
         if not places:
             return
-        value, depth = places.popleft()
+        path, value = places.popleft()
         if isinstance(value, list):
-            yield value
-        elif isinstance(value, dict) and depth < _DEEPEST:
-            places.extend((item, depth + 1) for item in value.values())
+            yield path, value
+        elif isinstance(value, dict) and len(path) < _DEEPEST:
+            places.extend(((*path, name.lower()), item) for name, item in value.items())
 
 
 def _found(entry: Any) -> Found | None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.serving import serving
 from tests.unit.mcp.servers.behaviour import TOOLS, initialized, result
 
 
@@ -44,16 +45,11 @@ class HttpServer(ThreadingHTTPServer):
     @classmethod
     @contextmanager
     def start(cls) -> Iterator[HttpServer]:
-        server = cls()
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.closing.set()
-            server.shutdown()
-            thread.join()
-            server.server_close()
+        with serving(cls()) as server:
+            try:
+                yield server
+            finally:
+                server.closing.set()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -68,6 +68,21 @@ def test_a_subagents_turn_counts_as_one_and_is_written_with_its_parents(counters
     assert found["kin_nb_tool_calls_total", ("status", "ok"), ("tool", "grep")] == 1
 
 
+async def test_what_a_subagent_used_is_counted_once(make_agent, model_server, watch, path):
+    agent = make_agent(prometheus="kin.prom")
+    model_server.enqueue("I send one.", calls=[tool_call("task", description="look", prompt="read a.txt")])
+    model_server.enqueue("I look.", calls=[tool_call("read_file", path="a.txt")])
+    model_server.enqueue("It has words.")
+    model_server.enqueue("Done.")
+    turn = (await watch(agent, Counters(agent), "go"))[-1].record
+    assert [part.steps for part in turn.subagents] == [2]
+    found = samples(path)
+    assert found["kin_nb_tokens_total", ("kind", "input"), ("model", "m")] == turn.prompt_tokens
+    assert found["kin_nb_tokens_total", ("kind", "output"), ("model", "m")] == turn.completion_tokens
+    assert found["kin_nb_cost_usd_total", ("model", "m")] == pytest.approx(float(turn.cost))
+    assert found["kin_nb_turns_total", ("agent", "sub"), ("model", "m"), ("outcome", "done")] == 1
+
+
 def test_it_goes_on_where_another_session_stopped(make_agent, counters, path):
     counters.on_event(TurnEndEvent(record=record("grep", milliseconds=1500)))
     Counters(make_agent(prometheus="kin.prom")).on_event(TurnEndEvent(record=record("bash", milliseconds=250)))

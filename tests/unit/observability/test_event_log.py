@@ -9,6 +9,7 @@ import pytest
 
 from kin_nb.core.events import (
     AssistantEvent,
+    ErrorEvent,
     ReasoningEvent,
     SubagentEvent,
     ToolOutputEvent,
@@ -98,12 +99,37 @@ def test_text_in_pieces_is_not_in_it(log, home):
     assert [line["event"] for line in lines(home / "x.jsonl")] == ["TurnStart", "Assistant"]
 
 
-def test_what_went_wrong_is_said_redacted(log, home):
-    log.on_event(WarningEvent(message="the file secret is broken"))
-    log.on_event(SubagentEvent(tool_call_id="c1", event=WarningEvent(message="inner words")))
-    first, second = lines(home / "x.jsonl")
-    assert first["fields"] == {"message": "the file [secret] is broken"}
-    assert second["fields"] == {"tool_call_id": "c1", "event": {"type": "Warning"}}
+def test_of_what_went_wrong_the_class_and_the_status_are_in_it(log, home):
+    error = ErrorEvent(message="400: near 'a patient's name'", kind="BackendError", status=400)
+    log.on_event(error)
+    log.on_event(SubagentEvent(tool_call_id="c1", event=error))
+    log.on_event(WarningEvent(message="the file of secret is broken"))
+    first, second, third = lines(home / "x.jsonl")
+    assert first["fields"] == {"kind": "BackendError", "status": 400}
+    assert second["fields"] == {"tool_call_id": "c1", "event": {"type": "Error", "payload": first["fields"]}}
+    assert third["fields"] == {}
+
+
+async def test_an_error_that_repeats_the_prompt_is_in_it_only_with_contents(make_agent, model_server, watch, home):
+    for contents in (False, True):
+        agent = make_agent(log=f"{contents}.jsonl", contents=contents)
+        model_server.enqueue(status=400, body={"error": {"message": f"bad request near 'Jane Doe {SECRET}'"}})
+        await watch(agent, EventLog(agent), "summarise Jane Doe")
+        text = (home / f"{contents}.jsonl").read_text()
+        assert ("Jane Doe" in text) is contents
+        assert SECRET not in text
+        error = next(line for line in lines(home / f"{contents}.jsonl") if line["event"] == "Error")
+        assert (error["fields"]["kind"], error["fields"]["status"]) == ("BackendError", 400)
+
+
+async def test_a_name_that_the_model_invented_is_not_in_it(make_agent, model_server, watch, home):
+    agent = make_agent(log="x.jsonl")
+    model_server.enqueue("I look.", calls=[tool_call("what the person told me", a=1)])
+    model_server.enqueue("Done.")
+    await watch(agent, EventLog(agent), "go")
+    assert "told" not in (home / "x.jsonl").read_text()
+    result = next(line for line in lines(home / "x.jsonl") if line["event"] == "ToolResult")
+    assert result["fields"]["tool_name"] == result["fields"]["call"]["name"] == "other"
 
 
 def test_a_file_that_was_moved_away_is_begun_anew_with_the_next_turn(log, home):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from contextlib import aclosing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +23,7 @@ from kin_nb.core.events import (
 from kin_nb.core.session.records import RecordedStep, TurnRecord
 from kin_nb.core.tools.builtins.todo import Todo
 from tests.model_server import tool_call
+from tests.serving import serving
 from tests.unit.observability.conftest import SECRET
 
 pytest.importorskip("opentelemetry.sdk")
@@ -96,6 +96,16 @@ async def test_a_turn_is_a_tree_of_spans(make_agent, model_server, watch, export
     assert chat.end_time > chat.start_time
 
 
+@pytest.mark.parametrize(
+    ("said", "told"), [("stop", "stop"), ("length", "length"), ("content_filter", "content_filter"), ("a b\n", "other")]
+)
+async def test_every_reply_says_why_it_ended(said, told, make_agent, model_server, watch, exporter, provider):
+    agent = make_agent(otel=True)
+    model_server.enqueue("Some words.", finish_reason=said)
+    await watch(agent, Traces(agent, provider), "go")
+    assert tree(exporter)["chat m-1"][0].attributes["gen_ai.response.finish_reasons"] == (told,)
+
+
 async def test_a_tools_span_names_the_call_and_says_how_it_ended(make_agent, model_server, watch, exporter, provider):
     agent = make_agent(otel=True)
     calls = [tool_call("bash", command="sleep 0.05"), tool_call("read_file", path="none")]
@@ -146,15 +156,28 @@ async def test_contents_leave_only_when_asked_for_and_without_secrets(
 async def test_a_failing_model_server_is_an_error_of_the_request_and_the_turn(
     make_agent, model_server, watch, exporter, provider
 ):
+    for contents in (False, True):
+        agent = make_agent(otel=True, contents=contents)
+        model_server.enqueue(status=400, body={"error": {"message": f"bad request near 'Jane Doe {SECRET}'"}})
+        await watch(agent, Traces(agent, provider), "summarise Jane Doe")
+        for name in ("chat m-1", "invoke_agent kin_nb"):
+            span = tree(exporter)[name][0]
+            assert span.status.status_code is StatusCode.ERROR
+            assert ("Jane Doe" in span.status.description) is contents
+            assert contents or span.status.description == "BackendError 400"
+            assert SECRET not in span.status.description
+            assert span.attributes["error.type"] == "BackendError"
+            assert span.attributes["http.response.status_code"] == 400
+        exporter.clear()
+
+
+async def test_a_name_that_the_model_invented_is_in_no_span(make_agent, model_server, watch, exporter, provider):
     agent = make_agent(otel=True)
-    model_server.enqueue(status=400, body={"error": {"message": f"no such model {SECRET}"}})
+    model_server.enqueue("I look.", calls=[tool_call("what the person told me", a=1)])
+    model_server.enqueue("Done.")
     await watch(agent, Traces(agent, provider), "go")
-    for name in ("chat m-1", "invoke_agent kin_nb"):
-        span = tree(exporter)[name][0]
-        assert span.status.status_code is StatusCode.ERROR
-        assert "no such model" in span.status.description
-        assert SECRET not in span.status.description
-        assert span.attributes["error.type"] == "_OTHER"
+    assert tree(exporter)["execute_tool other"][0].attributes["gen_ai.tool.name"] == "other"
+    assert "told" not in "".join(span.to_json() for span in exporter.get_finished_spans())
 
 
 async def test_an_interrupted_turn_leaves_no_span_open(make_agent, model_server, exporter, provider):
@@ -207,7 +230,7 @@ def test_a_subagent_is_a_tree_inside_its_call(make_agent, exporter, provider):
     assert spans[inner][1] == "execute_tool task"
     assert spans["chat m-1"][0].parent.span_id == spans[inner][0].context.span_id
     assert spans["chat m-1"][0].attributes["gen_ai.usage.input_tokens"] == 7
-    assert "gen_ai.response.finish_reasons" not in spans["chat m-1"][0].attributes, "not known: text may be cut off"
+    assert "gen_ai.response.finish_reasons" not in spans["chat m-1"][0].attributes, "nobody said it"
 
 
 def test_a_subagent_that_is_cut_short_ends_with_its_call(make_agent, exporter, provider):
@@ -251,13 +274,9 @@ def collector(monkeypatch):
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.received = []
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_address[1]}")
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(server):
+        yield server
 
 
 def test_spans_go_to_where_the_standard_variables_say(make_agent, collector):

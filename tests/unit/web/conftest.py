@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kin_nb.core.tools.builtins.web_fetch import WebFetch, WebFetchConfig, WebFetchState
-from tests.unit.web.page_server import PageServer, serving
+from tests.unit.web.page_server import PageServer, pages
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def web() -> Iterator[PageServer]:
-    with serving() as server:
+    with pages() as server:
         yield server
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.serving import serving
+
 DRIP = "drip"
 """A body of this never ends: a byte now and then."""
 
@@ -50,17 +52,12 @@ class PageServer(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[PageServer]:
-    server = PageServer(host, port, tls)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.closing.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def pages(host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[PageServer]:
+    with serving(PageServer(host, port, tls)) as server:
+        try:
+            yield server
+        finally:
+            server.closing.set()
 
 
 class _Handler(BaseHTTPRequestHandler):

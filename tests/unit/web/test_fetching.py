@@ -14,7 +14,7 @@ import pytest
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.web.fetching import MOST_BYTES, MOST_HOPS, Fetcher
 from kin_nb.core.web.readable import is_text
-from tests.unit.web.page_server import DRIP, serving
+from tests.unit.web.page_server import DRIP, pages
 
 A_PAGE = "<p>Hello.</p>"
 
@@ -107,7 +107,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked(resolves, mon
 @pytest.mark.skipif(sys.platform == "darwin", reason="loopback has one address there")
 async def test_a_name_that_changes_its_address_is_asked_once(web, tool, resolves):
     web.page("/a", "good", "text/plain")
-    with serving("127.0.0.2", web.port) as evil:
+    with pages("127.0.0.2", web.port) as evil:
         evil.page("/a", "evil", "text/plain")
         resolves.answers["rebind.test"] = [["127.0.0.1"], ["127.0.0.2"]]
         result = await tool.invoke(url=f"http://rebind.test:{web.port}/a")
@@ -154,7 +154,7 @@ async def test_the_certificate_must_be_the_hosts_not_the_addresss(tool, resolves
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(path)
     resolves.answers |= {"pinned.test": [["127.0.0.1"]], "other.test": [["127.0.0.1"]]}
-    with serving(tls=tls) as server:
+    with pages(tls=tls) as server:
         server.page("/a", "secure", "text/plain")
         assert (await tool.invoke(url=f"https://pinned.test:{server.port}/a")).text == "secure"
         for host in ("other.test", "127.0.0.1"):
@@ -173,6 +173,18 @@ async def test_a_zip_bomb_stops_where_a_page_would(web, tool):
 async def test_a_body_of_many_gzip_members_is_read_to_its_end(web, tool):
     body = gzip.compress(b"one ") + gzip.compress(b"two") + b"\0\0"
     assert (await tool.invoke(url=web.page("/a", body, "text/plain", content_encoding="gzip"))).text == "one two"
+
+
+async def test_a_gzip_body_that_breaks_off_is_said_to_be_cut(web, tool):
+    whole = b"".join(b"line %d\n" % n for n in range(20_000))
+    packed = gzip.compress(whole)
+    result = await tool.invoke(url=web.page("/a", packed[: len(packed) // 2], "text/plain", content_encoding="gzip"))
+    assert result.cut
+    assert result.text.startswith("line 0\nline 1\n")
+    result = await tool.invoke(url=web.page("/b", packed + packed[:50], "text/plain", content_encoding="gzip"))
+    assert (result.cut, result.total) == (True, len(whole))
+    result = await tool.invoke(url=web.page("/c", b"", "text/plain", content_encoding="gzip"))
+    assert (result.cut, result.total) == (False, 0)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +233,7 @@ async def test_an_error_status_is_an_error(web, tool, status, said):
 
 
 async def test_a_server_that_is_not_there_is_said(web, tool):
-    with serving() as gone:
+    with pages() as gone:
         url = gone.url
     with pytest.raises(ToolError, match="cannot be reached: connection refused"):
         await tool.invoke(url=url)

@@ -107,6 +107,9 @@ def test_the_program_imports_nothing_of_ours_and_ends_soon():
     assert time.monotonic() - started < 10
 
 
+XML = '<?xml version="1.0" encoding="windows-1251"?><t>привет</t>'
+
+
 @pytest.mark.parametrize(
     ("body", "content_type", "text"),
     [
@@ -129,6 +132,12 @@ def test_the_program_imports_nothing_of_ours_and_ends_soon():
         ("<meta charset=windows-1251><p>привет".encode("cp1251"), "text/html", "привет"),
         ("<meta charset=koi8-r><p>é".encode(), "text/html; charset=utf-8", "é"),
         ("<meta charset=koi8-r>é".encode(), "text/plain", "<meta charset=koi8-r>é"),
+        ("<meta charset=utf-16><p>é".encode(), "text/html", "é"),
+        (XML.encode("cp1251"), "application/rss+xml", XML),
+        (XML.encode("cp1251"), "text/xml", XML),
+        (XML.encode(), "application/xml; charset=utf-8", XML),
+        (XML.encode(), "text/plain", XML),
+        (f"{XML}<p>".encode("cp1251"), "application/xhtml+xml", "привет"),
         (b'{"a": 1}', "application/json", '{"a": 1}'),
         (b"<a><b/></a>", "application/xml", "<a><b/></a>"),
         (b"<a/>", "application/atom+xml; charset=utf-8", "<a/>"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.core.web.url import LONGEST, canonical, host_and_port, names
+from kin_nb.core.web.url import LONGEST, canonical, host_and_port, names, names_exactly
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,9 @@ from kin_nb.core.web.url import LONGEST, canonical, host_and_port, names
         ("http://docs.python.org./", "http://docs.python.org/"),
         ("https://x.org/a/../../b/./c", "https://x.org/b/c"),
         ("https://x.org/a/%2e%2E/b", "https://x.org/b"),
+        ("https://x.org/%61dmin/%7Ex/%2f?%71=%c3%bc", "https://x.org/admin/~x/%2F?q=%C3%BC"),
+        ("https://x.org/%2561/%%32e/100%", "https://x.org/%2561/%252e/100%25"),
+        ("https://%65xample.org/", "https://example.org/"),
         ("https://x.org?q", "https://x.org/?q"),
         ("https://münchen.de/ü?ü=1", "https://xn--mnchen-3ya.de/%C3%BC?%C3%BC=1"),
         ("  https://x.org/  ", "https://x.org/"),
@@ -102,9 +105,36 @@ def test_the_host_and_port_of_an_address(url, expected):
         ("*.internal.example", "https://a.internal.example/x", True),
         ("https://x.org/a", "https://x.org/a", True),
         ("https://x.org/a", "https://x.org/a?b", False),
+        ("https://x.org:443", "https://x.org/a", True),
+        ("https://x.org:8443/a", "https://x.org:8443/a", True),
+        ("http://[::1]:8080/*", "http://[::1]:8080/a", True),
+        ("http://[::1]", "http://[::1]/a", True),
+        ("http://[::1]", "http://[::2]/a", False),
+        ("https://x.org/admin/*", "https://x.org/%61dmin/a", True),
         ("*", "https://x.org/a", True),
         ("", "https://x.org/a", False),
     ],
 )
 def test_a_pattern_names_the_host_by_the_host_alone(pattern, url, named):
+    assert names_exactly(pattern, canonical(url)) is named
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "named"),
+    [
+        ("https://*.internal.example", "https://x.internal.example:8443/", True),
+        ("http://127.0.0.1/*", "http://127.0.0.1:8080/secret", True),
+        ("http://[::1]", "http://[::1]:8080/", True),
+        ("https://x.org:8443", "https://x.org:8443/a", True),
+        ("https://x.org:8443", "https://x.org:9443/a", False),
+        ("https://x.org:443", "https://x.org/a", True),
+        ("https://x.org/admin/*", "https://x.org:8443/%61dmin/a", True),
+        ("https://x.org/admin", "https://x.org/admin?b", True),
+        ("https://x.org/a?b", "https://x.org/a?b", True),
+        ("https://x.org/a?b", "https://x.org/a?c", False),
+        ("https://x.org", "https://x.org.evil.com:8443/", False),
+        ("https://x.org", "http://x.org:8080/", False),
+    ],
+)
+def test_a_pattern_without_a_port_denies_them_all(pattern, url, named):
     assert names(pattern, canonical(url)) is named

@@ -70,7 +70,7 @@ async def test_the_model_is_told_the_title_and_that_a_page_was_cut(web, tool):
     told = tool.to_model(await tool.invoke(url=web.page("/a", "<title>T\n\nt</title><p>x</p>")))
     assert told.startswith(f"[{web.url}/a]\n[title: T t]\n<<<")
     told = tool.to_model(await tool.invoke(url=web.page("/b", b"x" * 2_100_000, "text/plain"), start=1_999_990))
-    assert "[the page is larger than 2,000,000 bytes: this is the end of what was read of it]" in told
+    assert "[this is no end: the page is larger than 2,000,000 bytes, or it was cut off on its way]" in told
 
 
 @pytest.mark.parametrize("url", ["http://user:hunter2@x.org/", "nonsense", "http://x.org:22/", 'http://x"/'])

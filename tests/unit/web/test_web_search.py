@@ -63,6 +63,35 @@ async def test_the_answers_of_engines_are_understood(engine, answer):
     assert [found.model_dump() for found in result.found] == [ONE]
 
 
+OTHER = [{"title": "Other", "url": f"https://other.org/{n}"} for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {
+            "discussions": {"results": OTHER},
+            "news": {"results": OTHER},
+            "videos": {"results": OTHER},
+            "web": {"results": [ONE]},
+        },
+        {"ads": OTHER, "organic": [ONE]},
+        {"inline_videos": OTHER, "organic_results": [ONE]},
+        {"images": {"value": OTHER}, "webPages": {"value": [ONE]}},
+        {"infoboxes": OTHER, "results": [ONE]},
+        {"news": {"results": OTHER}, "results": [ONE]},
+        {"results": {"news": OTHER, "web": [ONE]}},
+        {"promotions": OTHER, "items": [ONE]},
+        {"labels": [{"title": "L", "url": "https://other.org/"}], "hits": [ONE, ONE]},
+        {"results": [], "documents": [ONE]},
+    ],
+)
+async def test_of_several_lists_the_one_of_web_results_is_taken(engine, answer):
+    engine.answers(answer)
+    result = await searching(url=engine.url).invoke(query="what")
+    assert {found.url for found in result.found} == {"https://x.org/"}
+
+
 async def test_the_query_and_the_key_go_where_the_settings_say(engine, monkeypatch):
     engine.answers({"results": []})
     monkeypatch.setenv("MY_ENGINE", "s3cret-key")

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.web.fetching import MOST_BYTES, Fetcher
 from kin_nb.core.web.readable import is_text, readable
-from kin_nb.core.web.url import canonical, names
+from kin_nb.core.web.url import canonical, names, names_exactly
 
 MOST_CHARACTERS = 20_000
 """Of the text, in one result."""
@@ -25,7 +25,7 @@ class WebFetchArgs(BaseModel):
 
 
 class WebFetchResult(BaseModel):
-    """`text`: the characters from `start` on, of `total`. `cut`: the page is larger than what was read of it."""
+    """`text`: the characters from `start` on, of `total`. `cut`: the page is longer than what was read of it."""
 
     url: str
     title: str
@@ -78,7 +78,7 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, WebFetchSt
         return names(pattern, args.url)
 
     def allows(self, pattern: str, args: WebFetchArgs) -> bool:
-        return names(pattern, args.url)
+        return names_exactly(pattern, args.url)
 
     async def run(self, args: WebFetchArgs) -> WebFetchResult:
         """Raises ToolError for what is not reached, is no text, or takes too long."""
@@ -127,6 +127,8 @@ def _extent(result: WebFetchResult) -> list[str]:
     if end < result.total:
         return [f"characters {result.start:,}-{end:,} of {result.total:,}; go on with start={end}"]
     cut = (
-        [f"the page is larger than {MOST_BYTES:,} bytes: this is the end of what was read of it"] if result.cut else []
+        [f"this is no end: the page is larger than {MOST_BYTES:,} bytes, or it was cut off on its way"]
+        if result.cut
+        else []
     )
     return [f"characters {result.start:,}-{end:,} of {result.total:,}", *cut] if result.start or cut else []
