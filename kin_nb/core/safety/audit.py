@@ -38,8 +38,9 @@ def _now() -> datetime:
 
 
 class AuditEntry(BaseModel):
-    """One decision. `by`: a policy's name, person, callback, headless or recorded; `scope` is what a person approved.
+    """One decision. `by`: a policy's name, person, callback, headless, recorded or identical; `scope` is what a person approved.
 
+    `call` is the call's id, `same_as` that of the call before it whose decision and answer it shares: it was not run itself.
     `edited`: the person changed the arguments before approving. Texts are redacted by whoever makes the entry; here they
     become one line. `session` is the root id, as `kin-nb sessions` lists it.
     """
@@ -50,6 +51,8 @@ class AuditEntry(BaseModel):
     session: str
     turn: int
     tool: str
+    call: str = ""
+    same_as: str | None = None
     summary: str = ""
     risk: Risk
     verdict: Verdict
@@ -60,7 +63,7 @@ class AuditEntry(BaseModel):
     workspace: str = ""
     edited: bool = False
 
-    @field_validator("session", "tool", "summary", "by", "reason", "note", "workspace")
+    @field_validator("session", "tool", "call", "same_as", "summary", "by", "reason", "note", "workspace")
     @classmethod
     def _one_line(cls, text: str | None) -> str | None:
         from kin_nb.core.session.summary import one_line  # noqa: PLC0415  (it imports half of the sessions)
@@ -68,7 +71,9 @@ class AuditEntry(BaseModel):
         return None if text is None else one_line(text, _LONGEST)
 
     @classmethod
-    def of(cls, call: RecordedCall, *, session: str, turn: int, risk: Risk, workspace: Path) -> AuditEntry:
+    def of(
+        cls, call: RecordedCall, *, session: str, turn: int, risk: Risk, workspace: Path, same_as: str | None = None
+    ) -> AuditEntry:
         """The entry of a call as it was recorded when it was decided: redacted already."""
         decision = call.decision
         if decision is None:
@@ -77,6 +82,8 @@ class AuditEntry(BaseModel):
             session=session,
             turn=turn,
             tool=call.name,
+            call=call.id,
+            same_as=same_as,
             summary=call.summary,
             risk=risk,
             verdict=Verdict(decision.verdict),

@@ -4,11 +4,12 @@ The order, and why:
 1. a few commands never run, whoever wants them;
 2. what the user forbids is forbidden, whatever else says yes;
 3. plan mode changes nothing, so no grant or rule may come before it;
-4. sensitive paths, then paths outside the workspace, ask even when a grant or a rule would allow the tool;
-5. what was approved for this session;
-6. what the user's configuration allows;
-7. what the policy in force lets through by risk;
-8. everything else asks.
+4. a notebook that a front end holds is not written, whoever approves: the change would be lost;
+5. sensitive paths, then paths outside the workspace, ask even when a grant or a rule would allow the tool;
+6. what was approved for this session;
+7. what the user's configuration allows;
+8. what the policy in force lets through by risk;
+9. everything else asks.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from kin_nb.core.safety.decision import Decision, ToolRequest
 from kin_nb.core.safety.policies.allow_rules import AllowRules
 from kin_nb.core.safety.policies.dangerous_commands import DenyDangerousCommands
 from kin_nb.core.safety.policies.deny_rules import DenyRules
+from kin_nb.core.safety.policies.open_files import DenyOpenFiles
 from kin_nb.core.safety.policies.outside_workspace import AskOutsideWorkspace
 from kin_nb.core.safety.policies.plan_guard import DenyWhilePlanning
 from kin_nb.core.safety.policies.risk import AllowByRisk
@@ -37,6 +39,7 @@ CHAIN: tuple[SafetyPolicy, ...] = (
     DenyDangerousCommands(),
     DenyRules(),
     DenyWhilePlanning(),
+    DenyOpenFiles(),
     AskForSensitivePaths(),
     AskOutsideWorkspace(),
     AllowWhatWasGranted(),
@@ -63,7 +66,7 @@ def _what(call: ToolRequest) -> str:
         unproven = f" not proven to only read ({call.accesses.reason})" if call.accesses.reason else ""
         return f"runs a command{unproven}"
     if call.accesses.everything:
-        return "may touch anything"
+        return f"may touch anything{f': {call.accesses.reason}' if call.accesses.reason else ''}"
     if call.accesses.network:
         return "uses the network"
     return "changes files" if call.accesses.writes else "acts"

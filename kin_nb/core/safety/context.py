@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.grants import Grants
@@ -12,7 +13,10 @@ from kin_nb.core.tools.base import ToolPermission
 
 @dataclass(frozen=True)
 class SafetyContext:
-    """`rule`: the tool's own word (permission, allowlist, denylist), None when it has none; `rule_reason` says why."""
+    """`rule`: the tool's own word (permission, allowlist, denylist), None when it has none; `rule_reason` says why.
+
+    `open_files`: resolved paths of files that a front end holds in memory, and will write over.
+    """
 
     mode: AgentMode
     policy: Policy
@@ -20,3 +24,4 @@ class SafetyContext:
     grants: Grants = field(default_factory=Grants)
     rule: ToolPermission | None = None
     rule_reason: str = ""
+    open_files: frozenset[Path] = frozenset()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from kin_nb.core.config.keys import find_key, known_keys
+from kin_nb.core.paths import kin_home
 
 if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
@@ -135,6 +136,8 @@ class Redactor:
         harmless = {form for form in found if form in SECRET or form in WORKSPACE}
         self._values = sorted(found - harmless, key=lambda value: (-len(value), value))
         self._places = dict.fromkeys(_spellings(home or Path.home()), "~")
+        if home is None:  # KIN_HOME may have moved it: the record of a replay, whose own is elsewhere, reads the same
+            self._places |= dict.fromkeys(_spellings(kin_home()), "~/.kin-code")
         self._places |= dict.fromkeys(_spellings(workspace), WORKSPACE)
         longest_first = "|".join(re.escape(place) for place in sorted(self._places, key=len, reverse=True))
         self._paths = re.compile(f"{_BEFORE_PATH}(?:{longest_first}){_AFTER_PATH}") if longest_first else None

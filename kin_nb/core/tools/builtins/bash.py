@@ -7,18 +7,19 @@ import codecs
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from kin_nb.core.safety.secrets import child_environment
+from kin_nb.core.safety.secrets import Redactor, child_environment, is_secret_name
 from kin_nb.core.safety.shell import Judgement, judge
 from kin_nb.core.safety.shell.carried import simple_commands
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
-from kin_nb.core.tools.builtins import command_rules, sandbox
-from kin_nb.core.tools.builtins.process import run_process
+from kin_nb.core.tools.builtins import command_rules, run_later, sandbox
+from kin_nb.core.tools.builtins.process import Ended, run_process
 
 OUTPUT_LIMIT = 39_500
 """Most characters of output in a result: 40,000 reach the model, less the room for what is said about it."""
@@ -39,7 +40,7 @@ _NOT_INTERACTIVE = {
 _FOR_READERS = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 # besides the proof, should it miss a repository's settings
 _GIT_RUNS_NOTHING = {"core.fsmonitor": "false", "core.hooksPath": os.devnull, "safe.bareRepository": "explicit"}
-_CHANGE_WHAT_WORDS_MEAN = ("CDPATH", "GLOBIGNORE", "BASHOPTS", "SHELLOPTS")
+_CHANGE_WHAT_WORDS_MEAN = ("CDPATH", "GLOBIGNORE", "BASHOPTS", "SHELLOPTS", "PWD")
 # ipykernel sets these for code in cells; they would colour the output, and draw plots nowhere
 _THE_KERNELS_OWN = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "CLICOLOR": "1"}
 _INLINE_BACKENDS = "module://"
@@ -97,6 +98,7 @@ class BashState(BaseToolState):
 class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     description: ClassVar[str] = "Run a bash command in the workspace"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+    editable: ClassVar[str] = "command"
 
     def accesses(self, args: BashArgs) -> Accesses:
         """What it reads, at the least the folder that it runs in, when it is proven to only read; else everything, and why."""
@@ -106,10 +108,15 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return Accesses(everything=True, reason=judged.reason)
 
     def preview(self, args: BashArgs) -> Preview:
-        first, *more = args.command.strip().split("\n")
-        cut = len(first) > _LONGEST_SUMMARY
-        summary = f"{first[:_LONGEST_SUMMARY]}{' …' if cut or more else ''}"
-        return Preview(summary=summary, body=args.command, kind="command")
+        return Preview(summary=self._summary(args.command.strip()), body=args.command, kind="command")
+
+    def _summary(self, command: str) -> str:
+        """Its first line, cut. Secrets are out before, and no word is cut: a piece of one would not be recognized later."""
+        names = set(self.config.key_names)
+        hidden = [value for name, value in os.environ.items() if name in names or is_secret_name(name)]
+        first, *more = Redactor(hidden, Path("/"), Path("/")).text(command).split("\n")  # without places
+        begin = first if len(first) <= _LONGEST_SUMMARY else first[: _LONGEST_SUMMARY + 1].rpartition(" ")[0]
+        return begin if begin == first and not more else f"{begin} …".strip()
 
     def allows(self, pattern: str, args: BashArgs) -> bool:
         return command_rules.allows(pattern, args.command)
@@ -135,10 +142,14 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             raise ToolError("The command holds a NUL character.")
         seconds = args.timeout or self.config.default_timeout
         output = CappedOutput(OUTPUT_LIMIT, self.emit)
-        argv, note = await self._confined([shutil.which("bash") or "/bin/sh", "-c", args.command], cwd)
-        ended = await run_process(
-            argv, cwd=cwd, environment=self._environment_for(args.command), seconds=seconds, sink=output.add
-        )
+        environment = self._environment_for(args.command)
+        run = partial(run_process, cwd=cwd, environment=environment, seconds=seconds, sink=output.add)
+        argv = [shutil.which("bash") or "/bin/sh", "-c", args.command]
+        confined, note = await self._may_be_confined(cwd)
+        if confined:
+            ended, note = await self._run_confined(run, argv, cwd)
+        else:
+            ended = await run(argv)
         return BashResult(
             output=output.text(),
             exit_code=ended.exit_code,
@@ -148,21 +159,33 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             note=note,
         )
 
-    async def _confined(self, argv: list[str], workspace: Path) -> tuple[list[str], str]:
-        """The command as it runs, and what is to be said of that once. Raises ToolError where "on" cannot be had."""
+    async def _may_be_confined(self, workspace: Path) -> tuple[bool, str]:
+        """Whether it is confined, and what is to be said of that once. Raises ToolError where "on" cannot be had."""
         config, first = self.config, self.state.unconfined is None
         if config.sandbox == "off":
-            return argv, ""
+            return False, ""
         if self.state.unconfined is None:
             self.state.unconfined = await asyncio.to_thread(sandbox.problem, workspace, network=config.sandbox_network)
         if not self.state.unconfined:
-            return sandbox.confined(argv, workspace, network=config.sandbox_network), ""
+            return True, ""
         if config.sandbox == "on":
             raise ToolError(
                 f'[tools.bash] sandbox = "on", and commands cannot be confined here: {self.state.unconfined}. '
                 'Nothing was run. The person may set sandbox = "auto" or "off".'
             )
-        return argv, f"[not confined, as commands cannot be here: {self.state.unconfined}]" if first else ""
+        return False, f"[not confined, as commands cannot be here: {self.state.unconfined}]" if first else ""
+
+    async def _run_confined(
+        self, run: Callable[[Sequence[str]], Awaitable[Ended]], argv: list[str], workspace: Path
+    ) -> tuple[Ended, str]:
+        """How it ended, and what was put aside; that is done however it ends."""
+        before = await asyncio.to_thread(run_later.look, workspace)
+        try:
+            ended = await run(sandbox.confined(argv, workspace, before, network=self.config.sandbox_network))
+        except BaseException:
+            run_later.put_aside(workspace, before)  # at once: who is cancelled may not be waited for
+            raise
+        return ended, await asyncio.shield(asyncio.to_thread(run_later.put_aside, workspace, before))
 
     def _judged(self, command: str) -> Judgement:
         return judge(command, self.config.effective_workdir, self.environment())
