@@ -3,7 +3,7 @@
     with ModelServer.start() as server:
         server.enqueue("Let me look.", calls=[tool_call("read_file", path="x")])
         server.enqueue("Done.")
-        ...  # point a provider's api_base at server.url
+        ...  # point a provider's api_base at server.url, or write server.config_toml()
         assert server.requests[1]["messages"][-1]["role"] == "tool"
         assert not server.violations
 
@@ -177,6 +177,11 @@ class ModelServer:
                 self.rules,
             )
         )
+
+    def config_toml(self, before: str = "") -> str:
+        """A config.toml whose one model, m, is here; `before`: settings that come before its tables."""
+        provider = f'[[providers]]\nname = "p"\napi_base = "{self.url}"\n'
+        return f'active_model = "m"\n{before}\n{provider}\n[[models]]\nname = "m"\nprovider = "p"\n'
 
     def wait_for_request(self, n: int, timeout: float = 10.0) -> dict[str, Any]:
         """Block until `n` requests have arrived; the n-th one's body. Raises TimeoutError."""

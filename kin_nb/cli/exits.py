@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 DONE, FAILED, USAGE, LIMITED, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes: 3 is drift for replay, a limit for run."""
+"""Exit codes: 3 is drift for replay, a limit for run. A signal other than Ctrl-C's: 128 and its number."""
 
 
 def fail(message: str, code: int = FAILED) -> int:

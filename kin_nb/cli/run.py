@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from functools import partial
 from pathlib import Path
@@ -106,6 +105,7 @@ def _turn(
 ) -> TurnRecord:
     """Raises UsageError, ConfigError, SessionError, SkillError."""
     from kin_nb.core.commands import unescaped  # noqa: PLC0415
+    from kin_nb.core.interrupts import run_interruptible  # noqa: PLC0415
     from kin_nb.core.programmatic import run_programmatic  # noqa: PLC0415
     from kin_nb.core.types import OutputFormat  # noqa: PLC0415
 
@@ -115,7 +115,7 @@ def _turn(
             raise UsageError(f"Usage: /{typed.command.shown}")
         if typed.command.name == "flow":
             flow, prompt = typed.words[0], " ".join(typed.words[1:])
-    return asyncio.run(
+    return run_interruptible(
         run_programmatic(
             config,
             prompt if typed is not None else unescaped(prompt),
@@ -158,11 +158,9 @@ def _folder_of(session: str) -> Path:
 
 
 def _refusals(turn: TurnRecord) -> int:
-    unasked = [call.name for call in turn.calls if call.decision and call.decision.by == "headless"]
-    if not unasked:
+    if not turn.unasked:
         return DONE
-    names = ", ".join(dict.fromkeys(unasked))
     return fail(
-        f"Refused, because nobody can be asked here: {names}.\n"
+        f"Refused, because nobody can be asked here: {', '.join(turn.unasked)}.\n"
         "To allow edits of files: --mode accept-edits; to allow everything: --mode auto-approve"
     )

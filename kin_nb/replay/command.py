@@ -99,8 +99,8 @@ def demo() -> int:
 def demo_in_lab() -> int:
     """Open a copy of the quickstart in JupyterLab, or say how to install it."""
     import importlib.util  # noqa: PLC0415
+    import os  # noqa: PLC0415
     import shutil  # noqa: PLC0415
-    import subprocess  # noqa: PLC0415
 
     if importlib.util.find_spec("jupyterlab") is None:
         say(f"JupyterLab is not installed here. Install it with:  {sys.executable} -m pip install jupyterlab")
@@ -108,7 +108,8 @@ def demo_in_lab() -> int:
     folder = Path(tempfile.mkdtemp(prefix="kin-demo-"))
     shutil.copytree(examples_folder() / "workspaces" / "quickstart", folder / "workspaces" / "quickstart")
     shutil.copy(examples_folder() / QUICKSTART, folder)
-    return subprocess.call([sys.executable, "-m", "jupyterlab", str(folder / QUICKSTART)])
+    argv = [sys.executable, "-m", "jupyterlab", str(folder / QUICKSTART)]
+    return os.execv(argv[0], argv)  # noqa: S606  (in this process's place: who ends it ends JupyterLab)
 
 
 def _open_with(report: ReplayReport) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from kin_nb.core.session.records import FileChange, RecordedCall
 
-DriftKind = Literal["same", "equivalent", "unordered", "text", "effect", "refused"]
+DriftKind = Literal["same", "equivalent", "unordered", "text", "effect", "refused", "not re-run"]
 HARMLESS: frozenset[DriftKind] = frozenset({"same", "equivalent", "unordered"})
 
 

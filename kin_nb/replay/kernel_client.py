@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kin_nb.core.interrupts import run_interruptible
 from kin_nb.replay.placing import is_kin_kernel
 
 OnOutput = Callable[[int, Any], None]
@@ -20,11 +23,21 @@ def execute(
     """Run all cells of `nb` in place, in a fresh kernel of the running interpreter, whatever the kernelspec says.
 
     `timeout` is seconds per cell. Raises nbclient's CellExecutionError, CellTimeoutError or DeadKernelError; then `nb`
-    holds what had come until then. The kernel is gone afterwards.
+    holds what had come until then. The kernel is gone afterwards, also when the run was interrupted (KeyboardInterrupt).
     """
     from nbclient import NotebookClient  # noqa: PLC0415  (first use)
 
+    handlers: dict[signal.Signals, Any] = {}
+
     class Client(NotebookClient):  # type: ignore[misc]  # nbclient is only partly typed
+        async def async_start_new_kernel(self, **kwargs: Any) -> None:
+            """nbclient has just made a signal end the kernel alone: to the run it would look as if that had crashed."""
+            loop = asyncio.get_running_loop()
+            for number, handler in handlers.items():
+                if loop.remove_signal_handler(number):
+                    signal.signal(number, handler)
+            await super().async_start_new_kernel(**kwargs)
+
         def output(self, outs: list[Any], msg: dict[str, Any], display_id: str | None, cell_index: int) -> Any:
             out = super().output(outs, msg, display_id, cell_index)
             if out is not None:
@@ -48,7 +61,26 @@ def execute(
             record_timing=False,
             on_cell_start=lambda cell, cell_index: on_cell(cell_index),  # noqa: ARG005  (nbclient calls by keyword)
         )
-        client.execute(env=dict(env), cwd=str(cwd))
+
+        async def run() -> None:
+            handlers.update({number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)})
+            await _to_its_end(client, env=dict(env), cwd=str(cwd))
+
+        run_interruptible(run())
+
+
+async def _to_its_end(client: Any, **kernel: Any) -> None:
+    """No kernel is left, however it ends. nbclient calls it a dead kernel when this is cancelled; then CancelledError."""
+    try:
+        await client.async_execute(**kernel)
+    except Exception:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError from None
+        raise
+    finally:
+        if client.km is not None and client.km.has_kernel:  # cancelled while it started
+            await client.km.shutdown_kernel(now=True)
 
 
 def _kernel_manager_class(module: str, sockets: Path) -> type:

@@ -27,9 +27,10 @@ def asked_key(nb: Any, cell: Any) -> str | None:
 
 
 def is_kin_kernel(nb: Any) -> bool:
-    """Whether every cell of the notebook is a prompt."""
+    """Whether every cell of the notebook is a prompt: its kernel is `kin`, or one of `kin-nb kernel install --name kin-...`."""
     spec = nb["metadata"].get("kernelspec")
-    return isinstance(spec, dict) and spec.get("name") == "kin"
+    name = spec.get("name") if isinstance(spec, dict) else None
+    return isinstance(name, str) and (name == "kin" or name.startswith("kin-"))
 
 
 def place_turns(nb: Any, turns: Sequence[TurnRecord]) -> dict[int, int]:

@@ -13,7 +13,7 @@ from kin_nb.replay.recording import Recording
 
 CellStatus = Literal["same", "differs", "error", "not compared", "not run"]
 CallKind = DriftKind | Literal["played", "not run"]
-_KINDS: tuple[CallKind, ...] = ("same", "equivalent", "unordered", "text", "effect", "refused", "not run")
+_KINDS: tuple[CallKind, ...] = ("same", "equivalent", "unordered", "text", "effect", "refused", "not re-run", "not run")
 
 
 @dataclass(frozen=True)

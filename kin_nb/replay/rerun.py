@@ -27,7 +27,8 @@ from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.task import Task
 from kin_nb.core.types import LLMMessage
 from kin_nb.replay.backend import ReplayBackend
-from kin_nb.replay.drift import HARMLESS, Drift, compare_call
+from kin_nb.replay.drift import HARMLESS, Drift, compare_call, files_effect
+from kin_nb.replay.subagent_files import write_again
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -106,6 +107,8 @@ class Rerun:
         self._workspace = workspace
         self._approve = approve_recorded
         self._drifted: dict[str, str] = {}
+        self._missing: dict[str, dict[str, str]] = {}
+        """Of tasks, by the call's id: files that could not be written again, and why."""
 
     @property
     def drifts(self) -> list[str]:
@@ -159,7 +162,7 @@ class Rerun:
         if recorded is None:
             drift = Drift("effect", detail="a call that the recording has not")
         else:
-            drift = _compare(recorded, actual)
+            drift = self._without_subagent(recorded, actual, _compare(recorded, actual))
             if drift.kind in HARMLESS:
                 return recorded, drift
             actual = actual.model_copy(update={"id": recorded.id})
@@ -169,16 +172,33 @@ class Rerun:
         return actual, drift
 
     def _play_tasks(self, agent: Agent) -> None:
-        """What a subagent said to its model is in no recording, so a recorded task is answered from there, and not run."""
+        """What a subagent said to its model is in no recording: a recorded task is answered from there, and not run."""
         name = Task.get_name()
         with suppress(ToolError):  # no such tool here: then none runs either
             tool = agent.tool_manager.get(name)
             if isinstance(tool, Task):
-                tasks = {call_id: call for call_id, call in self._recorded.items() if call.name == name}
-                tool.state.recorded = {
-                    call_id: call.model_copy(update={"output": here(call.output, self._workspace)})
-                    for call_id, call in tasks.items()
-                }
+                tasks = [call_id for call_id, call in self._recorded.items() if call.name == name]
+                tool.state.played = {call_id: partial(self._played_task, call_id) for call_id in tasks}
+
+    def _played_task(self, call_id: str) -> RecordedCall:
+        """With this run's folder in it, after the files are as the subagent left them, if that is allowed."""
+        call = self._recorded[call_id]
+        if call.files and self._approve:
+            self._missing[call_id] = write_again(self._workspace, call.files)
+        return call.model_copy(update={"output": here(call.output, self._workspace)})
+
+    def _without_subagent(self, recorded: RecordedCall, actual: RecordedCall, drift: Drift) -> Drift:
+        """`drift`; for a task what it means that no subagent ran, where that is why files came out otherwise."""
+        if recorded.name != Task.get_name() or drift.kind != "effect" or recorded.status != actual.status:
+            return drift
+        if not self._approve:
+            return Drift("refused", detail="what its subagent changed in files was allowed when recorded, not here")
+        missing = self._missing.get(actual.id, {})
+        if not missing or files_effect((c for c in recorded.files if c.path not in missing), actual.files):
+            return drift
+        path, why = next(iter(missing.items()))
+        more = f", and {len(missing) - 1} more files" if len(missing) > 1 else ""
+        return Drift("not re-run", detail=f"its subagent changed {path}: {why}{more}")
 
     def _go_back(self, agent: Agent, origin: Place) -> None:
         """Where the undo before this turn led: to the same, when that undo has run again."""

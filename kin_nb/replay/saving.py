@@ -15,9 +15,9 @@ from typing import Any
 from kin_nb.core.commands import escaped
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.render import Output, render_turn
-from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, RecordingError
+from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, RecordingError, UnreadableNotebookError
 from kin_nb.replay.format import write_recording
-from kin_nb.replay.loading import as_node
+from kin_nb.replay.loading import as_node, load_notebook
 from kin_nb.replay.matching import cell_key
 from kin_nb.replay.placing import asked_key, place_turns
 from kin_nb.replay.playback import Player, playback_notice, undo_card
@@ -66,13 +66,18 @@ def write_notebook(nb: Any, path: Path, *, open_file: Path | None = None) -> Pat
     """Write `nb` to `path` at once or not at all; returns `path`. An existing file keeps its mode.
 
     Raises RecordingError when `path` is `open_file`, the notebook that a front end has open (it would overwrite ours or
-    lose its own changes), nbformat.ValidationError when `nb` is no valid notebook, OSError when it cannot be written.
+    lose its own changes), and when another file stands there that is no session notebook; nbformat.ValidationError when
+    `nb` is no valid notebook, OSError when it cannot be written.
     """
     import nbformat  # noqa: PLC0415  (first use)
 
     if open_file is not None and path.resolve() == open_file.resolve():
         raise RecordingError(
             f"{path.name} is the notebook that is open. Save the session under another name: %kin save PATH"
+        )
+    if path.exists() and not _is_session_notebook(path):
+        raise RecordingError(
+            f"{path.name} exists and is no session notebook: nothing was written. Choose another name, or remove that file."
         )
     nbformat.validate(nb)
     text = nbformat.writes(nb, version=nbformat.NO_CONVERT) + "\n"
@@ -88,6 +93,16 @@ def write_notebook(nb: Any, path: Path, *, open_file: Path | None = None) -> Pat
         Path(temporary).unlink(missing_ok=True)
         raise
     return path
+
+
+def _is_session_notebook(path: Path) -> bool:
+    """Or nothing at all: an empty file is nobody's work."""
+    if path.is_file() and not path.stat().st_size:
+        return True
+    try:
+        return "kin" in load_notebook(path)["metadata"]
+    except UnreadableNotebookError:
+        return False
 
 
 def _from_cells(cells: Sequence[Cell]) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from dataclasses import replace
 
-from kin_nb.core.accounting import count_subagent, turn_cost
+from kin_nb.core.accounting import count_aside, turn_cost
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ObservabilityConfig
 from kin_nb.core.events import (
@@ -149,7 +149,7 @@ def _charged(parent: Agent, agent: Agent, counted: LLMUsage) -> LLMUsage:
         prompt_tokens=now.prompt_tokens - counted.prompt_tokens,
         completion_tokens=now.completion_tokens - counted.completion_tokens,
     )
-    count_subagent(parent.stats, new)
+    count_aside(parent.stats, new)
     return now
 
 
@@ -161,6 +161,7 @@ def _recorded(agent: Agent, profile: Profile) -> RecordedSubagent:
         steps=len(turn.steps),
         calls=tuple(calls[:MOST_CALLS]),
         more=max(0, len(calls) - MOST_CALLS),
+        unasked=turn.unasked,
         prompt_tokens=turn.prompt_tokens,
         completion_tokens=turn.completion_tokens,
         cost=turn_cost(agent.stats, turn),

@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from tests.model_server import tool_call
 from tests.notebook.people import environment
 
 
 @contextmanager
-def running(server, home, workspace) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def running(server, home, workspace, **popen: Any) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """(`kin-nb run` while its bash call runs `sleep 60`, the process id of that sleep). Both are gone afterwards."""
     ready = workspace / "ready"
     os.mkfifo(ready)
@@ -26,6 +27,7 @@ def running(server, home, workspace) -> Iterator[tuple[subprocess.Popen[str], in
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        **popen,
     )
     child = int(ready.read_text())  # opens when bash has come that far
     ready.unlink()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kin_nb.replay import command
-from tests.notebook.people import QUICKSTART
+from tests.model_server import tool_call
+from tests.notebook.people import QUICKSTART, environment
 from tests.unit.cli.conftest import session_ids
 from tests.unit.cli.processes import running
 
@@ -27,6 +34,32 @@ def test_a_session_that_was_killed_is_saved_from_its_log_and_replays(server, hom
     assert "turn 1, step 1: [bash] echo $$ > ready; exec sleep 60 · interrupted" in done.stdout
     again = kin("replay", "--tools", "--approve", "recorded", "killed.ipynb")
     assert (again.returncode, again.stderr) == (0, ""), "what was interrupted is not run, and is no drift"
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_replay_that_is_interrupted_leaves_neither_kernel_nor_command(
+    server, home, workspace, kin, tmp_path, number, code
+):
+    fifo = tmp_path / "fifo"
+    waits = f"test -p {fifo} && echo $PPID $$ > {fifo} && exec sleep 60; true"
+    server.enqueue(calls=[tool_call("bash", command=waits)])
+    server.enqueue("Done.")
+    assert kin("run", "-p", "Wait.", "--mode", "auto-approve").returncode == 0
+    assert kin("save", session_ids(home)[0], "wait.ipynb").returncode == 0
+    os.mkfifo(fifo)
+    argv = [sys.executable, "-m", "kin_nb.cli", "replay", "--tools", "--approve", "recorded", "wait.ipynb"]
+    process = subprocess.Popen(argv, cwd=workspace, env=environment(home), stdout=subprocess.DEVNULL)
+    pids = [int(pid) for pid in fifo.read_text().split()]  # opens when bash has come that far
+    try:
+        process.send_signal(number)
+        assert process.wait(10) == code
+        assert [pid for pid in pids if psutil.pid_exists(pid)] == []
+    finally:
+        for pid in (process.pid, *pids):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait(10)
 
 
 def test_save_names_a_session_that_is_unknown_or_not_the_only_one(kin, server, home, workspace):
@@ -66,6 +99,19 @@ def test_the_demo_runs_the_tools_without_a_key_and_shows_where_the_notebook_is(k
     assert executed.is_relative_to(tmp_path)
     assert executed.is_file()
     assert not (home / ".kin-code").exists()
+
+
+def test_jupyterlab_takes_the_place_of_the_command_that_opened_it(home, workspace, tmp_path):
+    (tmp_path / "jupyterlab").mkdir()
+    (tmp_path / "jupyterlab" / "__init__.py").touch()
+    (tmp_path / "jupyterlab" / "__main__.py").write_text("import os, sys\nprint(os.getpid(), sys.argv[1])\n")
+    argv = [sys.executable, "-m", "kin_nb.cli", "demo", "--lab"]
+    env = environment(home, PYTHONPATH=str(tmp_path))
+    with subprocess.Popen(argv, cwd=workspace, env=env, stdout=subprocess.PIPE, text=True) as process:
+        said, _ = process.communicate(timeout=20)
+    pid, notebook = said.split()
+    assert int(pid) == process.pid
+    assert Path(notebook).read_bytes() == QUICKSTART.read_bytes()
 
 
 @pytest.mark.parametrize("old", ["python -m unittest tests.test_stats", "First, how it fails."])

@@ -11,8 +11,9 @@ import threading
 
 import pytest
 
+from tests.model_server import tool_call
 from tests.notebook.people import environment, run
-from tests.unit.cli.conftest import EDIT, LOOK, conversation, logs
+from tests.unit.cli.conftest import EDIT, LOOK, conversation, log_records, logs
 from tests.unit.cli.processes import running
 
 
@@ -61,6 +62,19 @@ def test_a_refused_edit_is_a_failure_that_says_how_to_allow_it(kin, server, work
         "Refused, because nobody can be asked here: edit_file.\nTo allow edits of files: --mode accept-edits"
     )
     assert "was refused" in server.requests[1]["messages"][-1]["content"]
+    assert (workspace / "a.py").read_text() == "x = 1\n"
+
+
+@pytest.mark.parametrize("look", [(), (LOOK,) * 50], ids=["alone", "after as many as the record lists"])
+def test_a_call_that_was_refused_inside_a_subagent_is_a_failure_too(kin, server, workspace, look):
+    task = tool_call("task", description="make x 3", prompt="Make x 3.", profile="general")
+    server.enqueue(calls=[task])
+    server.enqueue(calls=[*look, EDIT])
+    server.enqueue("I may not.")
+    server.enqueue("It may not.")
+    done = kin("run", "-p", "Make x 3.")
+    assert (done.returncode, done.stdout) == (1, "It may not.\n")
+    assert done.stderr.startswith("Refused, because nobody can be asked here: edit_file.\n")
     assert (workspace / "a.py").read_text() == "x = 1\n"
 
 
@@ -206,7 +220,7 @@ def test_a_price_limit_stops_once_it_is_exceeded(kin, server, home):
     server.enqueue("I look.", calls=[LOOK], usage=usage)
     done = kin("run", "-p", "What is x?", "--max-price", "0.005")
     assert (done.returncode, done.stdout) == (3, "I look.\n")
-    assert done.stderr.startswith("Price limit exceeded: $0.0060 > $0.01"), done.stderr
+    assert done.stderr.startswith("Price limit exceeded: $0.0060 > $0.0050"), done.stderr
 
 
 def test_what_a_limit_stopped_goes_on_with_a_higher_one(kin, server):
@@ -377,11 +391,38 @@ def test_streaming_writes_each_message_before_the_next_is_asked_for(server, home
         process.communicate(timeout=10)
 
 
-def test_interrupt_is_exit_130_and_takes_the_running_tool_along(server, home, workspace):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_is_an_exit_code_and_takes_the_running_tool_along(server, home, workspace, number, code):
     with running(server, home, workspace) as (process, child):
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, errors = process.communicate(timeout=10)
-        assert process.returncode == 130
-        assert "Traceback" not in errors
+        assert (process.returncode, errors) == (code, "")
         with pytest.raises(ProcessLookupError):
             os.kill(child, 0)
+    (log,) = logs(home)
+    assert log_records(log)[-1]["turn"]["outcome"] == "interrupted"
+
+
+def test_a_background_job_that_does_not_hear_ctrl_c_ends_properly_all_the_same(server, home, workspace):
+    def in_background() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    with running(server, home, workspace, preexec_fn=in_background) as (process, child):
+        process.terminate()
+        _, errors = process.communicate(timeout=10)
+        assert (process.returncode, errors) == (143, "")
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
+
+
+def test_a_hangup_that_is_ignored_stays_so(server, home, workspace):
+    """As under nohup."""
+    with running(server, home, workspace, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as (
+        process,
+        child,
+    ):
+        process.send_signal(signal.SIGHUP)
+        server.enqueue("It has ended.")
+        os.kill(child, signal.SIGKILL)
+        answer, _ = process.communicate(timeout=10)
+        assert (process.returncode, answer) == (0, "It has ended.\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from kin_nb.core.safety.callbacks import NOBODY
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord, sha256
 from kin_nb.core.tools.base import Preview
+from kin_nb.core.tools.file_changes import Content, file_change
 from kin_nb.replay.drift import Drift
 from kin_nb.replay.errors import ReplayEndedError
 from kin_nb.replay.rerun import INTERRUPTED, Rerun
@@ -133,7 +135,8 @@ async def test_a_refusal_by_rules_that_do_not_hold_here_is_repeated_to_the_lette
 
 async def test_a_call_that_the_person_edited_runs_as_edited(workspace):
     edited = '{"command": "touch {workspace}/edited; echo ok"}'
-    call = bash("touch made", "ok", edited_arguments=edited, files=(empty("edited"),))
+    told = "[The person edited this call before it ran. It ran as: touch {workspace}/edited; echo ok]\nok"
+    call = bash("touch made", told, edited_arguments=edited, files=(empty("edited"),))
     again = await Again(asking(call), workspace).run()
     assert again.kinds == ["same"]
     assert [path.name for path in workspace.iterdir()] == ["edited"]
@@ -217,6 +220,18 @@ async def test_a_turn_that_broke_off_ends_where_its_recording_ends(workspace):
     assert again.kinds == ["same"]
 
 
+async def test_a_memory_is_written_to_the_replays_own_folder_and_is_no_drift(workspace):
+    arguments = json.dumps({"action": "write", "name": "style", "description": "tabs", "text": "tabs"})
+    written = FileChange(path="~/.kin-code/memory/style.md", after=sha256(b"tabs\n\ntabs\n"))
+    told = "Wrote ~/.kin-code/memory/style.md. Sessions that begin from now on are told of it."
+    call = RecordedCall(
+        id="c1", name="memory", arguments=arguments, decision=YES, status="ok", output=told, files=(written,)
+    )
+    again = await Again(asking(call), workspace).run()
+    assert again.kinds == ["same"], (again.rerun.drifts, again.compared)
+    assert (workspace.parent / "home" / "memory" / "style.md").exists()
+
+
 def task(**fields: Any) -> RecordedCall:
     arguments = json.dumps({"description": "find x", "prompt": "Where is x in {workspace}?", "profile": "general"})
     return RecordedCall(id="c1", name="task", arguments=arguments, summary="general: find x", **fields)
@@ -238,6 +253,96 @@ async def test_a_recorded_task_is_answered_from_the_recording(workspace, call, t
     assert again.kinds == ["same"]
     assert again.compared[0][0] == call
     assert again.agent.stats.session_prompt_tokens == 0
+
+
+def changed(path: str, before: bytes | None, after: bytes | None, mode: str = "100644") -> FileChange:
+    sides = [Content() if data is None else Content(mode, sha256(data), data) for data in (before, after)]
+    return file_change(path, *sides)
+
+
+async def after_task(workspace: Path, *files: FileChange, approve: bool = True, output: str = "") -> Again:
+    """A general subagent changed `files`; then a command says what is there."""
+    look = bash("cat new.txt a.txt run.sh 2>/dev/null; true", output, call_id="c2")
+    again = Again(asking(task(status="ok", output="done", files=files), look), workspace, approve_recorded=approve)
+    again.rerun.prepare(again.agent)
+    return await again.run()
+
+
+async def test_what_a_subagent_changed_in_files_is_changed_again_for_the_calls_after_it(workspace):
+    (workspace / "a.txt").write_bytes(old := b"one\r\ntwo\n" + b"same\n" * 20 + b"end")
+    (workspace / "gone.txt").write_text("x\n")
+    new = old.replace(b"two", b"2") + b"\nmore\f\xc2\x85"
+    files = (
+        changed("a.txt", old, new),
+        changed("deep/er/new.txt", None, b"{workspace}\n"),
+        changed("empty", None, b""),
+        changed("gone.txt", b"x\n", None),
+        changed("run.sh", None, b"echo hi\n", "100755"),
+        changed("way", None, b"a.txt", "120000"),
+    )
+    again = await after_task(workspace, *files, output=f"{new.decode()}echo hi")
+    assert again.kinds == ["same", "same"], again.rerun.drifts
+    assert (workspace / "a.txt").read_bytes() == new
+    assert (workspace / "deep" / "er" / "new.txt").read_bytes() == b"{workspace}\n"
+    assert (workspace / "empty").read_bytes() == b""
+    assert not (workspace / "gone.txt").exists()
+    assert os.access(workspace / "run.sh", os.X_OK)
+    assert (workspace / "way").readlink() == Path("a.txt")
+    assert again.compared[0][0].files == files
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (changed("b.bin", None, b"\0" * 9), "b.bin: the recording does not hold what was written there"),
+        (changed("big.txt", None, b"x\n" * 200_000), "big.txt: the recording does not hold what was written there"),
+        (
+            changed("redacted", None, b"key\n").model_copy(update={"after": sha256(b"other\n")}),
+            "redacted: the recording does not hold what was written there",
+        ),
+        (changed("~/.kin-code/memory/m.md", None, b"m\n"), "~/.kin-code/memory/m.md: it is outside of the workspace"),
+        (changed("/tmp/x", None, b"m\n"), "/tmp/x: it is outside of the workspace"),
+    ],
+    ids=["binary", "too large", "redacted", "home", "elsewhere"],
+)
+async def test_a_subagents_file_that_the_recording_does_not_hold_is_drift_of_its_own(workspace, change, why):
+    again = await after_task(workspace, change, changed("new.txt", None, b"n\n"), output="n")
+    assert again.kinds == ["not re-run", "same"]
+    assert again.rerun.drifts == [f"task: not re-run drift: its subagent changed {why}"]
+    assert [path.name for path in workspace.iterdir()] == ["new.txt"]
+
+
+async def test_a_file_that_is_another_now_stays_and_is_drift(workspace):
+    (workspace / "a.txt").write_text("mine\n")
+    again = await after_task(workspace, changed("a.txt", b"theirs\n", b"new\n"), output="mine")
+    assert again.kinds == ["effect", "same"]
+    assert (workspace / "a.txt").read_text() == "mine\n"
+
+
+async def test_what_a_subagent_wrote_is_not_written_unless_recorded_approvals_count(workspace):
+    again = await after_task(workspace, changed("new.txt", None, b"n\n"), approve=False)
+    assert again.kinds[0] == "refused"
+    assert list(workspace.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["../out.txt", ".git/hooks/pre-commit", "way/out.txt", "", "a//b", ".", "x\\x00"])
+async def test_no_recording_writes_outside_of_the_copy_or_into_git(workspace, path):
+    outside = workspace.with_name("outside")
+    outside.mkdir()
+    (workspace / "way").symlink_to(outside)
+    again = await after_task(workspace, changed(path, None, b"owned\n"))
+    assert again.kinds[0] == "effect"
+    assert list(outside.iterdir()) == []
+    assert [entry.name for entry in workspace.iterdir()] == ["way"]
+    assert not (workspace.parent / "out.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "patch", ["", "@@", "--- a\n+++ b\n@@ -9,1 +9,1 @@\n\\ no\n-x\n+y\n", "a\nb\n@@ -0 +0 @@\n \n"]
+)
+async def test_a_patch_that_is_none_is_drift(workspace, patch):
+    damaged = changed("new.txt", None, b"n\n").model_copy(update={"patch": patch})
+    assert (await after_task(workspace, damaged)).kinds[0] == "not re-run"
 
 
 async def test_where_there_are_no_tasks_a_recorded_one_is_drift(workspace):

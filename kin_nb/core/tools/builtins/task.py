@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from kin_nb.core.session.records import RecordedCall, TurnRecord
 from kin_nb.core.tools.base import (
@@ -49,11 +50,9 @@ class TaskConfig(BaseToolConfig):
 
 
 class TaskState(BaseToolState):
-    """`recorded`: calls by id that a replay plays: their results are given again, nothing runs."""
+    """`played`: what takes the place of a subagent in a replay, by the call's id. The recorded call is the answer."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    recorded: dict[str, RecordedCall] = Field(default_factory=dict)
+    played: dict[str, Callable[[], RecordedCall]] = Field(default_factory=dict)
 
 
 class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, TaskState]):
@@ -74,9 +73,9 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, TaskState]):
         call = running_call.get()
         if call is None:
             raise ToolError("A subagent needs an agent that runs this call.")
-        recorded = self.state.recorded.get(call.call_id)
-        if recorded is not None:
-            return _played(recorded)
+        play = self.state.played.get(call.call_id)
+        if play is not None:
+            return _played(play())
         turn = await run_subagent(
             call,
             PROFILES[args.profile],
