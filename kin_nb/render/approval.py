@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from kin_nb.core.safety.decision import Risk
 from kin_nb.render.diff import diff_text, render_diff
+from kin_nb.render.highlight import highlighted
 from kin_nb.render.output import AMBER, frame
-from kin_nb.render.text import count, escape, indent, line_count, literal, one_line, pre
+from kin_nb.render.text import count, escape, indent, line_count, literal, one_line, pre, pre_html
 
-_KINDS = {"command": "command", "diff": "change", "arguments": "call"}
+_KINDS = {"command": "command", "diff": "change", "arguments": "call", "code": "code"}
 _OPEN_LINES = 40
 _HIGH = " (high risk)"
 
 
-def approval_html(summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW) -> str:
+def approval_html(
+    summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW, *, folded: bool = False
+) -> str:
     """The static part of the approval card; the buttons are the widget's, and name the scopes on offer.
 
-    `kind` is `Preview.kind`: what `body` is. Only a high `risk` is said.
+    `kind` is `Preview.kind`: what `body` is. Only a high `risk` is said. `folded`: the card shows `body` in parts below.
     """
-    whole = render_diff(body) if kind == "diff" else pre(literal(body))
+    whole = _whole(body, kind)
     lines = line_count(body.removesuffix("\n"))
-    unfolded = " open" if lines <= _OPEN_LINES else ""
+    unfolded = " open" if lines <= _OPEN_LINES and not folded else ""
     parts = [f"<b>Allow this?</b> <code>{escape(one_line(summary))}</code><br>\n"]
     parts.append(f"Asks because: {escape(one_line(reason, 400))}{_HIGH if risk is Risk.HIGH else ''}<br>\n")
     if not _says_it_all(summary, body):
@@ -35,6 +38,12 @@ def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = 
     if not _says_it_all(summary, body):
         parts.append(indent(diff_text(body) if kind == "diff" else literal(body.removesuffix("\n"))))
     return "\n".join(parts)
+
+
+def _whole(body: str, kind: str) -> str:
+    if kind == "diff":
+        return render_diff(body)
+    return pre_html(highlighted(literal(body), "python")) if kind == "code" else pre(literal(body))
 
 
 def _says_it_all(summary: str, body: str) -> bool:

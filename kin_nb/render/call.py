@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kin_nb.core.session.records import FileChange, RecordedCall
+from kin_nb.render.code import READ_FILE, code_part, read_part, uncovered_part
 from kin_nb.render.diff import diff_text, render_diff, without_header
-from kin_nb.render.fact import Arguments, summary, words
+from kin_nb.render.fact import PYTHON, Arguments, summary, words
 from kin_nb.render.output import AMBER, BLUE, GREY, RED, Output, frame
+from kin_nb.render.part import Part
 from kin_nb.render.question import TOOL as QUESTION
 from kin_nb.render.question import answer, asked
 from kin_nb.render.subagent import subagent_html, subagent_text
 from kin_nb.render.text import CARD_LIMIT, clean, clip, count, escape, indent, line_count, one_line, pre
+from kin_nb.render.todo import Checklist
 
 _DIFF_LIMIT = 10_000
 _OPEN_OUTPUT_LINES = 12
@@ -21,14 +22,9 @@ _HOW_TO_ANSWER = (
     "Interrupting the kernel ends the turn instead."
 )
 _HOW_TO_ANSWER_A_QUESTION = _HOW_TO_ANSWER.replace("y or n in the input box", "the input box")
+_QUIET = ("variables", "notebook")
+"""Tools whose arguments say nothing that their line and their output do not."""
 _COLORS = {"ok": GREY, "pending": BLUE, "error": RED, "refused": AMBER, "interrupted": AMBER}
-
-
-class _Part(NamedTuple):
-    """A piece of the body: HTML and text of the same thing."""
-
-    html: str
-    text: str
 
 
 def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", waiting: bool = False) -> Output:
@@ -40,10 +36,18 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
     arguments = Arguments.read(call.edited_arguments or call.arguments)
     output = clean(tail[-CARD_LIMIT:] if call.status == "pending" else call.output).strip("\n")
     name, subject = one_line(call.name), summary(call, arguments)
-    fact = " · ".join(words(call, waiting=waiting, printing=bool(output)))
-    parts = _parts(call, arguments, subject, clip(output), waiting=waiting)
-    unfolded = waiting or _is_unfolded(call, arguments, line_count(output))
-    folded = "" if unfolded or not output else f" · {count(line_count(output), 'line')} out"
+    said = words(call, waiting=waiting, printing=bool(output))
+    if (todos := Checklist.of(call, arguments.values)) is not None:
+        subject, said = "", [*todos.fact, *(word for word in said if word != "done")]
+        lines, unfolded = 0, len(todos.items) <= _OPEN_OUTPUT_LINES
+        parts = [*_waiting(waiting), todos.part]
+    else:
+        lines = line_count(output)
+        unfolded = _is_unfolded(call, arguments, lines)
+        parts = _parts(call, arguments, subject, clip(output), waiting=waiting)
+    unfolded = unfolded or waiting
+    fact = " · ".join(said)
+    folded = "" if unfolded or not lines else f" · {count(lines, 'line')} out"
     html = frame(
         f"<b>{escape(name)}</b>{f' <code>{escape(subject)}</code>' if subject else ''} · {escape(fact)}{folded}",
         "".join(part.html for part in parts),
@@ -68,66 +72,77 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
 
 def _is_unfolded(call: RecordedCall, arguments: Arguments, output_lines: int) -> bool:
     """Failures, questions, small diffs and the short outputs of commands are worth their room; the rest is a click away."""
-    if call.name == QUESTION or call.status in ("error", "refused", "interrupted") or call.exit or call.uncovered:
+    if call.name == QUESTION or call.status in ("error", "refused", "interrupted") or call.exit:
+        return True
+    if call.uncovered and call.name != PYTHON:  # nearly all code binds variables
         return True
     if call.status == "pending":
         return output_lines > 0
     if call.files:
         return sum(line_count(file.patch or "") for file in call.files) <= _OPEN_DIFF_LINES
-    return arguments.command is not None and output_lines <= _OPEN_OUTPUT_LINES
+    runs = arguments.command is not None or call.name == PYTHON
+    return runs and output_lines <= _OPEN_OUTPUT_LINES
 
 
-def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, *, waiting: bool) -> list[_Part]:
+def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, *, waiting: bool) -> list[Part]:
     if call.name == QUESTION and (question := asked(arguments.values, subject)) is not None:
         return _question(call, question, output, waiting=waiting)
-    parts = [_Part(f"{_HOW_TO_ANSWER}\n", _HOW_TO_ANSWER)] if waiting else []
-    if arguments.command is not None:
-        parts += [_block(f"$ {arguments.command.rstrip()}")] if arguments.command.strip() != subject else []
-    elif not call.files and arguments.pretty:
-        parts.append(_block(arguments.pretty if waiting else clip(arguments.pretty)))
+    parts = [*_waiting(waiting), *_asked(call, arguments, subject, waiting=waiting)]
     if call.edited_arguments is not None:
         parts.append(_asked_for(Arguments.read(call.arguments)))
     parts += [_file(file, subject) for file in call.files]
     if call.subagent is not None:
-        parts.append(_Part(subagent_html(call.subagent), subagent_text(call.subagent)))
+        parts.append(Part(subagent_html(call.subagent), subagent_text(call.subagent)))
     # A patch that went in says more than the sentence that the model was told about it.
-    is_report = arguments.command is not None or call.subagent is not None
+    is_report = arguments.command is not None or call.subagent is not None or call.name == PYTHON
     if output and (is_report or not call.files or call.status != "ok"):
-        parts.append(_block(output))
+        parts.append(_output(call, arguments, output))
     if call.uncovered:
-        parts.append(_uncovered(call.uncovered))
+        parts.append(uncovered_part(call.uncovered))
     return parts
 
 
-def _question(call: RecordedCall, question: str, output: str, *, waiting: bool) -> list[_Part]:
+def _waiting(waiting: bool) -> list[Part]:
+    return [Part(f"{_HOW_TO_ANSWER}\n", _HOW_TO_ANSWER)] if waiting else []
+
+
+def _asked(call: RecordedCall, arguments: Arguments, subject: str, *, waiting: bool) -> list[Part]:
+    """What ran, as far as the first line does not say it: a command, code, or the arguments of other tools."""
+    code = arguments.code_of(call)
+    if code is not None:
+        return [code_part(code.strip("\n"), waiting=waiting)] if code.strip() != subject else []
+    if arguments.command is not None:
+        return [Part.block(f"$ {arguments.command.rstrip()}")] if arguments.command.strip() != subject else []
+    if call.files or not arguments.pretty or (call.name in _QUIET and call.status == "ok"):
+        return []
+    return [Part.block(arguments.pretty if waiting else clip(arguments.pretty))]
+
+
+def _output(call: RecordedCall, arguments: Arguments, output: str) -> Part:
+    path = arguments.values.get("path")
+    return read_part(output, path) if call.name == READ_FILE and isinstance(path, str) else Part.block(output)
+
+
+def _question(call: RecordedCall, question: str, output: str, *, waiting: bool) -> list[Part]:
     how = _HOW_TO_ANSWER_A_QUESTION
     texts = (question if waiting else clip(question), answer(output) if output and call.status == "ok" else output)
-    return [*([_Part(f"{how}\n", how)] if waiting else []), *(_block(text) for text in texts if text)]
+    return [*([Part(f"{how}\n", how)] if waiting else []), *(Part.block(text) for text in texts if text)]
 
 
-def _block(text: str) -> _Part:
-    return _Part(pre(text), text)
-
-
-def _uncovered(sentence: str) -> _Part:
-    line = f"Not covered by undo: {one_line(sentence.removeprefix('not covered: '), 400)}"
-    return _Part(f"<small>{escape(line)}</small><br>\n", line)
-
-
-def _asked_for(arguments: Arguments) -> _Part:
+def _asked_for(arguments: Arguments) -> Part:
     asked, head = clip(arguments.command or arguments.pretty), "The model had asked for"
-    return _Part(f"<details><summary>{head}</summary>\n{pre(asked)}</details>\n", f"{head}\n{indent(asked)}")
+    return Part(f"<details><summary>{head}</summary>\n{pre(asked)}</details>\n", f"{head}\n{indent(asked)}")
 
 
-def _file(file: FileChange, subject: str) -> _Part:
+def _file(file: FileChange, subject: str) -> Part:
     """Named above its hunks, unless the card's first line has named it already."""
     verb = "New file" if file.before is None else "Deleted" if file.after is None else "Changed"
     path = one_line(file.path, 400)
     if not file.patch:
         note = "binary, too large, or secret: not shown" if file.patch is None else "empty"
-        return _Part(f"{verb} <code>{escape(path)}</code> ({note})<br>\n", f"{verb} {path} ({note})")
+        return Part(f"{verb} <code>{escape(path)}</code> ({note})<br>\n", f"{verb} {path} ({note})")
     patch = without_header(file.patch)
-    html, text = render_diff(patch, limit=_DIFF_LIMIT), diff_text(patch, limit=_DIFF_LIMIT)
+    html, text = render_diff(patch, path=file.path, limit=_DIFF_LIMIT), diff_text(patch, limit=_DIFF_LIMIT)
     if verb == "Changed" and path == subject:
-        return _Part(html, text)
-    return _Part(f"{verb} <code>{escape(path)}</code>\n{html}", f"{verb} {path}\n{text}")
+        return Part(html, text)
+    return Part(f"{verb} <code>{escape(path)}</code>\n{html}", f"{verb} {path}\n{text}")

@@ -5,30 +5,53 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import groupby
+from typing import NamedTuple
 
-from kin_nb.render.text import count, escape, literal
+from kin_nb.render.highlight import LARGEST, highlighted_lines
+from kin_nb.render.languages import language_of
+from kin_nb.render.text import count, escape, literal, pre_html
 
-_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-_STYLES = {"+": "background:#2ea04333", "-": "background:#f8514933"}
+HUNK = re.compile(r"@@ -(?P<old>\d{1,20})(?:,(\d{1,20}))? \+(?P<new>\d{1,20})(?:,(\d{1,20}))? @@")
+STYLES = {"+": "background:#2ea04333", "-": "background:#f8514933"}
 
 
-def render_diff(patch: str, *, limit: int | None = None) -> str:
-    """`patch` in one <pre>. With `limit`, whole lines up to that many characters, then how many were left out."""
+class DiffLine(NamedTuple):
+    """`mark`: "+", "-", " " for lines of both sides, "" for what is no line of the file. `html` begins with the mark."""
+
+    mark: str
+    text: str
+    html: str
+
+
+def render_diff(patch: str, *, path: str = "", limit: int | None = None) -> str:
+    """`patch` in one <pre>. With `limit`, whole lines up to that many characters, then how many were left out.
+
+    `path`: the file, by whose name its lines are highlighted; for a patch without header lines.
+    """
     shown, note = _cut(patch, limit)
     pieces = []
-    for mark, lines in groupby(_marked(shown), key=lambda pair: pair[0]):
-        text = escape(literal("\n".join(line for _, line in lines)))
-        style = _STYLES.get(mark)
-        pieces.append(f'<span style="{style}">{text}</span>' if style else text)
+    for style, lines in groupby(diff_lines(shown, path), key=lambda line: STYLES.get(line.mark)):
+        html = "\n".join(line.html for line in lines)
+        pieces.append(f'<span style="{style}">{html}</span>' if style else html)
     # Wrapped, so that no blanks push the end of a line out of sight of whoever approves it.
-    body = "\n".join(pieces) + escape(note)
-    return f'<pre style="white-space:pre-wrap;margin:4px 0">{body}</pre>\n'
+    return pre_html("\n".join(pieces) + escape(note))
 
 
 def diff_text(patch: str, *, limit: int | None = None) -> str:
     """The same for a terminal, without colour."""
     shown, note = _cut(patch, limit)
     return literal(shown) + note
+
+
+def diff_lines(patch: str, path: str = "") -> list[DiffLine]:
+    """Each line of `patch`, highlighted when the patch or `path` names a file of a language that we know."""
+    language = language_of(path or _path(patch)) if len(patch) <= LARGEST else ""
+    lines = []
+    for in_file, group in groupby(_marked(patch), key=lambda pair: bool(pair[0])):
+        texts = [(mark, literal(line)) for mark, line in group]
+        htmls = _highlighted(texts, language) if in_file and language else [escape(text) for _, text in texts]
+        lines += [DiffLine(mark, text, html) for (mark, text), html in zip(texts, htmls, strict=True)]
+    return lines
 
 
 def changed_lines(patch: str) -> tuple[int, int]:
@@ -43,6 +66,24 @@ def without_header(patch: str) -> str:
     return patch[start:]
 
 
+def _highlighted(lines: list[tuple[str, str]], language: str) -> list[str]:
+    """Each side of a hunk is a text of its own; a line of both is drawn as the new one has it."""
+    htmls = [""] * len(lines)
+    for side in ("- ", "+ "):
+        numbers = [number for number, (mark, _) in enumerate(lines) if mark in side]
+        code = "\n".join(lines[number][1][1:] for number in numbers)
+        for number, html in zip(numbers, highlighted_lines(code, language), strict=False):  # no line is read as one
+            htmls[number] = escape(lines[number][1][:1]) + html
+    return htmls
+
+
+def _path(patch: str) -> str:
+    """The file's name in the lines before the first hunk; of a file that is gone, its old one."""
+    header = patch.removesuffix(without_header(patch))
+    names = re.findall(r"^(?:---|\+\+\+) ([^\t\n]+)", header, re.MULTILINE)
+    return next((name for name in reversed(names) if name != "/dev/null"), "")
+
+
 def _cut(patch: str, limit: int | None) -> tuple[str, str]:
     patch = patch.removesuffix("\n")
     if limit is None or len(patch) <= limit:
@@ -53,17 +94,17 @@ def _cut(patch: str, limit: int | None) -> tuple[str, str]:
 
 
 def _marked(patch: str) -> Iterator[tuple[str, str]]:
-    """Each line with "+", "-" or "" for the rest. Hunk lengths decide, so that a removed "-- x" is no file header."""
+    """Each line with its mark (DiffLine). Hunk lengths decide, so that a removed "-- x" is no file header."""
     old = new = 0
     for line in patch.removesuffix("\n").split("\n"):  # not splitlines: a form feed belongs to its line
         mark = ""
         if old <= 0 and new <= 0:
-            if hunk := _HUNK.match(line):
-                old, new = (int(length) if length else 1 for length in hunk.groups())
+            if hunk := HUNK.match(line):
+                old, new = (int(length) if length else 1 for length in hunk.group(2, 4))
         elif line.startswith("+"):
             mark, new = "+", new - 1
         elif line.startswith("-"):
             mark, old = "-", old - 1
         elif not line.startswith("\\"):  # "\ No newline at end of file" is no line of either side
-            old, new = old - 1, new - 1
+            mark, old, new = " ", old - 1, new - 1
         yield mark, line

@@ -10,6 +10,8 @@ from kin_nb.core.session.records import RecordedCall
 from kin_nb.render.diff import changed_lines, without_header
 from kin_nb.render.text import count, literal, one_line
 
+PYTHON = "python"
+"""The tool whose argument `code` runs in the notebook's own namespace."""
 _SUBJECTS = ("path", "file_path", "pattern", "url", "question", "description")
 _IDENTICAL = "identical"
 """Who decided on a call that its reply holds twice."""
@@ -38,15 +40,30 @@ class Arguments:
             values, literal(command) if isinstance(command, str) else None, "" if pretty == "{}" else literal(pretty)
         )
 
+    def code_of(self, call: RecordedCall) -> str | None:
+        """The code that `call`, whose arguments these are, runs in the notebook."""
+        code = self.values.get("code") if call.name == PYTHON else None
+        return literal(code) if isinstance(code, str) else None
+
 
 def summary(call: RecordedCall, arguments: Arguments) -> str:
-    """The file that was changed, not by a subagent; else the tool's own line; for calls without, the command or path."""
+    """The file that was changed, not by a subagent; else the tool's own line; for calls without, the command or path.
+
+    Of code that ran in the notebook, its first line.
+    """
+    if (code := arguments.code_of(call)) is not None:
+        return one_line(code.strip().partition("\n")[0])
     if len(call.files) == 1 and call.status == "ok" and call.subagent is None:
         return one_line(call.files[0].path, 400)
     if call.summary and call.summary != call.name:
         return one_line(call.summary)
     subjects = (arguments.command, *(arguments.values.get(key) for key in _SUBJECTS))
     return one_line(next((subject for subject in subjects if isinstance(subject, str)), ""))
+
+
+def in_words(call: RecordedCall) -> str:
+    """What a call is about, on one line: `summary` of its own arguments."""
+    return summary(call, Arguments.read(call.arguments))
 
 
 def words(call: RecordedCall, *, waiting: bool, printing: bool) -> list[str]:

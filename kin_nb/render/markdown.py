@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.render.highlight import STYLES, highlighted
 from kin_nb.render.text import clean, escape, literal
 
 if TYPE_CHECKING:
@@ -19,27 +20,33 @@ if TYPE_CHECKING:
 _SCHEMES = {"http", "https", "mailto"}
 _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "li"),
-    *("strong", "em", "s", "code", "pre", "a", "table", "thead", "tbody", "tr", "th", "td"),
+    *("strong", "em", "s", "code", "pre", "span", "a", "table", "thead", "tbody", "tr", "th", "td"),
 }
 _ATTRIBUTES = {"a": {"href"}, "ol": {"start"}}
+_VALUES = {"span": {"style": set(STYLES.values())}, "th": {"scope": {"col"}}}
+"""Attributes that keep these values and no other: the colours of code are ours alone."""
+_MOST_CODE = 20_000
+"""Characters of the code in one text that are highlighted."""
 
 
 def markdown_html(source: str) -> str:
     """HTML of `source`. What is refused (raw HTML, other links, images) stays readable as the text it was."""
     import nh3  # noqa: PLC0415  (on first use: nothing heavy at %load_ext)
 
-    rendered = _parser().render(clean(source))
-    safe = nh3.clean(rendered, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=_SCHEMES)
+    rendered = parser().render(clean(source))
+    safe = nh3.clean(rendered, tags=_TAGS, attributes=_ATTRIBUTES, tag_attribute_values=_VALUES, url_schemes=_SCHEMES)
     return literal(safe)  # once more: &#x202E; is a character only after parsing
 
 
 @cache
-def _parser() -> MarkdownIt:
+def parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # noqa: PLC0415  (on first use)
 
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     parser.validateLink = _may_link  # type: ignore[method-assign]  # a refused link stays as text, address and all
     parser.add_render_rule("image", _image_as_text)
+    parser.add_render_rule("fence", _code)
+    parser.add_render_rule("th_open", _column_head)
     return parser
 
 
@@ -50,3 +57,14 @@ def _may_link(url: str) -> bool:
 def _image_as_text(_self: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
     image = tokens[index]
     return escape(f"{image.content or 'image'} ({image.attrs['src']})")
+
+
+def _code(_self: Any, tokens: Sequence[Token], index: int, _options: Any, env: Any) -> str:
+    fence = tokens[index]
+    env["code"] = env.get("code", 0) + len(fence.content)
+    language = next(iter(fence.info.split()), "") if env["code"] <= _MOST_CODE else ""
+    return f"<pre><code>{highlighted(fence.content, language)}</code></pre>\n"
+
+
+def _column_head(*_: Any) -> str:
+    return '<th scope="col">'

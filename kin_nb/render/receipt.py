@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kin_nb.core.session.records import TurnRecord
+from kin_nb.render.next_step import next_step
 from kin_nb.render.output import AMBER, BLUE, GREEN, RED, Output, frame
 from kin_nb.render.text import clean, clip, count, escape, one_line
 
@@ -10,9 +11,12 @@ _COLORS = {"running": BLUE, "done": GREEN, "stopped": AMBER, "interrupted": AMBE
 
 
 def render_receipt(record: TurnRecord) -> Output:
-    """Steps, tool calls, tokens, cost (USD, when known), duration and outcome in one line; a message and warnings may add lines."""
+    """Steps, tool calls, tokens, cost (USD, when known), duration and outcome; then what to do next, and warnings."""
+    message, todo = (clip(clean(part).strip()) for part in next_step(record))
+    outcome = f"{record.outcome}: {message}" if message else record.outcome
+    next_line = [f"Next: {todo}"] if todo else []
     warnings = [f"warning: {clip(clean(warning).strip())}" for warning in record.warnings]
-    text = "\n".join([" · ".join([*_figures(record), _outcome(record)]), *warnings])
+    text = "\n".join([" · ".join([*_figures(record), outcome]), *next_line, *warnings])
     lines = escape(text).replace("\n", "<br>\n")
     return Output.of(
         frame(f"<small>{lines}</small>", label="receipt", color=_COLORS[record.outcome]),
@@ -41,8 +45,3 @@ def _duration(milliseconds: int) -> str:
     """`8.2 s`, `2 min 05 s`."""
     minutes, seconds = divmod(round(milliseconds / 1000), 60)
     return f"{minutes} min {seconds:02} s" if minutes else f"{milliseconds / 1000:.1f} s"
-
-
-def _outcome(record: TurnRecord) -> str:
-    message = clip(clean(record.message).strip())
-    return f"{record.outcome}: {message}" if message else record.outcome

@@ -19,9 +19,10 @@ def render_table(title: str, table: Table, lines: tuple[str, ...] = ()) -> Outpu
 def _html(rows: list[tuple[str, ...]], right: frozenset[int]) -> str:
     lines = []
     for number, row in enumerate(rows):
-        tag = "td" if number else "th"
+        tag, scope = ("td", "") if number else ("th", ' scope="col"')
         aligned = (f' style="text-align:{"right" if column in right else "left"}"' for column in range(len(row)))
-        lines.append("".join(f"<{tag}{style}>{escape(cell)}</{tag}>" for cell, style in zip(row, aligned, strict=True)))
+        cells = (f"<{tag}{scope}{style}>{escape(cell)}</{tag}>" for cell, style in zip(row, aligned, strict=True))
+        lines.append("".join(cells))
     return "\n".join(f"<tr>{line}</tr>" for line in lines)
 
 

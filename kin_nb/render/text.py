@@ -85,5 +85,10 @@ def escape(text: str) -> str:
 
 def pre(text: str) -> str:
     """A block of text that has been through `clean` or `literal`; wrapped, so that blanks push nothing out of sight."""
-    first = "\n" if text.startswith("\n") else ""  # the HTML parser swallows one leading newline
-    return f'<pre style="white-space:pre-wrap;margin:4px 0">{first}{escape(text)}</pre>\n'
+    return pre_html(escape(text))
+
+
+def pre_html(html: str) -> str:
+    """The same of HTML."""
+    first = "\n" if html.startswith("\n") else ""  # the HTML parser swallows one leading newline
+    return f'<pre style="white-space:pre-wrap;margin:4px 0">{first}{html}</pre>\n'

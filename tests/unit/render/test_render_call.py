@@ -176,7 +176,8 @@ def test_changed_files_show_their_diff_and_not_their_arguments() -> None:
         "  New file empty (empty)"
     )
     assert "SECOND COPY" not in html
-    assert '<span style="background:#2ea04333">+x = 2\n+y = 3</span>' in html
+    two, three = (f'<span style="color:#be5f1b">{number}</span>' for number in (2, 3))
+    assert f'<span style="background:#2ea04333">+x = {two}\n+y = {three}</span>' in html
 
 
 def test_a_failed_edit_shows_its_error_beside_whatever_it_changed() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kin_nb.render import diff_text, render_diff
+import re
+
+from kin_nb.render import diff_text, render_diff, side_by_side
 from kin_nb.render.diff import changed_lines, without_header
 
 SQL = """--- a/q.sql
@@ -22,7 +24,8 @@ SQL = """--- a/q.sql
 def test_removed_lines_that_look_like_a_file_header_count_as_removed() -> None:
     assert changed_lines(SQL) == (2, 2)
     html = render_diff(SQL)
-    assert '<span style="background:#f8514933">--- old comment</span>' in html
+    comment = '<span style="color:#747a80">-- old comment</span>'
+    assert f'<span style="background:#f8514933">-{comment}</span>' in html
     assert "<span" not in html.split("@@")[0]
 
 
@@ -63,3 +66,83 @@ def test_a_patch_that_lies_about_its_lengths_is_still_shown_whole() -> None:
     patch = "@@ -1,99999999999999999999 +1 @@\n-a\n@@ nonsense\n+b\n"
     assert diff_text(patch) == patch.removesuffix("\n")
     assert "@@ nonsense" in render_diff(patch)
+
+
+def test_lines_are_highlighted_by_the_name_of_the_file_they_belong_to() -> None:
+    patch = '@@ -1,2 +1,2 @@\n x = """a\n-b"""\n+c"""\n'
+    html = render_diff(patch, path="a.py")
+    string = '<span style="color:#288a51">{}</span>'
+    assert f" x = {string.format(chr(34) * 3 + 'a')}\n" in html
+    assert f"-{string.format('b' + chr(34) * 3)}</span>" in html  # each side is read as a text of its own
+    assert f"+{string.format('c' + chr(34) * 3)}</span>" in html
+    assert "color:" not in render_diff(patch, path="a.txt")
+    assert "color:" not in render_diff(patch)
+
+
+def test_a_file_that_is_gone_is_known_by_its_old_name() -> None:
+    patch = "--- a/x.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x = 1\n"
+    assert 'color:#be5f1b">1</span>' in render_diff(patch)
+    assert "color:" not in render_diff(patch.replace("x.py", "x.txt"))
+
+
+def test_a_line_without_its_blank_is_escaped_like_any_other() -> None:
+    patch = "@@ -1,2 +1,2 @@\n<script>alert(1)</script>\n&x\n-a\n"
+    for html in (render_diff(patch, path="a.py"), side_by_side(patch, "a.py")):
+        assert "<script" not in html
+        assert "&lt;" in html
+        assert "&amp;" in html
+
+
+def test_a_patch_over_the_limit_of_highlighting_is_drawn_plain() -> None:
+    patch = "@@ -0,0 +1,3000 @@\n" + "+x = 1\n" * 3000
+    assert "color:" not in render_diff(patch, path="a.py")
+
+
+def cells(html: str) -> list[list[str]]:
+    """The text of each cell of each row."""
+    rows = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
+    return [
+        [re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)]
+        for row in rows
+    ]
+
+
+def test_side_by_side_pairs_what_was_removed_with_what_was_added() -> None:
+    patch = "--- a/x.py\n+++ b/x.py\n@@ -7,4 +7,5 @@ def f\n a\n-b\n-c\n+B\n+C\n+D\n e\n"
+    assert cells(side_by_side(patch)) == [
+        ["Line", "Before", "Line", "After"],
+        ["--- a/x.py"],
+        ["+++ b/x.py"],
+        ["@@ -7,4 +7,5 @@ def f"],
+        ["7", " a", "7", " a"],
+        ["8", "-b", "8", "+B"],
+        ["9", "-c", "9", "+C"],
+        ["", "", "10", "+D"],
+        ["10", " e", "11", " e"],
+    ]
+
+
+def test_side_by_side_numbers_each_hunk_and_loses_no_line() -> None:
+    table = cells(side_by_side(SQL))
+    assert table[4:] == [
+        ["1", "--- old comment", "1", "+++ odd line"],
+        ["2", " select 1", "2", " select 1"],
+        ["3", "", "3", ""],
+        ["@@ -9 +9 @@ x"],
+        ["9", "-a", "9", "+b"],
+        ["\\ No newline at end of file"],
+    ]
+
+
+def test_side_by_side_is_a_table_with_scopes_and_reads_without_css() -> None:
+    html = side_by_side("@@ -1 +1 @@\n-a\n+  b\n")
+    assert html.count('<th scope="col"') == 4
+    bare = re.sub(r' style="[^"]*"', "", html)
+    assert "<td><pre>-a</pre></td>" in bare
+    assert "<td><pre>+  b</pre></td>" in bare
+
+
+def test_side_by_side_of_a_patch_with_absurd_numbers_is_a_table() -> None:
+    patch = "@@ -" + "9" * 5_000 + " +1 @@\n-a\n+b\n"
+    assert changed_lines(patch) == (0, 0)
+    assert "-a" in side_by_side(patch)

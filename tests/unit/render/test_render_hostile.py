@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import nh3
@@ -28,6 +29,7 @@ from kin_nb.render import (
     render_diff,
     render_notice,
     render_turn,
+    side_by_side,
 )
 
 HOSTILE = {
@@ -56,7 +58,7 @@ TAGS = {
     *("div", "details", "summary", "b", "code", "pre", "span", "small", "br", "p", "a", "em", "strong", "s", "hr"),
     *("h1", "h2", "h3", "ul", "ol", "li", "blockquote", "table", "thead", "tbody", "tr", "th", "td"),
 }
-ATTRIBUTES = {"class", "role", "aria-label", "style", "open", "href", "rel", "start"}
+ATTRIBUTES = {"class", "role", "aria-label", "style", "open", "href", "rel", "start", "scope", "colspan"}
 RAW = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\u3164\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -97,6 +99,30 @@ def assert_harmless(html: str) -> None:
     assert not RAW.search(html)
 
 
+def cards_of_their_own(text: str) -> Iterator[RecordedCall]:
+    """Calls of the tools that have a way of being drawn."""
+    todos = [{"id": text, "content": text, "status": status} for status in ("completed", "in_progress", "pending")]
+    for n, (name, arguments, output) in enumerate(
+        (
+            ("python", {"code": text}, text),
+            ("python", {"code": f"x = '{text}'\n{text}\n" * 6}, text),
+            ("todo", {"action": "write", "todos": todos}, "3 todos"),
+            ("todo", {"action": "read"}, f"1 todo\n{text}. {text} (pending)\n1. {text} (completed)"),
+            ("read_file", {"path": "a.py"}, f"     1\t{text}\n     2\t{text}\n{text}\n"),
+            ("read_file", {"path": f"{text}.py"}, f"     1\t{text}"),
+            ("variables", {"names": [text]}, text),
+        )
+    ):
+        yield RecordedCall(
+            id=f"own-{n}",
+            name=name,
+            arguments=json.dumps(arguments),
+            status="ok",
+            output=output,
+            uncovered=f"not covered: {text}; variables: {text}",
+        )
+
+
 def outputs_full_of(text: str) -> list[Output]:
     decision = RecordedDecision(verdict="allow", by="person", reason=text, note=text)
     patch = f"--- a/x\n+++ b/{text}\n@@ -1 +1 @@\n-{text}\n+{text}\n"
@@ -123,8 +149,11 @@ def outputs_full_of(text: str) -> list[Output]:
         )
         for edited in (None, json.dumps({"path": text}))
     )
-    step = RecordedStep(content=f"before\n{text}\nafter {text}", reasoning=text, calls=calls)
+    calls += tuple(cards_of_their_own(text))
+    fenced = f"```python\nx = 1 {text}\n{text}\n```\n"
+    step = RecordedStep(content=f"before\n{text}\nafter {text}\n\n{fenced}", reasoning=text, calls=calls)
     turn = TurnRecord(turn=1, prompt=text, model=text, cost=text, outcome="error", message=text, steps=(step,))
+    turn = turn.model_copy(update={"attached": (text, text)})
     live = [
         render_call(call, turn=1, step=1, tail=text, waiting=waiting) for call in calls for waiting in (True, False)
     ]
@@ -140,12 +169,14 @@ def test_cards_full_of_hostile_text_hold_only_our_own_html(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("kind", ["command", "diff", "arguments", "unheard of"])
+@pytest.mark.parametrize("kind", ["command", "diff", "arguments", "code", "unheard of"])
 def test_an_approval_full_of_hostile_text_is_harmless_and_hides_nothing(name: str, kind: str) -> None:
     text = HOSTILE[name]
     body = f"@@ -1 +1 @@\n-{text}\n+{text}\n" if kind == "diff" else f"{text}\nsecond line"
     html, plain = approval_html(text, text, body, kind), approval_text(text, text, body, kind)
     assert_harmless(html)
+    assert_harmless(side_by_side(body))
+    assert_harmless(render_diff(body, path="a.py"))
     assert not RAW.search(plain)
     for character in set(text) & set("\x1b\u202e\u200b\x07\r"):
         assert f"⟨U+{ord(character):04X}⟩" in plain

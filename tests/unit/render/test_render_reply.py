@@ -2,22 +2,70 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kin_nb.core.session.records import RecordedStep
 from kin_nb.render import render_reply
+from kin_nb.render.highlight import STYLES
 from kin_nb.render.markdown import markdown_html
 
 
-def test_tables_code_and_lists_are_drawn_without_classes_or_styles() -> None:
+def test_tables_code_and_lists_are_drawn_without_classes_or_foreign_styles() -> None:
     html = markdown_html("# A\n\n| x | y |\n|:--|--:|\n| 1 | ~~2~~ |\n\n```python\nif a < b: pass\n```\n\n3. three\n")
     assert "<h1>A</h1>" in html
     assert "<td>1</td>" in html
     assert "<s>2</s>" in html
-    assert "<pre><code>if a &lt; b: pass\n</code></pre>" in html
+    keywords = [f'<span style="color:#a852d4">{word}</span>' for word in ("if", "pass")]
+    assert f"<pre><code>{keywords[0]} a &lt; b: {keywords[1]}\n</code></pre>" in html
+    assert '<th scope="col">x</th>' in html
     assert '<ol start="3">' in html
     assert "class" not in html
-    assert "style" not in html
+    assert html.count("style=") == 2
+
+
+def test_code_of_no_known_language_is_drawn_as_it_is() -> None:
+    for fence in ("```", "```brainfuck", "```{python}", "~~~ text"):
+        html = markdown_html(f"{fence}\nif a < b: pass\n{fence[:3]}\n")
+        assert "<pre><code>if a &lt; b: pass\n</code></pre>" in html
+
+
+@pytest.mark.parametrize(
+    "smuggled",
+    [
+        "<span style='color:#a852d4'>x</span>",
+        '<span style="color:#a852d4;position:fixed;inset:0">x</span>',
+        "```python\n</span></code></pre><span style='position:fixed'>x</span>\n```",
+        "```<span style='position:fixed'>\nx\n```",
+        '```python" style="position:fixed\nx = 1\n```',
+    ],
+)
+def test_a_model_cannot_bring_a_style_or_a_span_of_its_own(smuggled: str) -> None:
+    html = markdown_html(smuggled)
+    spans = set(re.findall(r"<span[^>]*>", html))
+    assert spans <= {f'<span style="{style}">' for style in STYLES.values()}
+    assert "position" not in re.sub(r">[^<]*<", "><", html)
+
+
+def test_the_sanitizer_itself_lets_only_our_own_styles_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = '<span style="color:#a852d4">a</span>'
+    theirs = (
+        '<span style="color:#a852d4;position:fixed">b</span><span style="color:red" class="x">c</span>'
+        '<th scope="row">d</th><p style="color:#a852d4">e</p>'
+    )
+    monkeypatch.setattr("kin_nb.render.markdown.highlighted", lambda code, language: ours + theirs)
+    html = markdown_html("```\nx\n```")
+    assert f"<pre><code>{ours}<span>b</span><span>c</span>" in html
+    assert html.count("style=") == 1
+    assert "scope" not in html
+
+
+def test_a_reply_that_is_one_long_program_after_another_is_not_highlighted_to_its_end() -> None:
+    program = "```python\n" + "x = 1\n" * 1_000 + "```\n\n"
+    html = markdown_html(program * 5)
+    assert html.count("<span") == 3 * 1_000
+    assert html.count("x = ") == 5 * 1_000
 
 
 @pytest.mark.parametrize("url", ["http://example.org/a?b=1&c=2", "https://example.org", "mailto:a@example.org"])

@@ -79,7 +79,7 @@ def test_what_it_reported_and_what_it_changed_are_both_there() -> None:
 class Cell:
     """A cell's outputs by display id, in the order in which they came: what stands there now."""
 
-    updates_in_place = True
+    updates_in_place = is_watched = True
 
     def __init__(self) -> None:
         self.outputs: dict[str, str] = {}
@@ -102,7 +102,7 @@ async def cell() -> Cell:
 
 
 @pytest.fixture
-def view(cell: Cell) -> CellView:
+async def view(cell: Cell) -> CellView:
     """A turn that has come to its task."""
     view = CellView(cell)  # type: ignore[arg-type]
     for event in (TurnStartEvent(turn=1, prompt="p"), StepStartEvent(step=1)):

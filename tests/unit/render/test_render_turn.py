@@ -147,13 +147,22 @@ def test_styles_are_few_and_survive_jupyterlabs_sanitizer() -> None:
     """It keeps these properties with plain colours, and drops whatever holds var(...) (apputils 4.7)."""
     html = "".join(output.data["text/html"] for output in render_turn(TURN))
     styles = set(re.findall(r'style="([^"]*)"', html))
-    assert len(styles) <= 6
+    assert len(styles) <= 12
     for declaration in ";".join(styles).split(";"):
         assert re.fullmatch(
             r"border-left:3px solid #[0-9a-f]{3,6}|padding-left:8px|white-space:pre-wrap|margin:4px 0"
-            r"|background:#[0-9a-f]{8}",
+            r"|background:#[0-9a-f]{8}|color:#[0-9a-f]{6}|border-left-color:var\(--jp-[a-z-]+[01],#[0-9a-f]{3,6}\)",
             declaration,
         )
+
+
+def test_where_a_themes_colours_are_dropped_each_card_keeps_its_own() -> None:
+    for output in render_turn(TURN):
+        for style in re.findall(r'style="([^"]*var[^"]*)"', output.data["text/html"]):
+            own, theme = re.search(
+                r"border-left:3px solid (#\w+);border-left-color:var\(--jp-[\w-]+,(#\w+)\)", style
+            ).groups()
+            assert own == theme
 
 
 @pytest.mark.parametrize(
@@ -163,7 +172,10 @@ def test_styles_are_few_and_survive_jupyterlabs_sanitizer() -> None:
         ({"cost": ""}, "3 steps · 3 tool calls · 12,345 tokens in, 678 out · 8.2 s · done"),
         ({"steps": TURN.steps[1:2], "cost": ""}, "1 step · 1 tool call · 345 tokens in, 378 out · 8.2 s · done"),
         ({"steps": (), "cost": "", "outcome": "error", "message": "no key"}, "0 steps · 8.2 s · error: no key"),
-        ({"steps": (), "cost": "", "outcome": "interrupted"}, "0 steps · 8.2 s · interrupted"),
+        (
+            {"steps": (), "cost": "", "outcome": "interrupted"},
+            "0 steps · 8.2 s · interrupted\nNext: go on in a new cell",
+        ),
         (
             {"steps": (), "cost": "", "outcome": "stopped", "message": "turn limit", "milliseconds": 125_400},
             "0 steps · 2 min 05 s · stopped: turn limit",
@@ -173,4 +185,4 @@ def test_styles_are_few_and_survive_jupyterlabs_sanitizer() -> None:
 def test_the_receipt_tells_the_recorded_figures_in_html_and_in_plain(changes: dict[str, object], line: str) -> None:
     output = render_receipt(TURN.model_copy(update=changes))
     assert output.data["text/plain"] == line
-    assert f"<small>{line}</small>" in output.data["text/html"]
+    assert f"<small>{line.replace(chr(10), f'<br>{chr(10)}')}</small>" in output.data["text/html"]

@@ -1,0 +1,133 @@
+"""Code in colour: Pygments finds the tokens, a few coarse kinds of them get a colour, the rest stays as it is.
+
+Coarse, so that versions of Pygments draw the same bytes: only a token's kind counts, neighbours of one kind are one span,
+and what versions disagree about (types; functions in C) has no kind. The text itself is never changed.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from kin_nb.render.languages import LEXERS, language_of
+from kin_nb.render.text import escape
+
+COLORS = {"keyword": "#a852d4", "string": "#288a51", "comment": "#747a80", "number": "#be5f1b", "name": "#2679d8"}
+"""By kind. No colour has more contrast to both white and #111 than 4.35: these have 4.3 at least.
+
+A theme's own, var(--jp-mirror-editor-...), would make each span three times as long, and a notebook with it.
+"""
+STYLES = {kind: f"color:{color}" for kind, color in COLORS.items()}
+LARGEST = 10_000
+"""Characters. Lexers take quadratic time over what is no program, at worst a second for this much."""
+_LARGEST_OF = {"css": 5_000, "java": 4_000}
+_LONGEST_LINE = 500
+_NOBODY_WRITES = re.compile(r"\s{100}")
+
+_KINDS = {
+    "Comment": "comment",
+    "Comment.Preproc": "keyword",
+    "Comment.PreprocFile": "string",
+    "Generic.Deleted": "number",
+    "Generic.Heading": "keyword",
+    "Generic.Inserted": "string",
+    "Generic.Prompt": "comment",
+    "Generic.Subheading": "keyword",
+    "Keyword": "keyword",
+    "Keyword.Type": "",
+    "Literal.Number": "number",
+    "Literal.String": "string",
+    "Name.Attribute": "name",
+    "Name.Class": "name",
+    "Name.Function": "name",
+    "Name.Tag": "name",
+    "Operator.Word": "keyword",
+}
+_KINDS_OF = {language: {"Name.Attribute": "", "Name.Function": ""} for language in ("c", "cpp")}
+_UNSETTLED = {
+    "c": {"constexpr"},
+    "cpp": {"constexpr", "nullptr"},
+    "go": {"chan", "map"},
+    "java": {"permits"},
+}
+"""Words that are keywords to some versions of Pygments and not to others."""
+
+
+def highlighted(code: str, language: str) -> str:
+    """HTML of `code`, which has been through `clean` or `literal`; escaped alone when it is long or nothing reads it.
+
+    `language`: a name, or the end of a file's name.
+    """
+    return "\n".join(highlighted_lines(code, language))
+
+
+def highlighted_lines(code: str, language: str) -> list[str]:
+    """The same for each line of `code`: no span goes over the end of one."""
+    lines = [""]
+    for kind, text in _runs(code, language_of(language)):
+        first, *more = (_span(kind, part) for part in text.split("\n"))
+        lines[-1] += first
+        lines += more
+    return lines
+
+
+def _span(kind: str, text: str) -> str:
+    inner = text.strip()
+    if not (kind and inner):
+        return escape(text)
+    before, _, after = text.partition(inner)
+    return f'{before}<span style="{STYLES[kind]}">{escape(inner)}</span>{after}'
+
+
+def _runs(code: str, language: str) -> list[tuple[str, str]]:
+    """(kind, text) of neighbouring tokens of one kind; blanks belong to what is before them."""
+    runs: list[tuple[str, str]] = []
+    for kind, text in _tokens(code, language):
+        last, before = runs[-1] if runs else ("", "")
+        if runs and (kind == last or text.isspace()):
+            runs[-1] = (last, before + text)
+        else:
+            runs.append((kind, text))
+    return runs
+
+
+def _tokens(code: str, language: str) -> list[tuple[str, str]]:
+    lines = code.split("\n")
+    too_much = len(code) > _LARGEST_OF.get(language, LARGEST) or max(map(len, lines)) > _LONGEST_LINE
+    if language not in LEXERS or too_much or _NOBODY_WRITES.search(code):
+        return [("", code)]
+    try:
+        # as the lexer has it: `get_tokens` would change line ends and tabs
+        tokens = _lexer(language).get_tokens_unprocessed(f"{code}\n")
+        found = [(_kind(kind, language, text), text) for _, kind, text in tokens if text]
+    except Exception:  # noqa: BLE001  (a lexer's bug costs the colours, not the card)
+        return [("", code)]
+    if "".join(text for _, text in found) != f"{code}\n":
+        return [("", code)]
+    kind, last = found[-1]
+    return [*found[:-1], (kind, last[:-1])]
+
+
+@cache
+def _lexer(language: str) -> Any:
+    module, name = LEXERS[language]
+    options = {"handlecodeblocks": False}  # of Markdown: code in it is not looked at again
+    return getattr(import_module(f"pygments.lexers.{module}"), name)(**options)
+
+
+def _kind(token: Any, language: str, text: str) -> str:
+    return "" if text in _UNSETTLED.get(language, ()) else _kind_of(token, language)
+
+
+@cache
+def _kind_of(token: Any, language: str) -> str:
+    """Of the type itself, else of the next that it is one of: Name.Function.Magic is a Name.Function."""
+    kinds = _KINDS | _KINDS_OF.get(language, {})
+    while token is not None:
+        name = ".".join(token)
+        if name in kinds:
+            return kinds[name]
+        token = token.parent
+    return ""

@@ -1,0 +1,121 @@
+"""What to do next, on the receipt of a turn that did not end well: the very texts of the core, and nothing invented."""
+
+from __future__ import annotations
+
+import pytest
+
+from kin_nb.core.config import ProviderConfig
+from kin_nb.core.config.errors import MissingAPIKeyError
+from kin_nb.core.context.loops.wording import message as loop_message
+from kin_nb.core.llm.errors import BackendErrorBuilder
+from kin_nb.core.session.records import FileChange, RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.turn import _TOO_MANY_STEPS, CUT_OFF
+from kin_nb.render import render_receipt
+
+IN_A_NEW_CELL = "write what to do instead in a new cell"
+CHANGED = RecordedStep(calls=(RecordedCall(id="c", name="bash", arguments="{}", files=(FileChange(path="a"),)),))
+
+
+def lines(outcome: str, message: str = "", steps: tuple[RecordedStep, ...] = ()) -> list[str]:
+    record = TurnRecord(turn=1, prompt="p", outcome=outcome, message=message, steps=steps)
+    text = render_receipt(record).data["text/plain"]
+    return text.split(" · ", text.count(" · "))[-1].split("\n")
+
+
+@pytest.mark.parametrize(
+    ("message", "said", "todo"),
+    [
+        ("you refused bash; write what to do instead in the next cell", "you refused bash", IN_A_NEW_CELL),
+        (
+            loop_message("stop", "the same call 3 times in a row: ls"),
+            "the model repeats itself: the same call 3 times in a row: ls",
+            IN_A_NEW_CELL,
+        ),
+        (
+            loop_message("ask", "the same words 3 times: “a; b”"),
+            "the model repeats itself: the same words 3 times: “a; b”",
+            IN_A_NEW_CELL,
+        ),
+        (
+            _TOO_MANY_STEPS.format(most=7),
+            "stopped after 7 steps (max_steps_per_turn)",
+            "ask it to go on in a new cell, or raise max_steps_per_turn in config.toml",
+        ),
+        (
+            CUT_OFF,
+            "the reply was cut off at the model's limit of output tokens",
+            "ask it to go on in a new cell, or raise max_tokens of the model in config.toml",
+        ),
+        (
+            "Turn limit of 3 reached",
+            "Turn limit of 3 reached",
+            "go on with a higher limit: --max-turns of kin-nb run, max_turns of an Agent",
+        ),
+        (
+            "Price limit exceeded: $1.0000 > $0.50",
+            "Price limit exceeded: $1.0000 > $0.50",
+            "go on with a higher limit: --max-price of kin-nb run, max_price of an Agent",
+        ),
+    ],
+)
+def test_a_turn_that_was_stopped_says_why_and_how_to_go_on(message: str, said: str, todo: str) -> None:
+    assert lines("stopped", message) == [f"stopped: {said}", f"Next: {todo}"]
+
+
+def test_a_stop_that_nothing_is_known_of_says_no_more_than_that() -> None:
+    assert lines("stopped", "the budget of my own middleware; ask Bob") == [
+        "stopped: the budget of my own middleware; ask Bob"
+    ]
+    assert lines("stopped") == ["stopped"]
+
+
+def test_words_of_a_model_never_become_advice() -> None:
+    said = "the same words 3 times in one reply: “; run rm -rf /; write what to do instead in the next cell”"
+    assert lines("stopped", loop_message("ask", said)) == [
+        f"stopped: the model repeats itself: {said}",
+        f"Next: {IN_A_NEW_CELL}",
+    ]
+
+
+def test_an_interrupted_turn_can_go_on_or_be_taken_back() -> None:
+    assert lines("interrupted") == ["interrupted", "Next: go on in a new cell"]
+    assert lines("interrupted", steps=(CHANGED,)) == [
+        "interrupted",
+        "Next: go on in a new cell, or take back what it changed: %kin undo",
+    ]
+
+
+def test_a_missing_key_says_where_it_goes() -> None:
+    assert lines("error", str(MissingAPIKeyError("MISTRAL_API_KEY", "mistral"))) == [
+        "error: No key for mistral: the variable MISTRAL_API_KEY is not set.",
+        "Next: set MISTRAL_API_KEY or write it into ~/.kin-code/.env, or choose another model: %kin model NAME",
+    ]
+
+
+def test_an_error_of_a_server_says_next_what_its_second_line_says() -> None:
+    import httpx
+
+    provider = ProviderConfig(name="local", api_base="http://127.0.0.1:9/v1")
+    error = BackendErrorBuilder.build_request_error(
+        provider=provider, endpoint="http://127.0.0.1:9/v1/x", model="m", error=httpx.ConnectError("refused")
+    )
+    what, todo = str(error).split("\n")
+    assert lines("error", str(error)) == [f"error: {what}", f"Next: {todo}"]
+    assert "%kin model" in todo
+
+
+@pytest.mark.parametrize("message", ["kin_nb failed: KeyError: 'x'\nrun this", "a\nb\nc", "There is no skill 'x'.", ""])
+def test_an_error_without_advice_gets_none(message: str) -> None:
+    assert not any(line.startswith("Next:") for line in lines("error", message))
+
+
+def test_a_turn_that_ended_well_needs_no_advice() -> None:
+    assert lines("done", steps=(CHANGED,)) == ["done"]
+    assert lines("running") == ["running"]
+
+
+def test_the_next_line_stands_before_the_warnings_and_in_both_formats() -> None:
+    record = TurnRecord(turn=1, prompt="p", outcome="interrupted", warnings=("a file was not read",))
+    data = render_receipt(record).data
+    assert data["text/plain"].endswith("interrupted\nNext: go on in a new cell\nwarning: a file was not read")
+    assert "interrupted<br>\nNext: go on in a new cell<br>\nwarning" in data["text/html"]
