@@ -52,13 +52,21 @@ class Turn:
     """The agent's next turn. Made: it has a number and a record. Run: everything else."""
 
     def __init__(
-        self, agent: Agent, prompt: str, *, images: tuple[ImageContent, ...], key: str, cell_id: str | None
+        self,
+        agent: Agent,
+        prompt: str,
+        *,
+        images: tuple[ImageContent, ...],
+        key: str,
+        cell_id: str | None,
+        attached: tuple[str, ...],
+        sent: str,
     ) -> None:
         self._agent, self._images = agent, images
         self._wrong: SkillError | None = None
-        self._prompt = self._sent = prompt
+        self._prompt, self._sent = prompt, sent or prompt
         try:
-            self._sent = agent.toolbox.expand(prompt)
+            self._sent = agent.toolbox.expand(self._sent)
         except SkillError as error:
             self._wrong = error
         recorded = tuple(RecordedImage(**image.model_dump()) for image in images)
@@ -69,6 +77,7 @@ class Turn:
             key=key,
             cell_id=cell_id,
             images=recorded,
+            attached=attached,
         )
         self._recorder = agent.begin_turn(turn)
         self._checkpoint = agent.time.mark(0)
@@ -100,16 +109,16 @@ class Turn:
             outcome, message = ("done", "") if self._stopped is None else ("stopped", self._stopped)
         except (BackendError, ConfigError, CompactionError, SkillError) as error:
             outcome, message = "error", str(error)
-            yield ErrorEvent(message=message)
+            yield ErrorEvent(message=message, kind=type(error).__name__, status=getattr(error, "status", None))
         except Exception as error:
             outcome, message = "error", f"kin_nb failed: {type(error).__name__}: {error}"
             raise
         finally:
-            agent.time.mark(END)
+            begun = agent.time.mark(END).id - self._checkpoint.id - 1  # each step has had a checkpoint
             elapsed = time.monotonic() - started
             cost = turn_cost(agent.stats, recorder.record)
             agent.turns[self._position] = recorder.end(
-                outcome, message=message, cost=cost, milliseconds=round(elapsed * 1000)
+                outcome, message=message, cost=cost, milliseconds=round(elapsed * 1000), begun=begun
             )
         yield TurnEndEvent(record=agent.turns[self._position])
 
@@ -125,8 +134,8 @@ class Turn:
                 yield self._stop(_TOO_MANY_STEPS.format(most=agent.config.max_steps_per_turn))
                 return
             checkpoint = agent.time.mark(number)
-            yield CheckpointEvent(checkpoint_id=checkpoint.id, kind="step")
             agent.stats.steps += 1
+            yield CheckpointEvent(checkpoint_id=checkpoint.id, kind="step")
             async with aclosing(self._before_step()) as events:
                 async for event in events:
                     yield event
@@ -242,7 +251,7 @@ class Turn:
         """The reply is kept, and its tools run. May raise BackToTheFuture when they have ended."""
         agent = self._agent
         executor = ToolExecutor(agent, self._recorder)
-        complete = StepReplyEvent(step=self._keep(reply, injected))
+        complete = StepReplyEvent(step=self._keep(reply, injected), finish_reason=reply.finish_reason)
         async with aclosing(executor.run(reply.calls, complete)) as events:
             async for event in events:
                 yield event

@@ -16,9 +16,9 @@ from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import ToolError
 
 _LONGEST = 1_000  # letters of a path without quotes
-_START = r"(?<![A-Za-z0-9_@./%+\-])@"
-_MENTION = re.compile(_START + rf'(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]\S{{,{_LONGEST - 1}}}))')
-_TYPED = re.compile(_START + r'(?:"(?P<quoted>[^"\n]*)|(?P<plain>(?:[^\s"]\S*)?))\Z')
+START = r"(?<![A-Za-z0-9_@./%+\-])@"
+_MENTION = re.compile(START + rf'(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]\S{{,{_LONGEST - 1}}}))')
+_TYPED = re.compile(START + r'(?:"(?P<quoted>[^"\n]*)|(?P<plain>(?:[^\s"]\S*)?))\Z')
 _ENDS = re.compile(r"""[,;:!?()\[\]{}<>'"`*|]|\.+(?![\w./\-])""")
 """Where a sentence may go on after a path. A path may hold these too: the longest that exists is meant."""
 _MOST_TRIES = 12

@@ -21,18 +21,19 @@ def notebook_text(content: bytes) -> str | None:
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list):
         return None
-    return "\n".join(_cell(number, _mapping(cell)) for number, cell in enumerate(cells, 1))
+    return "\n".join(cell_text(number, _mapping(cell)) for number, cell in enumerate(cells, 1))
 
 
-def _cell(number: int, cell: dict[str, Any]) -> str:
+def cell_text(number: int, cell: dict[str, Any], longest: int = LONGEST_OUTPUT) -> str:
+    """One cell and its outputs; ends with a newline."""
     source = _text(cell.get("source"))
     outputs = cell.get("outputs")
-    shown = [_output(_mapping(output)) for output in outputs] if isinstance(outputs, list) else []
+    shown = [_output(_mapping(output), longest) for output in outputs] if isinstance(outputs, list) else []
     parts = [f"[cell {number}: {_text(cell.get('cell_type'))}]", source, *shown]
     return "\n".join(part.rstrip("\n") for part in parts if part) + "\n"
 
 
-def _output(output: dict[str, Any]) -> str:
+def _output(output: dict[str, Any], longest: int) -> str:
     if output.get("output_type") == "error":
         text = f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
     else:
@@ -41,8 +42,8 @@ def _output(output: dict[str, Any]) -> str:
         others = [kind for kind in data if kind.startswith("image/")]
         text = "\n".join(filter(None, (text.rstrip("\n"), *(f"({kind})" for kind in others))))
     text = _COLOUR.sub("", text)
-    left_out = len(text) - LONGEST_OUTPUT
-    cut = f"{text[:LONGEST_OUTPUT]}\n[… {left_out:,} characters left out …]" if left_out > 0 else text
+    left_out = len(text) - longest
+    cut = f"{text[:longest]}\n[… {left_out:,} characters left out …]" if left_out > 0 else text
     return f"[output]\n{cut}" if cut else ""
 
 

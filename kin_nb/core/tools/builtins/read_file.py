@@ -78,7 +78,7 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, BaseToolConfig, SeenFiles]
         with open_regular(path, name) as file:
             self.state.note(path, os.fstat(file.fileno()))
             head = file.read(_HEAD)
-            kind = _picture_kind(head)
+            kind = picture_kind(head)
             if kind:
                 return _picture(file, head, kind, name)
             _refuse_binary(file, head, name)
@@ -143,7 +143,8 @@ def _said(result: ReadFileResult) -> Iterator[str]:
         yield f"[lines {result.first_line}-{last} of {total}{on}]"
 
 
-def _picture_kind(head: bytes) -> str | None:
+def picture_kind(head: bytes) -> str | None:
+    """png, jpeg, gif or webp, by a file's first bytes."""
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return "webp"
     return next((kind for mark, kind in _PICTURES.items() if head.startswith(mark)), None)

@@ -1,0 +1,13 @@
+"""Live variables: the agent sees the namespace that it lives in, and a prompt can attach what is in it.
+
+Owns: the tools `variables`, `python` and `notebook` (tools.py), `@name` and `@path` in prompts (attachments.py).
+Never: imports pandas, numpy, matplotlib or Pillow for somebody who has not; publishes to the cell; decides what is allowed.
+The namespace is touched on the main thread only, between pumps (main_thread.py). May import: `kin_nb.core`,
+`kin_nb.replay`'s reading of notebooks, IPython.
+"""
+
+from kin_nb.notebook.live.attachments import Attached, attach
+from kin_nb.notebook.live.main_thread import main_thread
+from kin_nb.notebook.live.tools import add_live_tools, live_tools
+
+__all__ = ["Attached", "add_live_tools", "attach", "live_tools", "main_thread"]

@@ -1,0 +1,106 @@
+"""notebook: the cells above the one that runs, and one new cell below it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import BaseModel, Field
+
+from kin_nb.core.tools.base import (
+    Accesses,
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    Preview,
+    ToolError,
+    ToolPermission,
+)
+from kin_nb.core.tools.builtins.notebook_text import cell_text
+from kin_nb.notebook.live.main_thread import on_main_thread
+from kin_nb.notebook.live.own_cells import Cells, cells_above
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+MOST = 100
+LONGEST_OUTPUT = 500
+"""Characters of each output."""
+
+
+class NotebookArgs(BaseModel):
+    action: Literal["read", "insert"]
+    last: int = Field(10, ge=1, le=MOST, description="For read: the last cells above this one")
+    cell: str | int | None = Field(None, description="For read: only this one, by its number or id")
+    code: str | None = Field(None, description="For insert: the new cell")
+
+
+class NotebookResult(BaseModel):
+    text: str
+
+
+class NotebookConfig(BaseToolConfig):
+    permission: ToolPermission = ToolPermission.ALWAYS
+
+
+class NotebookState(BaseToolState):
+    """`inserted_at`: the execution count of the cell that last put a cell below itself."""
+
+    inserted_at: int | None = None
+
+
+class Notebook(BaseTool[NotebookArgs, NotebookResult, NotebookConfig, NotebookState]):
+    """It asks nobody: reading gives what the person has in front of them, and what it inserts is a proposal.
+
+    A cell that is put below this one is neither run nor saved: the person reads it, and runs or deletes it.
+    """
+
+    description: ClassVar[str] = "Read the cells above this one, or put a new code cell below it"
+    prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+    shell: ClassVar[InteractiveShell]
+
+    def accesses(self, args: NotebookArgs) -> Accesses:  # noqa: ARG002
+        return Accesses()
+
+    def preview(self, args: NotebookArgs) -> Preview:
+        summary = f"read the last {args.last} cells" if args.cell is None else f"read cell {args.cell}"
+        if args.action == "insert":
+            return Preview(summary="put a cell below this one", body=args.code or "", kind="code")
+        return Preview(summary=summary, body=args.model_dump_json(indent=2))
+
+    async def run(self, args: NotebookArgs) -> NotebookResult:
+        """Raises ToolError for a cell that is not there, and for nothing to insert."""
+        if args.action == "read":
+            return NotebookResult(text=_told(await on_main_thread(partial(cells_above, self.shell)), args))
+        if not args.code or not args.code.strip():
+            raise ToolError("insert needs code: the text of the new cell.")
+        return NotebookResult(text=await on_main_thread(partial(self._insert, args.code)))
+
+    def to_model(self, result: NotebookResult) -> str:
+        return result.text
+
+    def _insert(self, code: str) -> str:
+        shell = self.shell
+        shell.set_next_input(_as_typed(code, shell), replace=False)
+        again, self.state.inserted_at = self.state.inserted_at == shell.execution_count, shell.execution_count
+        done = "At the end of the turn a new cell with this code is below this one; it has not run."
+        return f"{done} It takes the place of the one that you gave before: there is one a turn." if again else done
+
+
+def _as_typed(code: str, shell: Any) -> str:
+    """In the Kin kernel a cell is a prompt, unless it says otherwise."""
+    is_kin = getattr(getattr(shell, "kernel", None), "implementation", "") == "kin"
+    return f"%%python\n{code}" if is_kin and not code.lstrip().startswith("%") else code
+
+
+def _told(found: Cells, args: NotebookArgs) -> str:
+    numbered = list(enumerate(found.cells, 1))
+    if args.cell is not None:
+        numbered = [(n, cell) for n, cell in numbered if args.cell in (n, str(n), cell.get("id"))]
+        if not numbered:
+            raise ToolError(f"There is no cell {args.cell!r} above this one; they are 1 to {len(found.cells)}.")
+    shown = [cell_text(number, cell, LONGEST_OUTPUT) for number, cell in numbered[-args.last :]]
+    left_out = len(numbered) - len(shown)
+    before = [f"[{left_out:,} cell{'' if left_out == 1 else 's'} before these]"] if left_out else []
+    return "\n".join([f"[{found.origin}]", *before, *(shown or ["There is no cell above this one."])])

@@ -1,0 +1,168 @@
+"""What an object is, without its values: type, size, memory, schema. Duck-typed: nothing is imported to know a type.
+
+These functions may run the object's own code: it may raise anything, or hang. looking.py copes with that.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from kin_nb.notebook.live.glimpse import one_line
+
+MOST_COLUMNS = 100
+MOST_KEYS = 50
+_MOST_COUNTED = 1_000
+_MOST_CELLS = 50_000_000
+"""Of a table: above that missing values are not counted."""
+_MOST_NAMES = 40
+_KIB = 1024
+
+CODE = (ModuleType, FunctionType, BuiltinFunctionType, MethodType, type)
+"""What most cells import or define, and hold no data."""
+
+
+def is_a(value: object, module: str, name: str) -> bool:
+    """Whether it is an instance of `module.name`, as far as somebody has imported that."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+def type_name(value: object) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ in {"builtins", "__main__"} else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def size(value: object) -> str:
+    """`3 x 2` for what has a shape, else its length in words; "" for what has neither."""
+    shape = getattr(value, "shape", None)
+    if shape is not None:  # some compute for long when they are asked for their length
+        known = isinstance(shape, tuple) and all(isinstance(side, int) for side in shape)
+        return " x ".join(f"{side:,}" for side in shape) or "scalar" if known else ""
+    if isinstance(value, type):
+        return ""
+    try:
+        length = len(value)  # type: ignore[arg-type]
+    except TypeError:
+        return ""
+    unit = "character" if isinstance(value, str) else "byte" if isinstance(value, bytes | bytearray) else "item"
+    return counted(length, unit)
+
+
+def memory(value: object) -> int | None:
+    """Bytes; of a container only what it takes itself, without what is in it."""
+    if is_a(value, "pandas", "DataFrame"):
+        return int(value.memory_usage().sum())  # type: ignore[attr-defined]
+    if is_a(value, "pandas", "Series") or is_a(value, "pandas", "Index"):
+        return int(value.memory_usage())  # type: ignore[attr-defined]
+    taken = getattr(value, "nbytes", None)
+    return taken if isinstance(taken, int) else sys.getsizeof(value)
+
+
+def in_bytes(count: int) -> str:
+    """`512 B`, `1.2 KB`, `3.4 MB`."""
+    if count < _KIB:
+        return f"{count} B"
+    amount = float(count)
+    for unit in ("KB", "MB", "GB"):
+        amount /= _KIB
+        if amount < _KIB:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / _KIB:.1f} TB"
+
+
+def counted(count: int, unit: str) -> str:
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"
+
+
+def schema(value: Any) -> Iterator[str]:
+    """What it is made of, a line each, what costs little first."""
+    if is_a(value, "pandas", "DataFrame"):
+        yield from _table(value)
+    elif is_a(value, "pandas", "Series"):
+        yield f"dtype {value.dtype}, name {one_line(str(value.name))}"
+        yield _index(value.index)
+        yield f"missing: {int(value.isna().sum()):,}"
+    elif isinstance(value, Mapping):
+        yield from _keys(value)
+    elif isinstance(value, list | tuple | set | frozenset | deque):
+        yield from _items(value)
+    elif isinstance(value, CODE):
+        yield from _code(value)
+    elif not isinstance(value, str | bytes | bytearray | int | float | complex | None):
+        yield from _object(value)
+
+
+def _table(frame: Any) -> Iterator[str]:
+    yield _index(frame.index)
+    yield f"{counted(len(frame.columns), 'column')}:"
+    pairs = list(zip(frame.columns, frame.dtypes, strict=True))
+    yield from (f"  {one_line(str(label))}: {dtype}" for label, dtype in pairs[:MOST_COLUMNS])
+    yield from _left_out(len(pairs) - MOST_COLUMNS, "column")
+    if frame.size <= _MOST_CELLS:
+        missing = zip(frame.columns, frame.isna().sum(), strict=True)
+        found = [f"{one_line(str(label))} {count:,}" for label, count in missing if count]
+        yield f"missing: {', '.join(found[:MOST_COLUMNS]) or 'none'}"
+
+
+def _index(index: Any) -> str:
+    names = ", ".join(one_line(str(name)) for name in index.names if name is not None)
+    return f"index: {type(index).__name__}, {index.dtype}{f', named {names}' if names else ''}"
+
+
+def _keys(mapping: Mapping[Any, Any]) -> Iterator[str]:
+    for key, value in islice(mapping.items(), MOST_KEYS):
+        yield f"  {one_line(key if isinstance(key, str) else repr(key))}: {' '.join((type_name(value), size(value))).strip()}"
+    yield from _left_out(len(mapping) - MOST_KEYS, "key")
+
+
+def _items(items: Iterable[Any]) -> Iterator[str]:
+    kinds = Counter(type_name(item) for item in islice(items, _MOST_COUNTED))
+    if kinds:
+        more = f" (of the first {_MOST_COUNTED:,})" if kinds.total() == _MOST_COUNTED else ""
+        yield f"holds: {', '.join(f'{count:,} {kind}' for kind, count in kinds.most_common(10))}{more}"
+
+
+def _code(value: Any) -> Iterator[str]:
+    if isinstance(value, ModuleType):
+        yield f"module {value.__name__}"
+        return
+    try:
+        yield f"{value.__qualname__}{inspect.signature(value)}"
+    except ValueError:  # some that are written in C have none
+        yield str(value.__qualname__)
+    yield from _first_line_of_doc(value)
+
+
+def _object(value: Any) -> Iterator[str]:
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None:
+        yield f"dtype {one_line(str(dtype))}"
+    if getattr(value, "shape", None) is not None:  # an array: its methods are known
+        return
+    yield from _first_line_of_doc(type(value))
+    held = getattr(value, "__dict__", None) or {}
+    attributes = [name for name in held if isinstance(name, str) and not name.startswith("_")]
+    for name in attributes[:_MOST_NAMES]:
+        yield f"  .{one_line(name)}: {type_name(held[name])}"
+    yield from _left_out(len(attributes) - _MOST_NAMES, "attribute")
+    methods = [name for name in dir(type(value)) if not name.startswith("_") and name not in attributes]
+    if methods:
+        more = f" and {len(methods) - _MOST_NAMES} more" if len(methods) > _MOST_NAMES else ""
+        yield f"of its class: {', '.join(methods[:_MOST_NAMES])}{more}"
+
+
+def _first_line_of_doc(value: object) -> Iterator[str]:
+    doc = getattr(value, "__doc__", None)
+    if isinstance(doc, str) and doc.strip():
+        yield one_line(doc.strip().splitlines()[0])
+
+
+def _left_out(count: int, unit: str) -> Iterator[str]:
+    if count > 0:
+        yield f"  … {counted(count, f'more {unit}')}"

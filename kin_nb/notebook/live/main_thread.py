@@ -1,0 +1,34 @@
+"""The thread of the notebook's namespace, for the tools of the turn that it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TypeVar
+
+from kin_nb.core.tools.base import ToolError
+from kin_nb.notebook.pump import SubmitMain
+
+T = TypeVar("T")
+
+_SETTLING = 1.0
+"""Seconds, at most, until a turn that is being stopped has stopped its calls."""
+
+main_thread: ContextVar[SubmitMain | None] = ContextVar("main_thread", default=None)
+"""Set for each turn, and inherited by the tasks of its calls."""
+
+
+async def on_main_thread(work: Callable[[], T]) -> T:
+    """`work()`, on that thread. Raises what it raises; ToolError when no cell waits, or the person stopped it."""
+    submit = main_thread.get()
+    if submit is None:
+        raise ToolError("The notebook's namespace is out of reach: no cell waits for this turn.")
+    try:
+        return await submit(work)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        await asyncio.sleep(_SETTLING)  # a KeyboardInterrupt over there: the turn is being stopped, and this with it
+        raise ToolError("It was interrupted.") from None

@@ -1,0 +1,103 @@
+"""python: code in the notebook's namespace."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import BaseModel, Field
+
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview
+from kin_nb.core.types import ImageContent
+from kin_nb.notebook.live.main_thread import on_main_thread
+from kin_nb.notebook.live.pictures import fitted
+from kin_nb.notebook.live.printed import Printed
+from kin_nb.notebook.live.running_code import run_code
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+_WHY = "it runs in your notebook's namespace"
+_LONGEST_SUMMARY = 100
+_MOST_NAMES = 30
+
+
+class PythonArgs(BaseModel):
+    code: str = Field(min_length=1, description="Python code")
+
+
+class PythonResult(BaseModel):
+    """`printed`: stdout, stderr and what was displayed, in order. `value`: the last expression. `error`: a traceback.
+
+    `changed`: variables that were bound anew, or written into; `left_out`: a line for each picture that is not sent.
+    """
+
+    printed: str = ""
+    value: str = ""
+    error: str = ""
+    changed: list[str] = Field(default_factory=list)
+    deleted: list[str] = Field(default_factory=list)
+    pictures: list[ImageContent] = Field(default_factory=list)
+    left_out: list[str] = Field(default_factory=list)
+
+
+class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
+    """Undo brings back files, not variables: the record says which it has changed."""
+
+    description: ClassVar[str] = "Run Python code in the notebook's namespace"
+    prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+    shell: ClassVar[InteractiveShell]
+
+    def accesses(self, args: PythonArgs) -> Accesses:  # noqa: ARG002
+        return Accesses(everything=True, reason=_WHY)
+
+    def preview(self, args: PythonArgs) -> Preview:
+        first, *more = args.code.strip().split("\n")
+        cut = len(first) > _LONGEST_SUMMARY
+        summary = f"{first[:_LONGEST_SUMMARY]}{' …' if cut or more else ''}"
+        return Preview(summary=summary, body=args.code, kind="code")
+
+    async def run(self, args: PythonArgs) -> PythonResult:
+        """An exception in the code is a result. Raises ToolError, nothing run, for magics and top-level await."""
+        printed = Printed(asyncio.get_running_loop(), self.emit)
+        try:
+            ran = await on_main_thread(partial(run_code, self.shell, args.code, printed))
+        finally:
+            printed.flush()
+        fitting = [fitted(picture) for picture in printed.pictures]
+        return PythonResult(
+            printed=printed.text(),
+            value=ran.value,
+            error=ran.error,
+            changed=list(ran.changed),
+            deleted=list(ran.deleted),
+            pictures=[picture for picture, _ in fitting if picture is not None],
+            left_out=[f"[a picture is left out: {why}]" for picture, why in fitting if picture is None],
+        )
+
+    def to_model(self, result: PythonResult) -> str:
+        texts = [text.rstrip("\n") for text in (result.printed, result.value, result.error) if text.strip()]
+        if result.pictures:
+            texts.append(f"[{len(result.pictures)} picture{'' if len(result.pictures) == 1 else 's'} with this result]")
+        notes = [("new or changed", result.changed), ("deleted", result.deleted)]
+        said = [f"[{what}: {_listed(names)}]" for what, names in notes if names]
+        return "\n".join([*(texts or ["[no output]"]), *result.left_out, *said])
+
+    def images(self, result: PythonResult) -> list[ImageContent]:
+        return result.pictures
+
+    def exit_code(self, result: PythonResult) -> int | None:
+        return 1 if result.error else 0
+
+    def uncovered(self, result: PythonResult | None) -> str:
+        if result is None:
+            return "variables that it had changed when it was stopped"
+        names = [*result.changed, *result.deleted]
+        return f"variables: {_listed(names)}" if names else ""
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

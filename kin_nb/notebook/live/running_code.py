@@ -1,0 +1,175 @@
+"""Code of the model's, run in the person's namespace. On the main thread; nothing of the person's own session changes.
+
+In, Out, `_` and the execution count stay, no hook of a cell's fires: this is no cell.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import linecache
+import sys
+import traceback
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.core.tools.base import ToolError
+from kin_nb.notebook.live.capture import captured
+from kin_nb.notebook.live.printed import Printed, plain
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+_MIME_TYPES = {"text/plain", "image/png", "image/jpeg"}
+_INLINE = "matplotlib_inline.backend_inline"
+_NO_MAGICS = "Magics and `!` commands do not run here: write plain Python, and use the bash tool for commands."
+_NO_AWAIT = (
+    "Top-level await does not run here: the notebook's event loop waits for this turn. Without await, or in a thread of "
+    "its own: threading.Thread(target=lambda: asyncio.run(main()))."
+)
+_SyntaxProblem = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What Python raises for text that is no code."""
+
+
+@dataclass
+class Ran:
+    """`value`: the last expression, as text. `error`: a traceback. `changed`: names bound anew, or whose object was."""
+
+    value: str = ""
+    error: str = ""
+    changed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Program:
+    body: CodeType
+    last: CodeType | None
+    written_into: frozenset[str]
+    """Names whose object is changed in place, where code shows that: `df["x"] = 1`, `cfg.path = 2`."""
+
+
+def run_code(shell: InteractiveShell, code: str, printed: Printed) -> Ran:
+    """An exception in the code is an answer like any other. Raises ToolError, nothing run, for what is no plain Python.
+
+    A KeyboardInterrupt passes through: it stops the turn.
+    """
+    ran, before = Ran(), {name: _is(value) for name, value in shell.user_ns.items()}
+    written: frozenset[str] = frozenset()
+    with captured(shell, printed):
+        try:
+            name = _remembered(code)
+            program = _compiled(shell, code, name)
+            written = program.written_into
+            ran.value = _run(shell, program, printed)
+        except ToolError:
+            raise
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  (SystemExit too: the kernel stays)
+            ran.error = _traceback(error)
+        finally:
+            _flush_figures()
+    after = shell.user_ns
+    ran.changed = tuple(
+        name
+        for name, value in after.items()
+        if _counts(name, value) and (name not in before or not before[name](value) or name in written)
+    )
+    ran.deleted = tuple(name for name in before if name not in after and not name.startswith("_"))
+    return ran
+
+
+def _run(shell: InteractiveShell, program: _Program, printed: Printed) -> str:
+    exec(program.body, shell.user_global_ns, shell.user_ns)  # noqa: S102  (what the tool is for; a person allowed it)
+    if program.last is None:
+        return ""
+    value = eval(program.last, shell.user_global_ns, shell.user_ns)  # noqa: S307
+    if value is None:
+        return ""
+    data, _ = shell.display_formatter.format(value, include=_MIME_TYPES)
+    printed.take_picture(data)
+    text = data.get("text/plain")
+    return plain(text) if isinstance(text, str) else ""
+
+
+def _remembered(code: str) -> str:
+    """The code's name in tracebacks, under which Python finds its lines."""
+    name = f"<python {hashlib.sha256(code.encode('utf-8', 'replace')).hexdigest()[:6]}>"
+    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+    return name
+
+
+def _compiled(shell: InteractiveShell, code: str, name: str) -> _Program:
+    tree = _parsed(shell, code, name)
+    written = frozenset(_written_into(tree))
+    last = tree.body.pop().value if tree.body and isinstance(tree.body[-1], ast.Expr) else None  # type: ignore[attr-defined]
+    try:
+        body = compile(tree, name, "exec", dont_inherit=True)
+        return _Program(body, compile(ast.Expression(last), name, "eval", dont_inherit=True) if last else None, written)
+    except SyntaxError:
+        with suppress(*_SyntaxProblem):
+            compile(code, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+            raise ToolError(_NO_AWAIT) from None
+        raise
+
+
+def _parsed(shell: InteractiveShell, code: str, name: str) -> ast.Module:
+    """As it is, else as IPython reads it: indented as a whole, or with prompts."""
+    try:
+        return ast.parse(code, name)
+    except _SyntaxProblem:
+        transformed = ""
+        with suppress(*_SyntaxProblem):
+            transformed = shell.transform_cell(code)
+        if transformed.count("get_ipython()") > code.count("get_ipython()"):
+            raise ToolError(_NO_MAGICS) from None
+        if transformed:
+            with suppress(*_SyntaxProblem):
+                return ast.parse(transformed, name)
+        raise
+
+
+def _written_into(tree: ast.Module) -> set[str]:
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            place: ast.expr = node
+            while isinstance(place, ast.Subscript | ast.Attribute):
+                place = place.value
+            if isinstance(place, ast.Name):
+                names.add(place.id)
+    return names
+
+
+def _is(value: Any) -> Callable[[object], bool]:
+    """Whether another is this object. It is not kept alive where that can be: code replaces large ones by the next."""
+    try:
+        reference = weakref.ref(value)
+    except TypeError:
+        return lambda other: other is value
+    return lambda other: other is not None and reference() is other
+
+
+def _counts(name: str, value: object) -> bool:
+    return not name.startswith("_") and not issubclass(type(value), ModuleType)
+
+
+def _traceback(error: BaseException) -> str:
+    """From the code's own frames on."""
+    frames = error.__traceback__
+    while frames is not None and not frames.tb_frame.f_code.co_filename.startswith("<python "):
+        frames = frames.tb_next
+    return plain("".join(traceback.format_exception(type(error), error, frames))).rstrip("\n")
+
+
+def _flush_figures() -> None:
+    """The figures that a cell would show at its end; where they are drawn elsewhere, they stay there."""
+    backend = sys.modules.get(_INLINE)
+    matplotlib = sys.modules.get("matplotlib")
+    if backend is not None and matplotlib is not None and "inline" in str(matplotlib.rcParams["backend"]):
+        backend.flush_figures()
