@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.render.highlight import STYLES, highlighted
+from kin_nb.render.maths import CLASS, add_maths
 from kin_nb.render.text import clean, escape, literal
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ _TAGS = {
     *("strong", "em", "s", "code", "pre", "span", "a", "table", "thead", "tbody", "tr", "th", "td"),
 }
 _ATTRIBUTES = {"a": {"href"}, "ol": {"start"}}
-_VALUES = {"span": {"style": set(STYLES.values())}, "th": {"scope": {"col"}}}
-"""Attributes that keep these values and no other: the colours of code are ours alone."""
+_VALUES = {"span": {"style": set(STYLES.values()), "class": {CLASS}}, "th": {"scope": {"col"}}}
+"""Attributes that keep these values and no other: the colours of code are ours alone, and the marks of formulas."""
 _MOST_CODE = 20_000
 """Characters of the code in one text that are highlighted."""
 
@@ -47,6 +48,7 @@ def parser() -> MarkdownIt:
     parser.add_render_rule("image", _image_as_text)
     parser.add_render_rule("fence", _code)
     parser.add_render_rule("th_open", _column_head)
+    add_maths(parser)
     return parser
 
 
