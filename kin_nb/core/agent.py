@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from kin_nb.core import compacting
+from kin_nb.core.beginning import begin_anew, begin_log, begin_turn
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.compaction import Compaction
 from kin_nb.core.context.history import History
@@ -17,12 +18,13 @@ from kin_nb.core.context.simple_compaction import SimpleCompaction
 from kin_nb.core.context.size import about_tokens
 from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.dmail import DenwaRenji
+from kin_nb.core.ending import let_go
 from kin_nb.core.events import BaseEvent
 from kin_nb.core.interaction_logger import InteractionLogger
 from kin_nb.core.llm.asking import ModelLink
 from kin_nb.core.llm.format import APIToolFormatHandler
 from kin_nb.core.llm.types import BackendLike
-from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, ResetReason, builtin_middleware
+from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, builtin_middleware
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.observability import Observers
 from kin_nb.core.questions import AskQuestion, nobody
@@ -82,11 +84,13 @@ class Agent:
         self.journal = SessionJournal(config, self.workspace.root, session_id, log)
         self.history = History(self.toolbox.system_prompt(), self.redact, message_observer)
         self._model = ModelLink(backend, streaming=enable_streaming)
+        self.calls_tools = True  # False: the model is told that it may call none, and none runs
         self._grants = Grants()
         self.approval_callback: ApprovalCallback | None = None
         self.ask: Ask = refuse
         self.ask_question: AskQuestion = nobody
         self.files = watched_files(self.workspace.root, self.journal.root_id)
+        self.open_files: frozenset[Path] = frozenset()  # resolved; a front end holds them, and will write over them
         self.time = TimeTravel(self)
         self.undone: list[UndoRecord] = []  # every undo and redo of the session, oldest first
         self.loops = LoopDetector()
@@ -97,6 +101,7 @@ class Agent:
         self.compaction_strategy: Compaction = SimpleCompaction()
         self.prunes: compacting.Prunes = compacting.prune_when_full
         self.compaction: RecordedCompaction | None = None  # the one that no record holds yet
+        self.dropped: list[RecordedCompaction] = []  # paid for, then cleared or undone; no record holds them yet
         self.fresh = False
         self._warned: set[str] = set()
         self.busy = False  # a turn is running, or still ending
@@ -184,7 +189,7 @@ class Agent:
     def continue_from(self, turns: Iterable[TurnRecord]) -> None:
         """Go on after recorded turns (resume, or a session notebook continued live)."""
         turns = list(turns)
-        self._begin_log()
+        begin_log(self)
         self.log.append("continued", turns=[turn.model_dump(mode="json") for turn in turns])
         self.take_up(turns)
 
@@ -197,18 +202,8 @@ class Agent:
         self.switch_config(config or self.configured)
 
     async def clear_history(self) -> None:
-        """Begin a new conversation: only the system message stays. Raises TurnRunningError while a turn has not ended."""
-        if self.busy:
-            raise TurnRunningError
-        self.history.restart()
-        self.history.set_system_prompt(self.toolbox.system_prompt())  # what was kept in memory since is in it
-        self.stats = AgentStats()
-        self.set_prices()
-        self.toolbox.reset()
-        self.middleware_pipeline.reset(ResetReason.STOP)
-        self.injected.clear()
-        self.compaction, self.fresh = None, True
-        self.journal.rename("clear")
+        """Begin a new conversation: only the system message stays. Raises TurnRunningError and SessionError, as `undo`."""
+        begin_anew(self)
 
     async def compact(self) -> str:
         """Replace what is old in the conversation by the model's summary of it, which is returned; "" when there is none.
@@ -220,7 +215,7 @@ class Agent:
     async def undo(self, turns: int = 1) -> UndoRecord:
         """Take back the last turns: the conversation, and the files that their tools changed (time_travel.py).
 
-        Raises UndoError, and TurnRunningError while a turn has not ended; then nothing was changed.
+        Raises UndoError, TurnRunningError, and SessionError when the log went on elsewhere; then nothing was changed.
         """
         return await self.time.undo(turns)
 
@@ -234,26 +229,31 @@ class Agent:
 
     async def aclose(self) -> None:
         """Leave the backend, and close the log. It can act again: they open anew when needed."""
-        await self._model.aclose()
-        await self.toolbox.aclose()
-        self.files.close()
-        await asyncio.to_thread(self.observers.close)
-        self.log.close()
+        await let_go(self, self._model)
 
     async def act(
-        self, msg: str, *, images: Iterable[ImageContent] = (), key: str = "", cell_id: str | None = None
+        self,
+        msg: str,
+        *,
+        images: Iterable[ImageContent] = (),
+        key: str = "",
+        cell_id: str | None = None,
+        attached: tuple[str, ...] = (),
+        sent: str = "",
     ) -> AsyncGenerator[BaseEvent, None]:
         """One turn: the prompt, then steps until the model asks for no more tools.
 
+        `sent`: what the model gets in place of `msg`, with what the prompt attaches; `attached` names that for the card.
+
         Contract: every tool call that enters the history leaves it answered, and the turn's record is closed, also
         when this generator is cancelled or closed early. A failing model server is an ErrorEvent, not an exception.
-        Raises TurnRunningError while another turn has not ended.
+        Raises TurnRunningError while another turn has not ended, and SessionError: for one, when the log went on elsewhere.
         """
         if self.busy:
             raise TurnRunningError
         self.busy = True
         try:
-            turn = Turn(self, msg, images=tuple(images), key=key, cell_id=cell_id)
+            turn = Turn(self, msg, images=tuple(images), key=key, cell_id=cell_id, attached=attached, sent=sent)
             async with aclosing(turn.run()) as events:
                 async for event in events:
                     self.observers.on_event(event)
@@ -266,14 +266,17 @@ class Agent:
     # What a turn needs (turn.py).
 
     def chunks(self, messages: list[LLMMessage]) -> AsyncGenerator[LLMChunk, None]:
-        return self._model.chunks(self.config, messages, self.tool_manager.schemas(), self.session_id)
+        schemas = self.tool_manager.schemas()
+        return self._model.chunks(self.config, messages, schemas, self.session_id, calls=self.calls_tools)
 
     def context(self) -> ConversationContext:
         uncounted = about_tokens(self.messages[self.history.counted :])
         return ConversationContext(self.messages, self.stats, self.config, uncounted)
 
     def safety(self) -> SafetyContext:
-        return SafetyContext(self.mode.base, Policy(self.config.policy), self.workspace, self._grants)
+        return SafetyContext(
+            self.mode.base, Policy(self.config.policy), self.workspace, self._grants, open_files=self.open_files
+        )
 
     def take_compaction(self) -> RecordedCompaction | None:
         """The compaction since the last record, once."""
@@ -282,16 +285,7 @@ class Agent:
 
     def begin_turn(self, turn: TurnRecord) -> TurnRecorder:
         """Number `turn` and record from now on what happens in it."""
-        self.journal.learn_secrets(self.config)
-        self._begin_log()
-        told = {"turn": len(self.turns) + 1, "model": self.config.get_active_model().alias, "mode": self.mode.value}
-        begun = {"fresh": self.fresh, "compaction": self.take_compaction(), "origin": self.time.begin_turn()}
-        self.fresh = False
-        recorder = TurnRecorder(self.log, self.redact, turn.model_copy(update={**told, **begun}))
-        self.turns.append(recorder.record)
-        self.loops.forget()
-        self.denwa_renji = DenwaRenji(self.config.max_dmails_per_turn) if self.config.dmail else None
-        return recorder
+        return begin_turn(self, turn)
 
     async def warnings(self) -> list[str]:
         """What cannot be used, each said once in a session."""
@@ -299,6 +293,11 @@ class Agent:
         new = [text for text in dict.fromkeys(found) if text not in self._warned]
         self._warned.update(new)
         return new
+
+    def limit(self, max_turns: int | None, max_price: float | None) -> None:
+        """Other limits from the next step on, over the session as the constructor's are; None: no limit."""
+        self._max_turns, self._max_price = max_turns, max_price
+        self.setup_middleware()
 
     def setup_middleware(self) -> None:
         anew = builtin_middleware(self.config, lambda: self.mode.base, self._max_turns, self._max_price)
@@ -310,10 +309,6 @@ class Agent:
 
     def take_up(self, turns: Iterable[TurnRecord]) -> None:
         taken_up(self, list(turns))
-
-    def _begin_log(self) -> None:
-        prompt, auto = self.messages[0].content or "", self.mode.auto_approve
-        self.journal.begin(lambda: self.header, self.config, prompt, auto_approve=auto)
 
     def set_prices(self) -> None:
         self.stats.set_prices(*self.config.prices_of(self.config.active_model))

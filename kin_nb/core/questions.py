@@ -11,14 +11,15 @@ from kin_nb.core.tools.base import ToolError
 
 @dataclass(frozen=True)
 class Question:
-    """`text` and `choices` are the model's words. An answer of the person's own is always possible; with `multiple`,
-    several choices are. `call_id`: the tool call that asks, in whose card the question is shown.
+    """`text` and `choices` are the model's words. With `own_words` an answer of the person's own is possible; with
+    `multiple`, several choices are. `call_id`: the tool call that asks, in whose card the question is shown.
     """
 
     text: str
     choices: tuple[str, ...] = ()
     multiple: bool = False
     call_id: str = ""
+    own_words: bool = True
 
 
 AskQuestion: TypeAlias = Callable[[Question], Awaitable[str]]

@@ -29,10 +29,18 @@ class ModelLink:
         return self.given or self._pool.for_active_model(config)
 
     async def chunks(
-        self, config: KinConfig, messages: list[LLMMessage], tools: list[AvailableTool], session_id: str
+        self,
+        config: KinConfig,
+        messages: list[LLMMessage],
+        tools: list[AvailableTool],
+        session_id: str,
+        *,
+        calls: bool = True,
     ) -> AsyncGenerator[LLMChunk, None]:
-        """The reply, in pieces or in one: whoever reads it need not know which."""
+        """The reply, in pieces or in one: whoever reads it need not know which. Without `calls` it is words alone."""
         backend, request = await self._open(config), _request(config, messages, tools, session_id)
+        if not calls and tools:
+            request["tool_choice"] = "none"
         if not self.streaming:
             yield await backend.complete(**request)
             return

@@ -81,7 +81,10 @@ class ToolRequest:
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """What a person is asked. `scopes` are the grants on offer, first the one that "for this session" means; may be empty."""
+    """What a person is asked. `scopes` are the grants on offer, first the one that "for this session" means; may be empty.
+
+    `editable`: the argument that they may edit before they approve, a text; "" when there is none.
+    """
 
     tool_name: str
     args: BaseModel
@@ -90,11 +93,13 @@ class ApprovalRequest:
     preview: Preview
     scopes: tuple[Grant, ...] = ()
     risk: Risk = Risk.HIGH
+    editable: str = ""
 
 
 @dataclass(frozen=True)
 class ApprovalDecision:
-    """What the person answered. `message` is the note to the agent; `edited_args` replaces the call's arguments.
+    """What the person answered. `message` is the note to the agent; `edited_args` replaces the call's arguments;
+    `hunks`, instead, are the parts of the shown diff that are approved, counted from 0: None for all of it.
 
     `by`: person, headless (nobody could be asked), callback, or recorded. `grant`: which of the request's `scopes` the
     scope is about; "always" holds for a person's word only.
@@ -106,3 +111,4 @@ class ApprovalDecision:
     edited_args: dict[str, Any] | None = None
     by: str = "person"
     grant: int = 0
+    hunks: tuple[int, ...] | None = None

@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from fnmatch import fnmatchcase
 from functools import cache
@@ -75,12 +75,14 @@ class Accesses:
 class Preview:
     """What a person sees before deciding: one line, and the whole of it.
 
-    `kind` says how to draw `body`: "command" (shell text), "diff" (unified diff) or "arguments" (JSON).
+    `kind` says how to draw `body`: "command" (shell text), "diff" (unified diff) or "arguments" (JSON). `texts`: of the
+    one file of a diff, all of it before and after.
     """
 
     summary: str
     body: str
     kind: str = "arguments"
+    texts: tuple[str, str] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
 
     description: ClassVar[str] = ""
     prompt_path: ClassVar[Path | None] = None
+    editable: ClassVar[str] = ""
+    """The argument that a person may edit before they approve, a text."""
 
     def __init__(self, config: Config, state: State) -> None:
         self.config = config
@@ -145,6 +149,10 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
     def preview(self, args: Args) -> Preview:
         return Preview(summary=self.get_name(), body=args.model_dump_json(indent=2, exclude_none=True))
 
+    def with_text(self, args: Args, before: str, after: str) -> dict[str, Any] | None:  # noqa: ARG002
+        """Arguments for `args`' file that turn its text `before` into `after`; None when no call of this tool does."""
+        return None
+
     def to_model(self, result: Result) -> str:
         """The result as the model reads it."""
         return "\n".join(f"{key}: {value}" for key, value in result.model_dump(mode="json").items())
@@ -156,6 +164,13 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
     def exit_code(self, result: Result) -> int | None:  # noqa: ARG002
         """The exit status that the record keeps, for tools that run a program."""
         return None
+
+    def uncovered(self, result: Result | None) -> str:  # noqa: ARG002
+        """What the call changed besides files, that undo does not bring back: a few words for the record.
+
+        `result` is None when the call was stopped.
+        """
+        return ""
 
     def emit(self, text: str) -> None:
         """Live output while running, for the person; the model gets the result only."""

@@ -125,7 +125,7 @@ class ToolExecutor:
             if ended and not task.cancelled():  # the record says how it ended, whoever stopped listening
                 self._finished(call, task, changed, time.monotonic() - started)
             else:
-                self._recorder.interrupt(call.call_id, files=changed[0], uncovered=changed[1])
+                self._recorder.interrupt(call.call_id, files=changed[0], uncovered=_uncovered(call, changed))
             raise
         seconds = time.monotonic() - started
         since = asyncio.ensure_future(files.since(before))
@@ -161,7 +161,11 @@ class ToolExecutor:
         else:
             self._agent.stats.tool_calls_succeeded += 1
             fields = {"status": "ok", **told}
-        fields |= {"milliseconds": round(seconds * 1000), "files": changed[0], "uncovered": changed[1]}
+        if call.edited:
+            fields["output"] = f"{call.edited}\n{fields['output']}"
+        result = fields.get("result")
+        uncovered = _uncovered(call, changed, result) if result is not None else changed[1]
+        fields |= {"milliseconds": round(seconds * 1000), "files": changed[0], "uncovered": uncovered}
         return self._answer(call, seconds=seconds, **fields)
 
     def _told(self, call: ResolvedToolCall, task: asyncio.Task[BaseModel]) -> dict[str, Any] | str:
@@ -193,7 +197,11 @@ class ToolExecutor:
         why = RecordedDecision(verdict="allow", by=IDENTICAL, reason=f"the same call as {first.id}: run once")
         if first.decision is not None and first.decision.verdict == "deny":
             why = first.decision
-        self._recorder.run(call.call_id, decision=why, summary=first.summary, edited_arguments=first.edited_arguments)
+        decided = self._recorder.run(
+            call.call_id, decision=why, summary=first.summary, edited_arguments=first.edited_arguments
+        )
+        if first.decision is not None:
+            self._gate.audit(call, decided, same_as=first.id)
         fields: dict[str, Any] = {"exit": first.exit, "images": first.images}
         told = self._answers[first.id].content or ""  # as the model had it: the record's is redacted
         return self._answer(call, status=first.status, output=told, **fields)
@@ -275,6 +283,15 @@ async def _to_its_end(work: Awaitable[Changed]) -> Changed:
         with suppress(asyncio.CancelledError):
             await asyncio.shield(task)
     return task.result()
+
+
+def _uncovered(call: ResolvedToolCall, changed: Changed, result: BaseModel | None = None) -> str:
+    """What undo does not bring back: of the files, and what the tool says of itself."""
+    try:
+        own = call.tool.uncovered(result)
+    except (Exception, SystemExit):  # noqa: BLE001  (a tool's own code)
+        own = "it could not say what else it changed"
+    return "; ".join(part for part in (changed[1], own) if part and isinstance(part, str))
 
 
 def _failure(name: str, error: BaseException) -> str:

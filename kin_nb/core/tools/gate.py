@@ -19,6 +19,7 @@ from kin_nb.core.safety.saved_rules import save_rule
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedDecision
 from kin_nb.core.tools.base import Preview, ToolDecision, ToolError, ToolPermission
+from kin_nb.core.tools.edited import chosen_args, editable, told
 from kin_nb.core.tools.resolve import ResolvedToolCall, looked_at_again, resolve_args
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ Tell = Callable[[BaseEvent], Awaitable[None]]
 
 _MOST_QUESTIONS = 3
 _CHANGED = "not run: what it would touch changed again and again while the person was asked"
+_NO_PART = "no part of it"
 
 NOT_RUN = ToolDecision(execute=False, reason="not run: the person stopped the turn")
+NO_TOOLS = ToolDecision(execute=False, reason="not run: this prompt is to be answered without tools")
 
 
 class Gate:
@@ -48,6 +51,8 @@ class Gate:
         """
         if self._is_shut():
             return call, NOT_RUN
+        if not self._agent.calls_tools:
+            return call, NO_TOOLS
         decision, preview = self._judged(call)
         answer: ApprovalDecision | None = None
         if decision.verdict is Verdict.ASK:
@@ -61,7 +66,7 @@ class Gate:
                         answer = None
                         break
                     answer = await self._asked(self._request(call, decision, preview), tell)
-                    if not answer.approved or self._is_as_shown(call):
+                    if not answer.approved or self._is_as_shown(call, preview, answer):
                         break
                 else:
                     answer = ApprovalDecision(False, _CHANGED, by="headless")
@@ -78,9 +83,28 @@ class Gate:
                 self.refused_without_note = request.tool_name
             return answer
 
-    def _is_as_shown(self, call: ResolvedToolCall) -> bool:
-        """Whether it would still touch what the person was shown: a link may have been put in a file's place meanwhile."""
-        return looked_at_again(call, self._context().workspace).request == call.request
+    def audit(self, call: ResolvedToolCall, decided: RecordedCall, *, same_as: str | None = None) -> None:
+        """The call's line in the audit log; `same_as`: the call whose decision and answer it shares."""
+        agent = self._agent
+        if agent.config.audit:
+            entry = AuditEntry.of(
+                decided,
+                session=agent.journal.root_id,
+                turn=self._recorder.record.turn,
+                risk=risk_of(call.request, agent.workspace),
+                workspace=agent.workspace.root,
+                same_as=same_as,
+            )
+            agent.audit.record(entry)
+
+    def _is_as_shown(self, call: ResolvedToolCall, preview: Preview, answer: ApprovalDecision) -> bool:
+        """Whether it would still touch what the person was shown: a link may have been put in a file's place meanwhile.
+
+        Whoever chose parts of a change chose them for the file as it was shown.
+        """
+        if looked_at_again(call, self._context().workspace).request != call.request:
+            return False
+        return answer.hunks is None or self._preview(call).texts == preview.texts
 
     def _is_shut(self) -> bool:
         return self.refused_without_note is not None
@@ -94,16 +118,55 @@ class Gate:
     async def _settled(
         self, call: ResolvedToolCall, decision: Decision, preview: Preview, answer: ApprovalDecision | None
     ) -> tuple[ResolvedToolCall, ToolDecision]:
-        if answer is not None and answer.edited_args is not None:
-            call = resolve_args(call.tool_name, call.call_id, call.tool, answer.edited_args, self._context().workspace)
-            again, preview = self._judged(call)
-            if again.verdict is Verdict.DENY:  # a person may edit, not lift what is forbidden
-                decision, answer = again, None
+        if answer is not None:
+            try:
+                answer = _with_arguments(call, preview, answer)
+                edited = self._as_edited(call, preview, answer.edited_args)
+            except ToolError as error:
+                return await self._denied(
+                    call, decision, preview, f"it cannot run as the person had edited it: {error}"
+                )
+            if edited is call:
+                answer = replace(answer, edited_args=None)
+            else:
+                call, (again, preview) = edited, self._judged(edited)
+                if again.verdict is Verdict.DENY:  # a person may edit, not lift what is forbidden
+                    return await self._denied(call, again, preview, f"as the person had edited it: {again.reason}")
+                if again.verdict is Verdict.ASK:  # they have just written themselves what it asks about
+                    decision = again
         recorded = await self._record(call, decision, answer, preview.summary)
         return call, self._told(call, recorded)
 
+    async def _denied(
+        self, call: ResolvedToolCall, decision: Decision, preview: Preview, reason: str
+    ) -> tuple[ResolvedToolCall, ToolDecision]:
+        denied = replace(decision, verdict=Verdict.DENY, reason=reason)
+        return call, self._told(call, await self._record(call, denied, None, preview.summary))
+
+    def _as_edited(self, call: ResolvedToolCall, preview: Preview, args: dict[str, Any] | None) -> ResolvedToolCall:
+        """`call` itself for the same arguments. Raises ToolError when they do not fit."""
+        if args is None:
+            return call
+        workspace = self._context().workspace
+        edited = resolve_args(call.tool_name, call.call_id, call.tool, args, workspace)
+        if edited.args == call.args:
+            return call
+        previews = (preview, self._preview(edited))
+        line = told(call, edited, previews, redact=self._recorder.redact, root=str(workspace.root))
+        return replace(edited, edited=line)
+
     def _judged(self, call: ResolvedToolCall) -> tuple[Decision, Preview]:
-        return decide(call.request, self._context_for(call)), _preview(call)
+        return decide(call.request, self._context_for(call)), self._preview(call)
+
+    def _preview(self, call: ResolvedToolCall) -> Preview:
+        """Raises ToolError for a tool that makes none, and whatever its own code raises."""
+        preview: Any = call.tool.preview(call.args)
+        if not isinstance(preview, Preview) or not (isinstance(preview.summary, str) and isinstance(preview.body, str)):
+            raise ToolError(f"{call.tool_name} cannot be shown before it runs: its preview is none.")
+        workspace = self._context().workspace
+        if all(workspace.contains(path) and not workspace.is_sensitive(path) for path in call.request.write_paths):
+            return preview
+        return replace(preview, texts=None)  # the model is told of parts with lines that it would have to ask for
 
     def _context_for(self, call: ResolvedToolCall) -> SafetyContext:
         """The tool's own word is config: permission always/never, or its allowlist and denylist."""
@@ -122,6 +185,7 @@ class Gate:
             preview=preview,
             scopes=self._on_offer(call, decision),
             risk=risk_of(call.request, self._context().workspace),
+            editable=editable(call),
         )
 
     def _on_offer(self, call: ResolvedToolCall, decision: Decision) -> tuple[Grant, ...]:
@@ -147,7 +211,7 @@ class Gate:
             )
         edited = call.args.model_dump_json(exclude_none=True) if answer and answer.edited_args is not None else None
         decided = self._recorder.run(call.call_id, decision=recorded, summary=summary, edited_arguments=edited)
-        self._audit(call, decided)
+        self.audit(call, decided)
         return recorded
 
     async def _remember(self, call: ResolvedToolCall, answer: ApprovalDecision, offered: tuple[Grant, ...]) -> Scope:
@@ -162,15 +226,6 @@ class Gate:
         if not 0 <= answer.grant < len(offered) or offered[answer.grant] not in grants.granted:
             return "once"
         return "session" if problem or answer.by != "person" else answer.scope
-
-    def _audit(self, call: ResolvedToolCall, decided: RecordedCall) -> None:
-        agent = self._agent
-        if agent.config.audit:
-            turn, risk = self._recorder.record.turn, risk_of(call.request, agent.workspace)
-            entry = AuditEntry.of(
-                decided, session=agent.journal.root_id, turn=turn, risk=risk, workspace=agent.workspace.root
-            )
-            agent.audit.record(entry)
 
     def _told(self, call: ResolvedToolCall, recorded: RecordedDecision) -> ToolDecision:
         """What the model is told when the call does not run."""
@@ -188,9 +243,12 @@ class Gate:
         return ToolDecision(execute=False, reason=reason)
 
 
-def _preview(call: ResolvedToolCall) -> Preview:
-    """Raises ToolError for a tool that makes none, and whatever its own code raises."""
-    preview: Any = call.tool.preview(call.args)
-    if not isinstance(preview, Preview) or not (isinstance(preview.summary, str) and isinstance(preview.body, str)):
-        raise ToolError(f"{call.tool_name} cannot be shown before it runs: its preview is none.")
-    return preview
+def _with_arguments(call: ResolvedToolCall, preview: Preview, answer: ApprovalDecision) -> ApprovalDecision:
+    """The answer with its chosen hunks as arguments; a refusal when none was chosen. Raises ToolError."""
+    if not answer.approved:
+        return replace(answer, edited_args=None, hunks=None)
+    if answer.hunks is None or answer.edited_args is not None:
+        return answer
+    if not answer.hunks:
+        return replace(answer, approved=False, message=answer.message or _NO_PART)
+    return replace(answer, edited_args=chosen_args(call, preview, answer.hunks))

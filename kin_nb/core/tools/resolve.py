@@ -27,11 +27,14 @@ class ParsedToolCall:
 
 @dataclass(frozen=True)
 class ResolvedToolCall:
+    """`edited`: what its result begins with for the model, when a person has edited it."""
+
     tool_name: str
     call_id: str
     tool: AnyTool
     args: BaseModel
     request: ToolRequest
+    edited: str = ""
 
     @property
     def tool_class(self) -> type[AnyTool]:

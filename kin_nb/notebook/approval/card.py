@@ -68,6 +68,11 @@ class Card(Generic[Answer]):
                 widget.close()
 
 
+def text(html: str) -> str:
+    """For a widget of HTML: ipywidgets gives each of its lines the height of a button."""
+    return f'<div style="line-height:1.45">{html}</div>'
+
+
 def with_parts(widgets: Iterable[Any]) -> list[Any]:
     """The widgets with their layouts and styles, each once: they are comms of their own."""
     parts = [part for w in widgets for part in (w, w.layout, getattr(w, "style", None)) if part is not None]

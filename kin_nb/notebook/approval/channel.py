@@ -67,6 +67,16 @@ class _CellChannel:
         return refuse_headless(request)
 
 
+def draws_widgets(io: CellOutput, run: TapRun) -> bool:
+    """Whether this cell's client may draw widgets, as far as that is known before any is shown."""
+    return first_way(io, run) is Way.WIDGET
+
+
+def somebody_answers(io: CellOutput, run: TapRun) -> bool:
+    """Whether a question of ours would reach a person."""
+    return first_way(io, run) is not Way.HEADLESS
+
+
 def first_way(io: CellOutput, run: TapRun) -> Way:
     """What to try first, for approvals and questions alike. Raises ConfigError for an unknown KIN_APPROVAL."""
     return _forced() or (Way.WIDGET if io.cell_id and run.hears else way_without_widgets(io))

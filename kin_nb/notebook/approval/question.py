@@ -86,7 +86,7 @@ def read_reply(line: str, question: Question) -> str:
         several = [_choice(part.strip(), question.choices) for part in text.split(",") if part.strip()]
         if all(several):
             return "\n".join(dict.fromkeys(several))
-    return text
+    return text if question.own_words else ""
 
 
 def _choice(text: str, choices: tuple[str, ...]) -> str:

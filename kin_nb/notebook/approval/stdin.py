@@ -6,11 +6,16 @@ from functools import partial
 
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.notebook.approval.choices import choices
+from kin_nb.notebook.approval.editor import edited_args, original_text
 from kin_nb.notebook.pump import SubmitMain
 
 _HOLDS = {"session": "allow for this session", "always": "allow always"}
 _WORDS = {"session": "s", "always": "a", "s1": "s", "a1": "a"}
 """What is also understood, for the letter of the first scope."""
+_EDIT = ("e", "edit")
+_TRIES = 3
+_HOW = "n = refuse, other text = refuse and tell the agent: "
+_NOT_HERE = "Editing this needs the notebook: here one line can be typed. y = allow it as it is"
 
 
 async def ask_by_stdin(request: ApprovalRequest, submit_main: SubmitMain) -> ApprovalDecision:
@@ -18,7 +23,25 @@ async def ask_by_stdin(request: ApprovalRequest, submit_main: SubmitMain) -> App
 
     Raises IPython's StdinNotImplementedError (a NotImplementedError) where the client takes no input.
     """
-    return read_answer(await submit_main(partial(read_line, prompt_text(request))), request)
+    prompt = prompt_text(request)
+    for _ in range(_TRIES):
+        line = await submit_main(partial(read_line, prompt))
+        if not (request.editable and line.strip().lower() in _EDIT):
+            return read_answer(line, request)
+        prompt = f"{_NOT_HERE}\n{_HOW}"
+        if is_one_line(request):
+            typed = (await submit_main(partial(read_line, "edit: "))).strip()
+            if typed and typed != original_text(request).strip():
+                return ApprovalDecision(approved=True, edited_args=edited_args(request, typed))
+            prompt = f"Nothing was changed. y = allow it as it is\n{_HOW}"
+    return ApprovalDecision(approved=False, message="no answer")
+
+
+def is_one_line(request: ApprovalRequest) -> bool:
+    """Whether it may be typed anew here: a command, or code, of one line."""
+    if not request.editable or request.preview.kind not in ("command", "code"):
+        return False
+    return "\n" not in original_text(request).strip()
 
 
 def prompt_text(request: ApprovalRequest) -> str:
@@ -26,8 +49,9 @@ def prompt_text(request: ApprovalRequest) -> str:
 
     preview = request.preview
     parts = [approval_text(preview.summary, request.reason, preview.body, preview.kind, request.risk), "y = allow"]
+    parts += ["e = edit it, then allow"] if is_one_line(request) else []
     parts += [f"{choice.key} = {_HOLDS[choice.decision.scope]}: {choice.covers}" for choice in choices(request)]
-    return "\n".join([*parts, "n = refuse, other text = refuse and tell the agent: "])
+    return "\n".join([*parts, _HOW])
 
 
 def read_answer(answer: str, request: ApprovalRequest) -> ApprovalDecision:

@@ -10,8 +10,12 @@ from html import escape
 from typing import Any
 
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.notebook.approval.card import Card, with_parts
+from kin_nb.notebook.approval.card import Card, text, with_parts
 from kin_nb.notebook.approval.choices import choices, covered
+from kin_nb.notebook.approval.editor import Editor
+from kin_nb.notebook.approval.fold import Fold
+from kin_nb.notebook.approval.parts import Parts, parts_of
+from kin_nb.notebook.approval.side_by_side import SideBySide
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.tap import TapRun
 
@@ -57,13 +61,20 @@ def _outcome(request: ApprovalRequest, answer: asyncio.Future[ApprovalDecision])
     if answer.exception():
         return "Asked elsewhere"
     decision = answer.result()
+    if decision.approved and decision.edited_args is not None:
+        return "Approved as you edited it"
+    if decision.approved and decision.hunks is not None:
+        return "Approved in part" if decision.hunks else "Rejected"
     if decision.scope == "once":
         return "Approved" if decision.approved else "Rejected"
     return f"Approved {_HOLDS[decision.scope]}: {covered(request, decision)}"
 
 
 class _Card(Card[ApprovalDecision]):
-    """The widgets, and what a click on each means."""
+    """The widgets, and what a click on each means.
+
+    In the order in which Tab goes through them: the call, the note, what shows more, what it shows, the decisions.
+    """
 
     def __init__(self, request: ApprovalRequest, answer: asyncio.Future[ApprovalDecision], asker: str | None) -> None:
         import ipywidgets as widgets  # noqa: PLC0415  (0.1 s, and only when somebody is asked)
@@ -74,8 +85,10 @@ class _Card(Card[ApprovalDecision]):
         self._summary = request.preview.summary
         layout = widgets.Layout(width="auto")
         preview = request.preview
-        html = approval_html(preview.summary, request.reason, preview.body, preview.kind, request.risk)
-        self.body = widgets.HTML(html, layout=layout)
+        self._parts = parts_of(request)
+        folded = self._parts is not None
+        html = approval_html(preview.summary, request.reason, preview.body, preview.kind, request.risk, folded=folded)
+        self.body = widgets.HTML(text(html), layout=layout)
         # Sent when the field is left, so a click finds it whole: updates per keystroke wait for each other.
         self._note = widgets.Text(
             description="Note to the agent",
@@ -84,16 +97,27 @@ class _Card(Card[ApprovalDecision]):
             layout=widgets.Layout(width="100%"),
             style={"description_width": "initial"},
         )
+        self._editor = Editor(request) if request.editable else None
+        compare = SideBySide(preview) if preview.kind == "diff" and preview.body else None
+        self._folds: list[Fold] = [fold for fold in (self._editor, compare) if fold is not None]
+        tools = [widgets.HBox([fold.button for fold in self._folds])] if self._folds else []
         self._decisions: dict[Any, ApprovalDecision] = {}
+        self._add_decisions(request, layout)
+        self._row = widgets.HBox(list(self._decisions), layout=widgets.Layout(flex_flow="row wrap"))
+        foldable: list[Fold | Parts] = [*self._folds, *([self._parts] if self._parts else [])]
+        areas = [part.area for part in foldable]
+        self.root = widgets.VBox([self.body, self._note, *tools, *areas, self._row], layout=layout)
+        inside = [widget for part in foldable for widget in part.widgets]
+        own = [self._row, self._note, self.body, self.root]
+        self.everything = with_parts([*self._decisions, *inside, *tools, *own])
+
+    def _add_decisions(self, request: ApprovalRequest, layout: Any) -> None:
         self._add_button("Approve", ApprovalDecision(approved=True), layout, button_style="success")
         for choice in choices(request):
             label = f"{_BUTTONS[choice.decision.scope]}: {choice.covers}"
             style = {"button_color": "transparent"} if choice.decision.scope == "always" else {}
             self._add_button(label, choice.decision, layout, style=style)
         self._add_button("Reject", ApprovalDecision(approved=False), layout, button_style="danger")
-        self._row = widgets.HBox(list(self._decisions), layout=widgets.Layout(flex_flow="row wrap"))
-        self.root = widgets.VBox([self.body, self._note, self._row], layout=layout)
-        self.everything = with_parts([*self._decisions, self._row, self._note, self.body, self.root])
 
     def _add_button(self, label: str, decision: ApprovalDecision, layout: Any, **look: Any) -> None:
         from ipywidgets import Button  # noqa: PLC0415  (loaded by then)
@@ -101,9 +125,24 @@ class _Card(Card[ApprovalDecision]):
         self._decisions[Button(description=label, layout=layout, **look)] = decision
 
     def clicked(self, widget: Any) -> None:
+        for fold in self._folds:
+            if widget is fold.button:
+                fold.toggle()
+        if self._editor and self._parts:  # of a text that is edited there are no parts
+            self._parts.show(shown=not self._editor.is_shown)
         decision = self._decisions.get(widget)
         if decision is not None:
-            self.answered(replace(decision, message=self._note.value.strip() or None))
+            self.answered(replace(self._changed(decision), message=self._note.value.strip() or None))
+
+    def _changed(self, decision: ApprovalDecision) -> ApprovalDecision:
+        """With what was edited or left out: then it is for this call only."""
+        if not decision.approved:
+            return decision
+        args = self._editor.args if self._editor else None
+        hunks = self._parts.chosen if self._parts and args is None else None
+        if args is None and hunks is None:
+            return decision
+        return replace(decision, edited_args=args, hunks=hunks, scope="once", grant=0)
 
     def settle(self, outcome: str) -> None:
         self.settle_as(f"<b>{escape(outcome)}</b> <code>{escape(self._summary)}</code>")

@@ -75,6 +75,14 @@ async def test_of_an_edit_the_model_is_told_how_it_differs_from_its_own(answerin
     assert (workspace / "a.py").read_text() == "x = 4\ny = 2\n"
 
 
+async def test_what_was_edited_into_no_call_is_refused_and_says_why(answering):
+    call, told = await answering(
+        tool_call("bash", command="touch asked"), ApprovalDecision(True, edited_args={"command": ""})
+    )
+    assert (call.status, call.decision.verdict, call.edited_arguments) == ("refused", "deny", None)
+    assert told.startswith("bash was refused: it cannot run as the person had edited it: bash: invalid arguments\n")
+
+
 async def test_the_same_arguments_are_no_edit(answering):
     answer = ApprovalDecision(True, edited_args={"command": "touch x; echo ok"})
     call, told = await answering(tool_call("bash", command="touch x; echo ok"), answer)
@@ -136,11 +144,11 @@ async def test_no_part_is_a_refusal_that_says_so(answering, long_file):
         (tool_call("bash", command="touch new"), "it has none"),
     ],
 )
-async def test_parts_that_there_are_not_are_an_error_of_that_call(answering, long_file, workspace, call, says):
+async def test_parts_that_there_are_not_are_a_refusal_that_says_so(answering, long_file, workspace, call, says):
     recorded, told = await answering(call, ApprovalDecision(True, hunks=(7,)))
-    assert recorded.status == "error"
+    assert (recorded.status, recorded.decision.verdict) == ("refused", "deny")
+    assert "cannot run as the person had edited it" in told
     assert says in told
-    assert told.endswith("Nothing was run.")
     assert long_file.read_text() == "".join(LINES)
     assert not (workspace / "new").exists()
 

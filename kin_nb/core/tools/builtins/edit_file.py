@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -13,6 +13,7 @@ from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolS
 from kin_nb.core.tools.builtins import seen_files, text_file
 from kin_nb.core.tools.builtins.closest import where_it_might_be
 from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
+from kin_nb.core.tools.builtins.one_edit import one_edit
 from kin_nb.core.tools.builtins.receipt import change
 from kin_nb.core.tools.builtins.text_file import TextFile
 
@@ -35,6 +36,7 @@ class EditFileResult(BaseModel):
 class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolState]):
     description: ClassVar[str] = "Replace an exact string in a file"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+    editable: ClassVar[str] = "new_string"
 
     def accesses(self, args: EditFileArgs) -> Accesses:
         return Accesses(writes=(args.path,))
@@ -53,6 +55,10 @@ class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolSt
         text_file.write_atomically(path, after.encode(), name)
         seen_files.written(path, known=known)
         return EditFileResult(path=name, replacements=len(places), change=change(before.text, after.text))
+
+    def with_text(self, args: EditFileArgs, before: str, after: str) -> dict[str, Any] | None:
+        edit = one_edit(before, after)
+        return {"path": args.path, "old_string": edit[0], "new_string": edit[1]} if edit else None
 
     def to_model(self, result: EditFileResult) -> str:
         return f"Edited {result.path}: {result.change}."

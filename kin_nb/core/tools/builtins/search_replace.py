@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -14,18 +14,21 @@ from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolS
 from kin_nb.core.tools.builtins import seen_files, text_file
 from kin_nb.core.tools.builtins.closest import where_it_might_be
 from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
+from kin_nb.core.tools.builtins.one_edit import one_edit
 from kin_nb.core.tools.builtins.receipt import change
 from kin_nb.core.tools.builtins.text_file import TextFile
 
 _OPEN = re.compile(r"(<{5,}) SEARCH\s*")
 _DIVIDE = re.compile(r"={5,}\s*")
 _CLOSE = re.compile(r">{5,} REPLACE\s*")
+LONGEST = 100_000
+"""Characters of all blocks of a call."""
 _FORM = "<<<<<<< SEARCH\nold lines\n=======\nnew lines\n>>>>>>> REPLACE"
 
 
 class SearchReplaceArgs(BaseModel):
     path: FilePath
-    content: str = Field(max_length=100_000, description="SEARCH/REPLACE blocks")
+    content: str = Field(max_length=LONGEST, description="SEARCH/REPLACE blocks")
 
 
 class SearchReplaceResult(BaseModel):
@@ -45,6 +48,7 @@ class Block:
 class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolConfig, BaseToolState]):
     description: ClassVar[str] = "Change a file with SEARCH/REPLACE blocks"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+    editable: ClassVar[str] = "content"
 
     def accesses(self, args: SearchReplaceArgs) -> Accesses:
         return Accesses(writes=(args.path,))
@@ -63,6 +67,11 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolCon
         text_file.write_atomically(path, after.encode(), name)
         seen_files.written(path, known=known)
         return SearchReplaceResult(path=name, blocks_applied=len(blocks), change=change(before.text, after.text))
+
+    def with_text(self, args: SearchReplaceArgs, before: str, after: str) -> dict[str, Any] | None:
+        edit = one_edit(before, after)
+        content = as_block(*edit) if edit else None
+        return {"path": args.path, "content": content} if content and len(content) <= LONGEST else None
 
     def to_model(self, result: SearchReplaceResult) -> str:
         return f"Edited {result.path}: {result.change}."
@@ -106,6 +115,17 @@ def parse_blocks(content: str) -> list[Block]:
     if not blocks:
         raise ToolError(f"No SEARCH/REPLACE block found. Expected:\n{_FORM}")
     return blocks
+
+
+def as_block(old: str, new: str) -> str | None:
+    """One block as text, its dividing line longer than any like it inside; None when a line inside would end it."""
+    old, new = (text.replace("\r\n", "\n") for text in (old, new))
+    length = max((len(line) for line in f"{old}\n{new}".split("\n") if _DIVIDE.fullmatch(line)), default=6) + 1
+    content = f"{'<' * length} SEARCH\n{old}\n{'=' * length}\n{new}\n{'>' * length} REPLACE"
+    try:
+        return content if parse_blocks(content) == [Block(old, new)] else None
+    except ToolError:
+        return None
 
 
 def _block(lines: list[str], length: int, number: int) -> Block:

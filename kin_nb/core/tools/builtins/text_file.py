@@ -158,7 +158,7 @@ def diff_preview(verb: str, name: str, before: str, after: str) -> Preview:
     body = unified_diff(name, before, after)
     lines = body.split("\n")[2:]
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
-    return Preview(summary=f"{verb} {name} (+{added} -{removed})", body=body, kind="diff")
+    return Preview(summary=f"{verb} {name} (+{added} -{removed})", body=body, kind="diff", texts=(before, after))
 
 
 def failing_preview(verb: str, name: str, error: ToolError, arguments: str) -> Preview:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -33,6 +33,7 @@ class WriteFileResult(BaseModel):
 class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToolState]):
     description: ClassVar[str] = "Write a whole file"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
+    editable: ClassVar[str] = "content"
 
     def accesses(self, args: WriteFileArgs) -> Accesses:
         return Accesses(writes=(args.path,))
@@ -55,6 +56,10 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
         seen_files.written(path, known=True)
         what = change(before.text if before else "", after.text)
         return WriteFileResult(path=name, bytes_written=len(content), overwritten=before is not None, change=what)
+
+    def with_text(self, args: WriteFileArgs, before: str, after: str) -> dict[str, Any] | None:
+        kept = text_file.in_the_manner_of(TextFile(before), after).text == after
+        return {"path": args.path, "content": after, "overwrite": args.overwrite} if kept else None
 
     def to_model(self, result: WriteFileResult) -> str:
         what = result.change if result.bytes_written else "empty"

@@ -1,0 +1,23 @@
+"""An edit as two columns, for who wants to compare before they answer."""
+
+from __future__ import annotations
+
+from kin_nb.core.tools.base import Preview
+from kin_nb.notebook.approval.card import text
+from kin_nb.notebook.approval.fold import Fold
+
+
+class SideBySide(Fold):
+    def __init__(self, preview: Preview) -> None:
+        from ipywidgets import HTML  # noqa: PLC0415  (loaded by then)
+
+        self._patch, self._html = preview.body, HTML()
+        super().__init__("Side by side", "Not side by side", "Show before and after beside each other", [self._html])
+
+    def toggle(self) -> None:
+        """Drawn when somebody wants to see it: it is large."""
+        from kin_nb.render.side_by_side import side_by_side  # noqa: PLC0415  (likewise)
+
+        if not self._html.value:
+            self._html.value = text(side_by_side(self._patch))
+        super().toggle()
