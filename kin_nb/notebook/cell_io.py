@@ -11,10 +11,15 @@ class CellOutput(Protocol):
     """Where one turn is shown.
 
     `updates_in_place`: whether `display(update=True)` redraws what `display_id` names. Where it does not, show only
-    what is settled. `cell_id` is None when the client gave none; `allow_stdin` says whether `input()` reaches a person.
+    what is settled: a person reads along there (a console). `is_watched`: a front end shows what changes. `cell_id` is
+    None when the client gave none; `allow_stdin` says whether `input()` reaches a person.
     """
 
-    updates_in_place: bool
+    @property
+    def updates_in_place(self) -> bool: ...
+
+    @property
+    def is_watched(self) -> bool: ...
 
     @property
     def parent(self) -> dict[str, Any]: ...
@@ -42,12 +47,20 @@ class CellIO:
     A bare `display()` from a thread goes to the kernel's newest cell, so every message names its parent.
     """
 
-    updates_in_place = True
-
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
         self._parent: dict[str, Any] = kernel.get_parent("shell")
         _flush_printed()  # what the cell has printed so far comes first
+
+    @property
+    def updates_in_place(self) -> bool:
+        """Consoles do not: they name no cells, take input, and draw no output twice."""
+        return self.is_watched or not self.allow_stdin
+
+    @property
+    def is_watched(self) -> bool:
+        """Notebooks name their cells; nbclient and papermill do not, and nobody looks until they are done."""
+        return self.cell_id is not None
 
     @property
     def parent(self) -> dict[str, Any]:
@@ -88,6 +101,7 @@ class TerminalIO:
     """IPython in a terminal: text/plain, printed once. Nothing printed can be redrawn."""
 
     updates_in_place = False
+    is_watched = False
     parent: dict[str, Any] = {}  # noqa: RUF012  (never written to)
     cell_id: str | None = None
 

@@ -6,18 +6,18 @@ and order that playback and save produce, which is what nbval compares.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
 from kin_nb.core.events import (
     ApprovalDecisionEvent,
+    ApprovalRequestEvent,
     AssistantEvent,
     BaseEvent,
     CheckpointEvent,
     CompactEndEvent,
+    CompactStartEvent,
     DMailEvent,
     LoopEvent,
     PruneEvent,
@@ -31,54 +31,27 @@ from kin_nb.core.events import (
 )
 from kin_nb.core.session.records import RecordedCall, RecordedCompaction, RecordedDMail, RecordedStep, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.streaming.display import Display
+from kin_nb.notebook.streaming.progress import Progress
+from kin_nb.notebook.streaming.reply import Reply
+from kin_nb.notebook.tap import TapRun
 from kin_nb.render import Output, render_before_reply, render_call, render_compaction, render_receipt, render_reply
+from kin_nb.render.attached import render_attached
+from kin_nb.render.fact import in_words
+from kin_nb.render.images import render_images, render_prompt_images
 from kin_nb.render.subagent import subagent_line
 
-INTERVAL = 0.1
-"""Seconds between two updates of one display, at the least; longer texts wait longer, so the wire stays linear."""
-BYTES_PER_SECOND = 100_000
 TAIL = 2_000
-
-
-class Display:
-    """One output of the cell, drawn at most every INTERVAL and always in its last state."""
-
-    def __init__(self, io: CellOutput) -> None:
-        self.display_id = f"kin-{uuid4().hex}"
-        self._io = io
-        self._shown = False
-        self._size = 0
-        self._timer: asyncio.TimerHandle | None = None
-
-    def draw(self, output: Output, *, settled: bool = False) -> None:
-        """Now. Where nothing can be redrawn (a terminal), only the settled state is shown."""
-        self.cancel()
-        if settled or self._io.updates_in_place:
-            self._size = sum(map(len, output.data.values()))
-            self._io.display(output.data, output.metadata, display_id=self.display_id, update=self._shown)
-            self._shown = True
-
-    def draw_soon(self, render: Callable[[], Output]) -> None:
-        """Unless a drawing is due already: it renders when its time comes, so it shows the newest state."""
-        if not self._io.updates_in_place:
-            return
-        if not self._shown:
-            self.draw(render())
-        elif self._timer is None:
-            wait = max(INTERVAL, self._size / BYTES_PER_SECOND)
-            self._timer = asyncio.get_running_loop().call_later(wait, lambda: self.draw(render()))
-
-    def cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 class CellView:
     """Feed it every event of one turn with `handle`, then `finish` with the turn's record."""
 
-    def __init__(self, io: CellOutput) -> None:
+    def __init__(self, io: CellOutput, *, figures: Callable[[], str] = str, display: Display | None = None) -> None:
         self._io = io
+        self.run: TapRun | None = None
+        """The cell's run, when its front end may draw widgets: replies are then written into those."""
+        self._progress = Progress(lambda: Display(io), figures, display)
         self._turn = self._step = 0
         self._next = 1
         """The step that a compaction now would stand before, in the record and here."""
@@ -88,8 +61,10 @@ class CellView:
         """What stands before the reply, by kind."""
         self._checkpoints: dict[int, int] = {}
         """The step that each checkpoint of this turn stands before."""
-        self._reply: Display | None = None
+        self._reply: Reply | None = None
         self._calls: dict[str, tuple[Display, RecordedCall]] = {}
+        self._without_pictures: tuple[str, ...] = ()
+        """Calls of the last reply: what they give to see comes when all of them have ended."""
         self._tails: dict[str, str] = {}
         self._inside: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """For each call that runs a subagent: the subagent's calls by id, a line each."""
@@ -97,6 +72,11 @@ class CellView:
         """Questions that stand in a call's place, by call: nothing is drawn over their buttons."""
         self._asked = False
         """The person is asked whether the turn should go on."""
+
+    def begin(self, record: TurnRecord) -> None:
+        """What went to the model with the prompt."""
+        for output in [*render_attached(record), *render_prompt_images(record)]:
+            self._progress.take().draw(output, settled=True)
 
     def handle(self, event: BaseEvent) -> None:
         match event:
@@ -115,13 +95,15 @@ class CellView:
             case StepReplyEvent():
                 self._settle_reply(event.step)
             case CompactEndEvent(compaction=RecordedCompaction() as compaction):
-                Display(self._io).draw(self._compaction_card(compaction), settled=True)
+                self._progress.take().draw(self._compaction_card(compaction), settled=True)
             case ApprovalDecisionEvent() | ToolOutputEvent() | SubagentEvent():
                 self._within_call(event.tool_call_id, event)
             case ToolResultEvent(call=RecordedCall() as call):
                 self._settle_call(call)
+                self._draw_pictures()
             case _:
                 self._between_steps(event)
+        self._say_what_takes_long(event)
 
     def display_of(self, call_id: str) -> str:
         """The display id of a call's card: the approval card takes its place while it waits.
@@ -149,27 +131,63 @@ class CellView:
         for call in record.steps[-1].calls if record.steps else ():
             if call.id in self._calls and self._calls[call.id][1].status == "pending":
                 self._settle_call(call)
+        self._draw_pictures()
+        self._progress.rest()
         for output in self._ending(record):
-            Display(self._io).draw(output, settled=True)
+            self._progress.take().draw(output, settled=True)
 
     def _stream(self, **text: str) -> None:
         self._text = self._text.model_copy(update=text)
         if not (self._text.content.strip() or self._text.reasoning.strip()):
             return
         if self._reply is None:
+            self._progress.rest()
             self._draw_before(self._text)
-            self._reply = Display(self._io)
-        self._reply.draw_soon(lambda: self._reply_card(self._text))
+            self._reply = self._new_reply()
+        self._reply.show(self._text)
 
     def _settle_reply(self, step: RecordedStep) -> None:
         self._next = self._step + 1
         self._draw_before(step, settled=True)
         if step.content.strip() or step.reasoning.strip():
-            (self._reply or Display(self._io)).draw(self._reply_card(step), settled=True)
+            (self._reply or self._new_reply()).settle(step)
         self._reply = None
         for call in step.calls:
-            self._calls[call.id] = (Display(self._io), call)
+            self._calls[call.id] = (self._progress.take(), call)
             self.draw_call(call.id)
+        self._without_pictures = tuple(call.id for call in step.calls)
+
+    def _draw_pictures(self) -> None:
+        calls = [self._calls[call_id][1] for call_id in self._without_pictures]
+        if all(call.status != "pending" for call in calls):
+            self._without_pictures = ()
+            for output in [picture for call in calls for picture in self._pictures(call)]:
+                self._progress.take().draw(output, settled=True)
+
+    def _pictures(self, call: RecordedCall) -> list[Output]:
+        return render_images(call, turn=self._turn, step=self._step)
+
+    def _new_reply(self) -> Reply:
+        return Reply(self._progress.take(), self._reply_card, self.run)
+
+    def _say_what_takes_long(self, event: BaseEvent) -> None:
+        """The model, a compaction, or the calls that have no result yet; not while a person is asked."""
+        match event:
+            case StepStartEvent():
+                self._progress.doing(f"step {event.step}: waiting for the model")
+            case CompactStartEvent():
+                self._progress.doing("making the conversation shorter")
+            case ApprovalRequestEvent() | SubagentEvent(event=ApprovalRequestEvent()):
+                self._progress.rest()
+            case (
+                StepReplyEvent()
+                | ToolResultEvent()
+                | ApprovalDecisionEvent()
+                | SubagentEvent(event=ApprovalDecisionEvent())
+            ):
+                running = [call for _, call in self._calls.values() if call.status == "pending"]
+                names = ", ".join(f"{call.name} {in_words(call)}".strip() for call in running)
+                self._progress.doing(f"step {self._step}: {names or 'waiting for the model'}")
 
     def _within_call(self, call_id: str, event: BaseEvent) -> None:
         match event:
@@ -231,7 +249,9 @@ class CellView:
         """Above the reply, and as the record has it once that is complete."""
         for output in self._before_cards(step):
             kind = output.metadata["kin"]["kind"]
-            self._before.setdefault(kind, Display(self._io)).draw(output, settled=settled)
+            if kind not in self._before:
+                self._before[kind] = self._progress.take()
+            self._before[kind].draw(output, settled=settled)
 
     def _before_cards(self, step: RecordedStep) -> list[Output]:
         return render_before_reply(step, turn=self._turn, number=self._step)

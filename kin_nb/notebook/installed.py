@@ -22,6 +22,10 @@ _LATE = (
     "nh3",
     "markdown_it",
     "ipywidgets",
+    "pygments",
+    "pygments.lexers.python",
+    "tree_sitter",
+    "tree_sitter_bash",
 )
 _WITH_SERVERS = ("mcp", "httpx2")
 

@@ -1,15 +1,20 @@
-"""%%kin and %kin: how a notebook speaks to its session. Parsing and help only; session.py does the work."""
+"""%%kin and %kin: how a notebook speaks to its sessions. Parsing and help only; session.py does the work."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from traitlets import Enum, Float, TraitError, Unicode, validate
 
 from kin_nb.core.commands.registry import magic_help
-from kin_nb.notebook.options import parse_options
+from kin_nb.notebook.completion import matcher
+from kin_nb.notebook.options import options_parser, parse_options, session_named
+from kin_nb.notebook.welcome import welcome
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.notebook.session import KinSession
@@ -17,54 +22,77 @@ if TYPE_CHECKING:
 
 @magics_class
 class KinMagics(Magics):
-    """One session per kernel, made with the first command or prompt."""
+    """Settings: `c.KinMagics.NAME = ...` in ipython_config.py, or `%config KinMagics.NAME = ...` before the first prompt."""
+
+    mode = Unicode(None, allow_none=True, help="The mode that a session begins in.").tag(config=True)
+    model = Unicode(None, allow_none=True, help="The model (an alias) that a session begins with.").tag(config=True)
+    rerun = Enum(
+        ["ask", "show", "redo", "new"],
+        "ask",
+        help="Running an answered cell again: ask with buttons, show that answer, redo it from where it stood, "
+        "or ask as a new turn. Where nobody can be asked, `ask` shows the answer.",
+    ).tag(config=True)
+    max_price = Float(None, allow_none=True, help="USD that a session of this notebook may cost.").tag(config=True)
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
-        self._session: KinSession | None = None
+        self._sessions: dict[str, KinSession] = {}
+        self.matcher = matcher(shell, self.session)
 
-    @property
-    def session(self) -> KinSession:
-        if self._session is None:
+    def session(self, name: str = "") -> KinSession:
+        """Made with its first command or prompt. The notebook's own has no name."""
+        own = self._sessions.get("")
+        if own is not None and own.in_playback:
+            return own  # a notebook that plays calls no model, whatever the session is called
+        if name not in self._sessions:
             from kin_nb.notebook.session import KinSession  # noqa: PLC0415  (%load_ext stays under its budget)
 
-            self._session = KinSession(self.shell)
-        return self._session
+            self._sessions[name] = KinSession(self.shell, self, name)
+        return self._sessions[name]
 
     @cell_magic("kin")
     def prompt(self, line: str, cell: str) -> None:
-        """Ask the agent: the cell's text is the prompt, to the letter.
-
-            %%kin [--mode default|plan|accept-edits|auto-approve] [--model ALIAS]
-            The test in tests/test_stats.py fails. Find out why and fix it.
-
-        The answer, a card per tool call and the approvals appear in this cell. `%kin help` lists the commands.
-        """
         options = parse_options(line)
-        self.session.run_cell(cell, options)
+        if options.help:
+            print(options_parser().format_help())  # noqa: T201  (as other magics show theirs)
+            return
+        self.session(options.session or "").run_cell(cell, options)
 
     @line_magic("kin")
     def command(self, line: str) -> None:
         from kin_nb.notebook.commands import run_line  # noqa: PLC0415  (%load_ext stays under its budget)
 
-        run_line(self.session, line)
+        name, rest = session_named(line)
+        run_line(self.session(name), rest)
 
     def close(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        while self._sessions:
+            self._sessions.popitem()[1].close()
+
+    @validate("max_price")
+    def _is_an_amount(self, proposal: Any) -> Any:
+        if proposal["value"] is not None and not proposal["value"] >= 0:
+            raise TraitError("KinMagics.max_price is an amount in USD, from 0 on.")
+        return proposal["value"]
 
 
+KinMagics.prompt.__doc__ = options_parser().format_help()  # what %%kin? shows
 KinMagics.command.__doc__ = magic_help()  # what %kin? shows
 
 
 def load(ip: InteractiveShell) -> None:
-    ip.register_magics(KinMagics)
+    magics = KinMagics(ip)
+    ip.register_magics(magics)
+    if ip.Completer is not None:
+        ip.Completer.custom_matchers.append(magics.matcher)
+    welcome(ip)
 
 
 def unload(ip: InteractiveShell) -> None:
     magics = ip.magics_manager.registry.pop("KinMagics", None)
     if magics is not None:
         magics.close()
+        if ip.Completer is not None and magics.matcher in ip.Completer.custom_matchers:
+            ip.Completer.custom_matchers.remove(magics.matcher)
     for kind in ("line", "cell"):
         ip.magics_manager.magics[kind].pop("kin", None)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
+from kin_nb.core.context.history import images_of
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.live import Attached, add_live_tools
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.render import render_turn
@@ -51,14 +53,14 @@ class Replaying:
         session.show(playback_notice(found.recording))
         return cls(found.recording, os.environ)
 
-    def run_cell(self, session: KinSession, key: str, io: CellOutput) -> bool:
-        """Play the cell. False for a new one after the last turn when a person is there: it goes on live."""
+    def run_cell(self, session: KinSession, key: str, io: CellOutput) -> TurnRecord | None:
+        """Play the cell; the last of its turns. None for a new one after the last turn when a person is there: it goes on live."""
         try:
             turn, not_run = self._player.turn(key, io.cell_id)
         except NotRecorded as error:
             if error.after_last and not self._tools and (io.cell_id or io.allow_stdin):
                 session.go_live()
-                return False
+                return None
             raise
         for output in passed_over(turn, not_run):
             io.display(output.data, output.metadata)
@@ -68,7 +70,7 @@ class Replaying:
                 continue
             for output in render_turn(each):
                 io.display(output.data, output.metadata)
-        return True
+        return each
 
     def undo(self, session: KinSession, asked: Undoing, io: CellOutput) -> None:
         """A cell that undoes or redoes. Raises NotRecorded."""
@@ -77,7 +79,7 @@ class Replaying:
             card = undo_card(undo)
             io.display(card.data, card.metadata)
             return
-        agent = self._tools_agent()
+        agent = self._tools_agent(session)
         shown, drift = session.on_agent_thread(lambda: undo_again(agent, undo, self._so_far))
         card = undo_card(shown)
         told = {"undo": number, "drift": {"kind": drift.kind, "detail": drift.detail}}
@@ -91,7 +93,7 @@ class Replaying:
             raise KinError(str(error)) from None
 
     def _run_tools(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
-        agent = self._tools_agent()
+        agent = self._tools_agent(session)
         rerun = Rerun(
             turn,
             agent.workspace.root,
@@ -101,13 +103,14 @@ class Replaying:
         )
         rerun.prepare(agent)
         how: dict[str, Any] = {"view": RerunView(io, rerun), "through": rerun.asking, "answering": rerun.answering}
+        how["attached"] = Attached(labels=turn.attached, images=tuple(images_of(turn.images)))
         try:
             session.run_turn(agent, rerun.prompt, turn.key, io, **how)
         except ReplayEndedError:
             if turn.outcome == "done":
                 raise
 
-    def _tools_agent(self) -> Agent:
+    def _tools_agent(self, session: KinSession) -> Agent:
         """Its settings are not the user's: a shared notebook runs under the same rules everywhere."""
         if not self._workspace:
             raise KinError(
@@ -117,4 +120,5 @@ class Replaying:
             # what a loop or a D-Mail led to is in the recording
             mails = any(call.name == DMAIL for turn in self.recording.turns for call in turn.calls)
             self._agent = Agent(KinConfig(workdir=Path(self._workspace), loop_detection=False, dmail=mails))
+            add_live_tools(self._agent, session.shell)
         return self._agent

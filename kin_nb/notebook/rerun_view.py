@@ -15,12 +15,21 @@ class RerunView(CellView):
     def __init__(self, io: CellOutput, rerun: Rerun) -> None:
         super().__init__(io)
         self._rerun = rerun
+        self._shown: dict[str, RecordedCall] = {}
+
+    def begin(self, record: TurnRecord) -> None:  # noqa: ARG002
+        """As recorded: here the model gets nothing."""
+        super().begin(self._rerun.turn)
 
     def _settled_card(self, call: RecordedCall) -> Output:
         shown, drift = self._rerun.compare(call)
+        self._shown[call.id] = shown
         output = render_call(shown, turn=self._turn, step=self._step)
         output.metadata["kin"]["drift"] = {"kind": drift.kind, "detail": drift.detail}
         return output
+
+    def _pictures(self, call: RecordedCall) -> list[Output]:
+        return super()._pictures(self._shown.get(call.id, call))
 
     def _compaction_card(self, compaction: RecordedCompaction) -> Output:
         """With the recorded sizes: nothing was counted here."""

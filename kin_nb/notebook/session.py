@@ -1,55 +1,64 @@
-"""KinSession: the agent of one kernel, and which way its cells go: live, playback, or re-execution."""
+"""KinSession: one conversation of a notebook, and which way its cells go: live, playback, or re-execution."""
 
 from __future__ import annotations
 
 import atexit
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.commands import CommandResult, unescaped
+from kin_nb.core.commands import CommandResult, TypedCommand, unescaped
 from kin_nb.core.config import ConfigError, KinConfig
 from kin_nb.core.custom_modes import CustomMode, load_mode
-from kin_nb.core.events import BaseEvent, ErrorEvent
 from kin_nb.core.first_steps import explain
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.questions import AskQuestion
-from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.session.records import TurnRecord
-from kin_nb.core.time_travel import TurnRunningError
+from kin_nb.core.time_travel import UndoError
 from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.notebook.agent_thread import AgentThread
+from kin_nb.notebook.answered import Rerun, answer_of, decide, show
 from kin_nb.notebook.cell_io import CellOutput, cell_io
-from kin_nb.notebook.cell_view import CellView
 from kin_nb.notebook.commands import command_in, result_of, show_command
-from kin_nb.notebook.errors import KinError, TurnFailedError
+from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.installed import import_installed
+from kin_nb.notebook.live import add_live_tools, attach
 from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.own_file import surroundings
-from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
-from kin_nb.notebook.tap import ShellTap, hearing
+from kin_nb.notebook.pump import run_on_agent_thread
+from kin_nb.notebook.running import run_flow, run_turn
+from kin_nb.notebook.streaming.display import Display
+from kin_nb.notebook.tap import ShellTap
 from kin_nb.notebook.turns import CellTurns
-from kin_nb.render import Output
+from kin_nb.render import Output, render_undo
 from kin_nb.replay.matching import Undoing, cell_key, normal_body
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kin_nb.core.skills.flows import Flow
     from kin_nb.notebook.replaying import Replaying
 
 T = TypeVar("T")
 
 
-class KinSession:
-    """One per kernel. Nothing is started before the first prompt; `close` leaves no thread behind."""
+class Settings(Protocol):
+    """`c.KinMagics` as it is now. `rerun`: a Rerun's value. `max_price`: USD that all of the session may cost."""
 
-    def __init__(self, shell: InteractiveShell) -> None:
-        self.shell = shell
+    mode: str | None
+    model: str | None
+    rerun: str
+    max_price: float | None
+
+
+class KinSession:
+    """Nothing is started before the first prompt; `close` leaves no thread behind. `name`: "" for the notebook's own."""
+
+    def __init__(self, shell: InteractiveShell, settings: Settings, name: str = "") -> None:
+        self.shell, self.name = shell, name
+        self.settings = settings
         self.mode: AgentMode | CustomMode = AgentMode.DEFAULT
-        self._model: str | None = None
+        self._model: str | None = self.settings.model
         self._agent: Agent | None = None
         self._thread = AgentThread()
         self._replaying: Replaying | None = None
@@ -66,71 +75,88 @@ class KinSession:
         if typed is not None and not typed.command.asks:
             show_command(self, typed)
             return
-        io = cell_io(self.shell)
-        key = cell_key(body, options.text)
+        io, key = cell_io(self.shell), cell_key(body, options.text)
+        if options.live and (self._replaying is not None or self._replay_failed):
+            self.go_live()
         if self._replay_failed:
             raise KinError(
                 "`%kin replay` failed above, so this cell plays nothing and calls no model. `%kin live` to ask."
             )
-        if self._replaying is not None and self._replaying.run_cell(self, key, io):
-            return
-        self._apply(options)
-        agent = self.agent()
-        result = CommandResult(prompt=unescaped(prompt)) if typed is None else result_of(self, typed)
-        if result.flow is not None:
-            self._run_flow(agent, result.flow, result.prompt or "", CellTurns(agent, key, io), io)
+        played = self._replaying.run_cell(self, key, io) if self._replaying is not None else None
+        if played is not None:
+            self._bind(options.out, played)
+        elif options.replay:
+            self._bind(options.out, self._answer_again(body, options, io))
         else:
-            self.run_turn(agent, result.prompt or prompt, key, io)
+            self._apply(options)
+            self._ask(prompt, typed, key, options, io)
 
-    def run_turn(
-        self,
-        agent: Agent,
-        prompt: str,
-        key: str,
-        io: CellOutput,
-        *,
-        view: CellView | None = None,
-        through: Callable[[Ask], Ask] = lambda ask: ask,
-        answering: Callable[[AskQuestion], AskQuestion] = lambda ask: ask,
-    ) -> TurnRecord:
-        """One turn on the agent's thread, shown in this cell; `through` and `answering` may answer before the person is asked.
+    def run_turn(self, agent: Agent, prompt: str, key: str, io: CellOutput, **how: Any) -> TurnRecord:
+        """One turn on the agent's thread, shown in this cell; `how` goes to CellTurns. Raises as `running.run_turn`."""
+        return run_turn(self.shell, self._thread, agent, CellTurns(agent, key, io, **how), io, prompt)
 
-        Raises TurnFailedError when the turn ended with an error, Interrupted (pump.py) when the person stopped it.
-        """
-        turns = CellTurns(agent, key, io, view=view, through=through, answering=answering)
-        self._run(agent, turns, io, lambda: turns.act(prompt))
-        return agent.turns[-1]
+    def _ask(self, prompt: str, typed: TypedCommand | None, key: str, options: CellOptions, io: CellOutput) -> None:
+        """The model, unless the person wants to see an answer that is there already."""
+        agent = self.agent()
+        display = None
+        answer = () if options.fresh else answer_of(agent, key, io.cell_id, edited=options.redo)
+        if answer:
+            way, display = decide(self.shell, self._thread, io, Rerun(self.settings.rerun), options, answer)
+            if way is Rerun.SHOW:
+                show(answer, display)
+                self._bind(options.out, answer[-1])
+                return
+            if way is Rerun.REDO:
+                self._undo_from(agent, answer[0], display)
+                display = None
+        if options.fresh:
+            self.on_agent_thread(agent.clear_history)
+        result = CommandResult(prompt=unescaped(prompt)) if typed is None else result_of(self, typed)
+        attached = attach(result.prompt or prompt, self.shell, agent.workspace, agent)
+        turns = CellTurns(agent, key, io, display=display, tools=options.tools, attached=attached)
+        with self._limits(agent, options):
+            if result.flow is not None:
+                run_flow(self.shell, self._thread, agent, turns, io, result.flow, result.prompt or "")
+            else:
+                run_turn(self.shell, self._thread, agent, turns, io, result.prompt or prompt)
+        self._bind(options.out, agent.turns[-1])
 
-    def _run_flow(self, agent: Agent, flow: Flow, request: str, turns: CellTurns, io: CellOutput) -> None:
-        """A turn for each node. Raises TurnFailedError, saying where it stopped, when END was not reached."""
-        from kin_nb.core.skills.flows import FlowRunner  # noqa: PLC0415  (only flows need it)
+    def _answer_again(self, body: str, options: CellOptions, io: CellOutput) -> TurnRecord:
+        """`--replay` outside playback: what this cell was answered before, in this session."""
+        text = " ".join(word for word in options.text.split() if word != "--replay")
+        agent = self._agent
+        answer = answer_of(agent, cell_key(body, text), io.cell_id) if agent is not None else ()
+        if not answer:
+            raise KinError("Not recorded: this cell has no answer in this session. Without --replay it asks the model.")
+        show(answer, Display(io))
+        return answer[-1]
 
-        stopped = self._run(agent, turns, io, lambda: FlowRunner(flow, turns.act).run(request))
-        if stopped:
-            raise TurnFailedError(stopped)
-
-    def _run(
-        self, agent: Agent, turns: CellTurns, io: CellOutput, make: Callable[[], AsyncGenerator[BaseEvent, None]]
-    ) -> str:
-        """All events of `make()`, on the agent's thread. Returns the error that came after the last turn, if any."""
-        if agent.busy:
-            raise KinError(str(TurnRunningError()))
-        errors: list[str] = []
-
-        async def drain(submit_main: SubmitMain) -> None:
-            turns.begin(run, submit_main)
-            async with aclosing(make()) as events:
-                async for event in events:
-                    errors[:] = [event.message] if isinstance(event, ErrorEvent) else []
-
+    def _undo_from(self, agent: Agent, first: TurnRecord, display: Display) -> None:
+        """Take back `first` and what came after it, files too; the card stands where the person was asked."""
+        active = agent.time.active
         try:
-            with hearing(self.shell, io.parent) as run:
-                run_on_agent_thread(drain, self._thread, on_tick=run.on_tick)
-        except ConfigError as error:
-            raise KinError(explain(error)) from None
-        if agent.turns[-1].outcome == "error":
-            raise TurnFailedError(agent.turns[-1].message)
-        return "".join(errors)
+            undone = self.on_agent_thread(lambda: agent.undo(len(active) - active.index(first)))
+        except UndoError as error:
+            raise KinError(str(error)) from None
+        display.draw(render_undo(undone), settled=True)
+
+    @contextmanager
+    def _limits(self, agent: Agent, options: CellOptions) -> Iterator[None]:
+        """Those of this cell, and the notebook's own."""
+        cap, stats = self.settings.max_price, agent.stats
+        turns = None if options.max_turns is None else stats.all_steps + options.max_turns
+        prices = [cap, None if options.max_price is None else stats.all_cost + options.max_price]
+        agent.limit(turns, min((price for price in prices if price is not None), default=None))
+        try:
+            yield
+        finally:
+            agent.limit(None, cap)
+
+    def _bind(self, name: str | None, turn: TurnRecord) -> None:
+        """The reply as a value: the last text of the turn."""
+        if name is not None:
+            texts = [step.content for step in turn.steps if step.content.strip()]
+            self.shell.user_ns[name] = texts[-1].strip() if texts else ""
 
     def replay(self, name: str, source: str | None) -> None:
         """`%kin replay SESSION@DIGEST`: from here on, cells play the recording."""
@@ -161,7 +187,7 @@ class KinSession:
             raise KinError("This notebook is in playback: there is nothing new to save.")
         if self._agent is None or not self._agent.turns:
             raise KinError("Nothing to save yet: no %%kin cell has run in this kernel.")
-        self.show(save_session(self.shell, self._agent, path))
+        self.show(save_session(self.shell, self._agent, path, self.name))
 
     def choose_model(self, alias: str) -> None:
         """Raises KinError, listing the models, when there is none of that name."""
@@ -193,7 +219,9 @@ class KinSession:
             config.check_api_key()
             if self._agent is None:
                 import_installed(servers=bool(config.mcp_servers))
-                self._agent = self._new_agent(config)
+                if self.settings.mode is not None:
+                    self.choose_mode(self.settings.mode)
+                self._agent = self.at_home(Agent(config, self.mode))
                 atexit.register(self.close)  # MCP servers end with the kernel, also those that outlive their pipes
             elif self._agent.configured != config:
                 self._agent.switch_config(config)
@@ -212,7 +240,8 @@ class KinSession:
 
     @property
     def in_playback(self) -> bool:
-        return self._replaying is not None
+        """Or where playback could not begin: then no cell may turn to a model either."""
+        return self._replaying is not None or self._replay_failed
 
     def undo_as_recorded(self, asked: Undoing) -> None:
         """In playback. Raises NotRecorded."""
@@ -221,7 +250,7 @@ class KinSession:
 
     def take(self, agent: Agent) -> None:
         """Go on with `agent`; the one before it is closed, and stays in its log."""
-        before, self._agent = self._agent, agent
+        before, self._agent = self._agent, self.at_home(agent)
         atexit.register(self.close)
         if before is not None:
             self.on_agent_thread(before.aclose)
@@ -230,11 +259,14 @@ class KinSession:
         """What concerns an agent and is no turn."""
         return run_on_agent_thread(lambda _: work(), self._thread)
 
-    def _new_agent(self, config: KinConfig) -> Agent:
-        agent = Agent(config, self.mode)
-        own = list(surroundings(self.shell).own_files())  # saved by its front end while commands run
+    def at_home(self, agent: Agent) -> Agent:
+        """`agent` as it is in this notebook: its own file, saved by a front end while commands run, is nobody's change."""
+        own = list(surroundings(self.shell).own_files())
         apart = [place for path in own for place in (path, path.parent / ".ipynb_checkpoints")]
+        agent.files.close()
         agent.files = watched_files(agent.workspace.root, agent.journal.root_id, apart)
+        agent.open_files = frozenset(path.resolve() for path in own)
+        add_live_tools(agent, self.shell)
         return agent
 
     def show(self, output: Output) -> None:

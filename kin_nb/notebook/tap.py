@@ -35,6 +35,8 @@ class TapRun:
         self.parent = parent
         self.hears = hears
         """False when this kernel has no shell stream to tap: no click will ever arrive."""
+        self.reloaded = False
+        """A page asked for the widgets' state: it will not see what updates this cell's outputs."""
         self.context = contextvars.copy_context()
         self._pump = pump
         self._watched: dict[str, OnMessage] = {}
@@ -122,7 +124,7 @@ class ShellTap:
 
     def uninstall(self) -> None:
         """Give the stream back, from the main thread. A reader put on top of us stays; then we only pass on."""
-        if self._original is not None:
+        if self._original is not None and self._stream.io_loop.asyncio_loop.is_running():  # not when the kernel ends
             self._on_stream_thread(self._put_back)
         if getattr(self._kernel, "_kin_tap", None) is self:
             del self._kernel._kin_tap  # noqa: SLF001  (our own name)
@@ -225,6 +227,7 @@ class ShellTap:
 
     def _open_control(self, run: TapRun, idents: Any, message: Message) -> None:
         """Through this comm a reloaded page asks for the state of every widget; it is watched while the run lasts."""
+        run.reloaded = True
         manager, comm_id = self._kernel.comm_manager, message["content"]["comm_id"]
         manager.comm_open(self._stream, idents, message)
         comm = manager.comms.get(comm_id)

@@ -6,20 +6,25 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.events import BaseEvent
+from kin_nb.core.events import BaseEvent, TurnStartEvent
 from kin_nb.core.questions import AskQuestion, Question
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalRequest
-from kin_nb.notebook.approval import CardPlace, choose_channel, choose_question_channel
+from kin_nb.notebook.approval import CardPlace, choose_channel, choose_question_channel, draws_widgets
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView
+from kin_nb.notebook.live import Attached, main_thread
 from kin_nb.notebook.pump import SubmitMain
+from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import TapRun
 from kin_nb.replay.matching import following_key
 
 
 class CellTurns:
-    """`view` is that of the first turn; each one after it gets its own. `through` and `answering` come before the person."""
+    """`view` is that of the first turn; each one after it gets its own. `through` and `answering` come before the person.
+
+    `display`: where the first output goes, if there is one already. `tools`: whether the model may call any.
+    """
 
     def __init__(
         self,
@@ -28,34 +33,60 @@ class CellTurns:
         io: CellOutput,
         *,
         view: CellView | None = None,
+        display: Display | None = None,
+        tools: bool = True,
+        attached: Attached | None = None,
         through: Callable[[Ask], Ask] = lambda ask: ask,
         answering: Callable[[AskQuestion], AskQuestion] = lambda ask: ask,
     ) -> None:
         self._agent, self._key, self._io = agent, key, io
-        self._view = view or CellView(io)
+        self._view = view or CellView(io, figures=self._figures, display=display)
+        self._tools, self._attached = tools, attached or Attached()
         self._through, self._answering = through, answering
         self._ran = 0
+        self._widgets_run: TapRun | None = None
+        self._before = (0, 0.0)
+        """Tokens and USD that the session had taken when this turn began."""
 
     def begin(self, run: TapRun, submit_main: SubmitMain) -> None:
         """From here on who is asked is asked in this cell."""
+        main_thread.set(submit_main)
+        self._widgets_run = run if draws_widgets(self._io, run) else None
         ask = choose_channel(self._io, run=run, submit_main=submit_main, place=self._place)
         question = choose_question_channel(self._io, run=run, submit_main=submit_main, place=self._place)
+        self._agent.calls_tools = self._tools
         self._agent.set_ask(self._through(ask))
         self._agent.ask_question = self._answering(question)
 
     async def act(self, prompt: str) -> AsyncGenerator[BaseEvent, None]:
         """`Agent.act`, shown in the cell."""
-        agent, view = self._agent, self._view if not self._ran else CellView(self._io)
-        self._view = view
+        agent, stats = self._agent, self._agent.stats
+        view = self._view if not self._ran else CellView(self._io, figures=self._figures)
+        self._view, view.run = view, self._widgets_run
+        self._before = stats.session_total_llm_tokens, stats.session_cost
         key = following_key(self._key, self._ran) if self._ran else self._key
         self._ran += 1
+        found, self._attached = self._attached, Attached()  # a flow's later prompts are not the person's
+        sent = found.sent(prompt)
         try:
-            async with aclosing(agent.act(prompt, key=key, cell_id=self._io.cell_id)) as events:
+            async with aclosing(
+                agent.act(
+                    prompt, key=key, cell_id=self._io.cell_id, images=found.images, attached=found.labels, sent=sent
+                )
+            ) as events:
                 async for event in events:
                     view.handle(event)
+                    if isinstance(event, TurnStartEvent):
+                        view.begin(agent.turns[-1])
                     yield event
         finally:
             view.finish(agent.turns[-1])
+
+    def _figures(self) -> str:
+        """What the turn has taken so far."""
+        stats, (tokens, cost) = self._agent.stats, self._before
+        used, paid = stats.session_total_llm_tokens - tokens, stats.session_cost - cost
+        return " · ".join([*([f"{used:,} tokens"] if used else []), *([f"${paid:.4f}"] if paid else [])])
 
     def _place(self, asks: ApprovalRequest | Question) -> CardPlace:
         call_id = asks.call_id if isinstance(asks, Question) else asks.tool_call_id

@@ -20,10 +20,7 @@ ASK = "%%kin\nDo it."
 @pytest.fixture
 def kin(lab: Lab, kin_home: Path, model_server: ModelServer) -> Lab:
     """A page whose kernel has the model server for its model, and a workspace with one file."""
-    (kin_home / "config.toml").write_text(
-        f'active_model = "m"\n[[providers]]\nname = "p"\napi_base = "{model_server.url}"\n'
-        '[[models]]\nname = "m"\nprovider = "p"\n'
-    )
+    (kin_home / "config.toml").write_text(model_server.config_toml())
     (lab.workspace / "a.py").write_text("x = 1\n")
     return lab
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from notebook_client import LiveKernel
+from notebook_client import LiveKernel, run, write_config
+
+from tests.model_server import ModelServer
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kin_nb-tests"
@@ -20,6 +22,7 @@ QUICK = [("6.29.5", False), (None, False)]
 LONG = [("6.31.0", False), ("7.0.1", False), ("7.3.0", False), ("7.4.0", False)] + [
     (version, True) for version in ("7.0.1", "7.3.0", "7.4.0")
 ]
+THREADS = "import threading; print(sorted(t.name for t in threading.enumerate()))"
 Factory = Callable[..., LiveKernel]
 
 
@@ -85,3 +88,16 @@ def overlay(version: str) -> Path:
                 if not made.exists():
                     raise
     return made
+
+
+@pytest.fixture
+def kin(nb: LiveKernel, model_server: ModelServer, tmp_path: Path) -> Iterator[LiveKernel]:
+    """A kernel with a session of its own: its model is the server, its workspace holds a.py. It leaves no thread behind."""
+    write_config(tmp_path / "kin-home", model_server)
+    (tmp_path / "a.py").write_text("x = 1\n")
+    run(nb, f"import os; os.chdir({str(tmp_path)!r}); os.environ['KIN_HOME'] = {str(tmp_path / 'kin-home')!r}")
+    before = nb.text(run(nb, THREADS))
+    run(nb, "%load_ext kin_nb")
+    yield nb
+    run(nb, "%unload_ext kin_nb")
+    assert nb.text(run(nb, THREADS)) == before

@@ -14,6 +14,7 @@ from queue import Empty
 from jupyter_client import BlockingKernelClient, KernelManager
 
 from kin_nb.replay.kernel_client import over_sockets
+from tests.model_server import ModelServer
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 SECONDS = 15
@@ -81,11 +82,14 @@ class Client:
 
     # Widgets.
 
-    def card(self, msg_id: str) -> dict:
+    def card(self, msg_id: str, says: str = "waiting") -> dict:
         """The update that puts the card into the call's display."""
-        return self.until(
-            lambda m: WIDGET_VIEW in m["content"].get("data", {}) and m["parent_header"]["msg_id"] == msg_id
-        )
+
+        def asks(message: dict) -> bool:
+            data = message["content"].get("data", {})
+            return WIDGET_VIEW in data and says in data["text/plain"]
+
+        return self.until(lambda m: asks(m) and m["parent_header"]["msg_id"] == msg_id)
 
     def widget(self, **state: str) -> str:
         """The comm id of the newest widget opened with this state."""
@@ -158,13 +162,19 @@ class LiveKernel(Client):
     """A kernel process and its front end."""
 
     def __init__(
-        self, paths: list[Path], environment: dict[str, str], *, subshells: bool, module: str = "ipykernel_launcher"
+        self,
+        paths: list[Path],
+        environment: dict[str, str],
+        *,
+        subshells: bool,
+        module: str = "ipykernel_launcher",
+        cwd: Path | None = None,
     ) -> None:
         self._sockets = tempfile.TemporaryDirectory(prefix="kin-")
         self.manager = KernelManager(kernel_name="python3", **over_sockets(Path(self._sockets.name)))
         self.manager.kernel_spec.argv = [sys.executable, "-m", module, "-f", "{connection_file}"]
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("KIN_", "PYTEST_"))}
-        self.manager.start_kernel(env={**kept, **environment, "PYTHONPATH": os.pathsep.join(map(str, paths))})
+        self.manager.start_kernel(env={**kept, **environment, "PYTHONPATH": os.pathsep.join(map(str, paths))}, cwd=cwd)
         client = self.manager.blocking_client()
         client.start_channels()
         client.wait_for_ready(timeout=60)
@@ -216,3 +226,18 @@ def shown(nb: LiveKernel, cell: str) -> str:
             key = message["content"]["transient"].get("display_id", message["header"]["msg_id"])
             texts[key] = message["content"]["data"].get("text/plain", "")
     return "\n".join(texts.values())
+
+
+def write_config(home: Path, server: ModelServer) -> None:
+    """Settings whose only model is the server."""
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(
+        f'active_model = "m"\n[[providers]]\nname = "p"\napi_base = "{server.url}"\n'
+        '[[models]]\nname = "m"\nprovider = "p"\n'
+    )
+
+
+def run(nb: LiveKernel, code: str) -> str:
+    cell = nb.run(code)
+    assert nb.done(cell)["content"]["status"] == "ok"
+    return cell

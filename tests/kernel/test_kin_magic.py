@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from notebook_client import LiveKernel, shown
+from notebook_client import LiveKernel, run, shown, write_config
 
 from tests.model_server import ModelServer, tool_call
 
@@ -16,34 +16,6 @@ pytestmark = pytest.mark.kernel
 SLEEP = "echo $$ > pid; printf 'star%s\\n' ted; sleep 60"  # what it prints is not in its own text
 EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2")
 ASK = "%%kin\nDo it."
-THREADS = "import threading; print(sorted(t.name for t in threading.enumerate()))"
-
-
-def write_config(home: Path, server: ModelServer) -> None:
-    home.mkdir(exist_ok=True)
-    (home / "config.toml").write_text(
-        f'active_model = "m"\n[[providers]]\nname = "p"\napi_base = "{server.url}"\n'
-        '[[models]]\nname = "m"\nprovider = "p"\n'
-    )
-
-
-@pytest.fixture
-def kin(nb: LiveKernel, model_server: ModelServer, tmp_path: Path):
-    """A kernel with a session of its own: its model is the server, its workspace holds a.py."""
-    write_config(tmp_path / "kin-home", model_server)
-    (tmp_path / "a.py").write_text("x = 1\n")
-    run(nb, f"import os; os.chdir({str(tmp_path)!r}); os.environ['KIN_HOME'] = {str(tmp_path / 'kin-home')!r}")
-    before = nb.text(run(nb, THREADS))
-    run(nb, "%load_ext kin_nb")
-    yield nb
-    run(nb, "%unload_ext kin_nb")
-    assert nb.text(run(nb, THREADS)) == before
-
-
-def run(nb: LiveKernel, code: str) -> str:
-    cell = nb.run(code)
-    assert nb.done(cell)["content"]["status"] == "ok"
-    return cell
 
 
 def test_approved_in_the_cell(kin, model_server, tmp_path):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 from notebook_client import WIDGET_VIEW, LiveKernel, shown
 
-from tests.model_server import ModelServer, tool_call
+from tests.model_server import tool_call
 
 pytestmark = pytest.mark.kernel
 
@@ -183,20 +182,6 @@ def test_where_nobody_can_answer_that_is_said_at_once(nb):
     cell = nb.run(CHOICE, cell=None, allow_stdin=False)
     assert nb.done(cell)["content"]["status"] == "ok"
     assert nb.text(cell) == "Nobody can be asked here. Decide yourself, and say what you assumed."
-
-
-@pytest.fixture
-def kin(nb: LiveKernel, model_server: ModelServer, tmp_path: Path):
-    home = tmp_path / "kin-home"
-    home.mkdir()
-    (home / "config.toml").write_text(
-        f'active_model = "m"\n[[providers]]\nname = "p"\napi_base = "{model_server.url}"\n'
-        '[[models]]\nname = "m"\nprovider = "p"\n'
-    )
-    code = f"import os; os.chdir({str(tmp_path)!r}); os.environ['KIN_HOME'] = {str(home)!r}\n%load_ext kin_nb"
-    assert nb.done(nb.run(code))["content"]["status"] == "ok"
-    yield nb
-    nb.done(nb.run("%unload_ext kin_nb"))
 
 
 def test_in_a_cell_the_answer_goes_to_the_model_and_the_receipt_is_what_a_replay_shows(kin, model_server):

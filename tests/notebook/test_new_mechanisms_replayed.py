@@ -166,7 +166,7 @@ def test_a_rebuilt_notebook_from_the_log_is_the_same_recording(lived, tmp_path):
 class Shown:
     """A cell's outputs by display id: what stands there now."""
 
-    updates_in_place = True
+    updates_in_place = is_watched = True
 
     def __init__(self) -> None:
         self.outputs: dict[str, str] = {}
@@ -176,7 +176,7 @@ class Shown:
         self.outputs[display_id] = data["text/plain"]
 
 
-def test_a_question_about_the_turn_takes_the_place_of_the_last_call_and_gives_it_back():
+async def test_a_question_about_the_turn_takes_the_place_of_the_last_call_and_gives_it_back():
     io = Shown()
     view = CellView(io)
     call = RecordedCall(id="c1", name="bash", arguments='{"command": "ls"}', status="ok", output="a", exit=0)
@@ -194,7 +194,7 @@ def test_a_question_about_the_turn_takes_the_place_of_the_last_call_and_gives_it
     assert io.outputs == settled
 
 
-def test_events_that_the_cell_knows_nothing_of_show_nothing():
+async def test_events_that_the_cell_knows_nothing_of_show_nothing():
     io = Shown()
     view = CellView(io)
     view.handle(SubagentEvent(tool_call_id="c1", event=StepStartEvent(step=1)))

@@ -134,8 +134,8 @@ def test_an_empty_prompt(kernel, cell):
 @pytest.mark.parametrize(
     ("cell", "text"),
     [
-        ("%%kin --fast\nHello?", "%%kin: unrecognized arguments: --fast. Usage: %%kin [--mode MODE] [--model MODEL]"),
-        ("%%kin fix it\nHello?", "%%kin: unrecognized arguments: fix it. Usage: %%kin [--mode MODE] [--model MODEL]"),
+        ("%%kin --fast\nHello?", "%%kin: unrecognized arguments: --fast. Usage: %%kin [--mode MODE]"),
+        ("%%kin fix it\nHello?", "%%kin: unrecognized arguments: fix it. Usage: %%kin [--mode MODE]"),
         ("%%kin --mode\nHello?", "%%kin: argument --mode: expected one argument. Usage:"),
         ('%%kin --mode "plan\nHello?', "%%kin: No closing quotation."),
         ("%%kin --mode yolo\nHello?", 'no mode "yolo". Modes: default, plan, accept-edits, auto-approve.'),

@@ -46,6 +46,7 @@ class PythonResult(BaseModel):
 class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
     """Undo brings back files, not variables: the record says which it has changed."""
 
+    editable: ClassVar[str] = "code"
     description: ClassVar[str] = "Run Python code in the notebook's namespace"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
     shell: ClassVar[InteractiveShell]

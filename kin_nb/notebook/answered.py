@@ -1,0 +1,106 @@
+"""A cell that has an answer already and is run again: show that one, ask again from where it stood, or ask anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from kin_nb.core.questions import Question
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.notebook.approval import CardPlace, choose_question_channel, somebody_answers
+from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.options import CellOptions
+from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
+from kin_nb.notebook.streaming.display import Display
+from kin_nb.notebook.tap import hearing
+from kin_nb.render import render_notice, render_turn
+from kin_nb.replay.matching import following_key, turns_of_cell
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from kin_nb.core.agent import Agent
+    from kin_nb.notebook.agent_thread import AgentThread
+
+
+class Rerun(StrEnum):
+    """What running an answered cell again means; the values are those of the setting `rerun`."""
+
+    ASK = "ask"
+    SHOW = "show"
+    REDO = "redo"
+    NEW = "new"
+
+
+_CHOICES = {
+    "Show that answer": Rerun.SHOW,
+    "Ask again from where it stood": Rerun.REDO,
+    "Ask as a new turn": Rerun.NEW,
+}
+
+
+def answer_of(agent: Agent, key: str, cell_id: str | None, *, edited: bool = False) -> Sequence[TurnRecord]:
+    """The turns that this cell made when it ran last, of the conversation as it stands; empty when there are none.
+
+    A cell is known by its id and its text; with `edited`, by its id whatever its text is now. Without an id nothing is
+    known: two cells may say the same. A turn that failed or was interrupted is no answer: run again, it is asked again.
+    """
+    active = agent.time.active
+    found = [n for n, turn in enumerate(active) if cell_id and turn.cell_id == cell_id and (edited or turn.key == key)]
+    if not found:
+        return ()
+    begun = [n for n in found if not any(active[n].key == following_key(active[m].key, n - m) for m in range(n))]
+    answer = turns_of_cell(active, begun[-1])
+    return answer if edited or answer[-1].outcome in {"done", "stopped"} else ()
+
+
+def decide(
+    shell: InteractiveShell,
+    thread: AgentThread,
+    io: CellOutput,
+    rule: Rerun,
+    options: CellOptions,
+    answer: Sequence[TurnRecord],
+) -> tuple[Rerun, Display]:
+    """What to do now, and the display in which the person was asked: whatever comes next takes it over.
+
+    Where nobody can be asked, the recorded answer is shown: no model is called behind anybody's back.
+    """
+    display = Display(io)
+    if options.live or options.redo:
+        return (Rerun.REDO if options.redo else Rerun.NEW), display
+    if rule is not Rerun.ASK:
+        return rule, display
+    with hearing(shell, io.parent) as run:
+        if not somebody_answers(io, run):
+            return Rerun.SHOW, display
+
+        async def ask(submit_main: SubmitMain) -> str:
+            def place(_: object) -> CardPlace:
+                place = _place(display, answer)
+                display.shown = True  # the buttons will stand there
+                return place
+
+            channel = choose_question_channel(io, run=run, submit_main=submit_main, place=place)
+            return await channel(Question(_question(answer), tuple(_CHOICES), own_words=False))
+
+        chosen = run_on_agent_thread(ask, thread, on_tick=run.on_tick)
+    return _CHOICES[chosen], display
+
+
+def show(answer: Sequence[TurnRecord], display: Display) -> None:
+    """As playback shows it; the first output in `display`."""
+    first, *rest = [output for turn in answer for output in render_turn(turn)]
+    display.draw(first, settled=True)
+    for output in rest:
+        display.io.display(output.data, output.metadata)
+
+
+def _question(answer: Sequence[TurnRecord]) -> str:
+    return f"This cell has an answer already, turn {answer[0].turn}. What now?"
+
+
+def _place(display: Display, answer: Sequence[TurnRecord]) -> CardPlace:
+    card = render_notice(_question(answer), [*_CHOICES])
+    return CardPlace(display.display_id, card.data, update=False)

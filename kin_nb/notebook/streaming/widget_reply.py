@@ -1,0 +1,146 @@
+"""A reply as it is written, in widgets: blocks that are complete stay, only the last one is sent again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kin_nb.notebook.approval.card import Card, with_parts
+from kin_nb.notebook.streaming.display import Display
+from kin_nb.notebook.tap import TapRun
+from kin_nb.render import Output
+from kin_nb.render.blocks import cut
+
+_INTERVAL = 0.18
+_BYTES_PER_SECOND = 8_000
+"""What the last block may cost; one that grows long is sent less often."""
+_FROZEN = 700
+"""Characters of complete blocks that are worth a widget of their own: it costs about a kilobyte."""
+_REASONING = 300
+"""Characters of the reasoning, the newest, that are shown while there is no text yet."""
+_LOOK = "jp-RenderedHTMLCommon mathjax_ignore"
+"""As JupyterLab and Notebook draw HTML outputs: nothing jumps when the reply settles into one."""
+
+
+class WidgetReply:
+    """One reply. `show` takes the whole text so far; `close` leaves nothing behind but what `Display` shows then.
+
+    `refused`: the front end has said that it draws no widgets.
+    """
+
+    def __init__(self, display: Display, run: TapRun, first: Output, on_refused: Callable[[], None]) -> None:
+        self._display, self._run = display, run
+        loop = asyncio.get_running_loop()
+        self._refused: asyncio.Future[None] = loop.create_future()
+        self._refused.add_done_callback(lambda _: None if self._closed else on_refused())
+        self._closed = False
+        self._widgets = _Widgets(self._refused, display.io.parent.get("header", {}).get("session"))
+        self._taken, self._opener = 0, ""
+        self._text = self._reasoning = ""
+        self._timer: asyncio.TimerHandle | None = None
+        self._watch(self._widgets.everything)
+        display.put({**first.data, **self._widgets.view()}, first.metadata)
+
+    @property
+    def refused(self) -> bool:
+        return self._refused.done()
+
+    def show(self, text: str, reasoning: str) -> None:
+        """Soon."""
+        self._text, self._reasoning = text, reasoning
+        if self._timer is None:
+            wait = max(_INTERVAL, self._widgets.size / _BYTES_PER_SECOND)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._draw)
+
+    def close(self, whole: Output) -> None:
+        """A page that was reloaded meanwhile misses the update that replaces this output: for it the whole stays here."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for widget in self._widgets.everything:
+            self._run.unwatch(widget.model_id)
+        self._widgets.end(whole.data["text/html"] if self._run.reloaded else None)
+        if self._refused.done():
+            self._refused.exception()  # seen
+
+    def _draw(self) -> None:
+        self._timer = None
+        if self.refused:
+            return
+        pending = self._opener + self._text[self._taken :]
+        end, opener = cut(pending)
+        if end >= _FROZEN:
+            self._watch(self._widgets.freeze(_html(pending[:end])))
+            self._taken += end - len(self._opener)
+            self._opener = opener
+            pending = opener + pending[end:]
+        if not self._text.strip():
+            self._widgets.write(_thinking(self._reasoning))
+        else:
+            self._widgets.write(_html(pending))
+
+    def _watch(self, widgets: list[Any]) -> None:
+        loop = asyncio.get_running_loop()
+        for widget in widgets:
+            self._run.watch(widget.model_id, partial(self._widgets.post, loop, widget))
+
+
+class _Widgets(Card[None]):
+    """The comms. Nothing in them can be clicked."""
+
+    def __init__(self, refused: asyncio.Future[None], asker: str | None) -> None:
+        import ipywidgets as widgets  # noqa: PLC0415  (0.1 s, with the first reply)
+
+        super().__init__(refused, asker)
+        self._layout = widgets.Layout(width="auto", margin="0")
+        self._style: Any = None
+        self.body = self._piece("")
+        self._style = self.body.style
+        self.root = widgets.VBox([self.body], layout=self._layout)
+        self.everything = with_parts([self.body, self.root])
+
+    @property
+    def size(self) -> int:
+        return len(self.body.value)
+
+    def write(self, html: str) -> None:
+        self.body.value = html
+
+    def freeze(self, html: str) -> list[Any]:
+        """A piece above the last one. The comms that it opened."""
+        piece = self._piece(html)
+        self.root.children = (*self.root.children[:-1], piece, self.body)
+        new = [part for part in with_parts([piece]) if part not in self.everything]
+        self.everything += new
+        return new
+
+    def end(self, html: str | None) -> None:
+        if html is None:
+            for widget in self.everything:
+                widget.close()
+        else:
+            self.settle_as(html)
+
+    def clicked(self, widget: Any) -> None:
+        """There is nothing to click."""
+
+    def _piece(self, html: str) -> Any:
+        import ipywidgets as widgets  # noqa: PLC0415  (loaded by then)
+
+        style = {"style": self._style} if self._style is not None else {}
+        return widgets.HTML(html, layout=self._layout, **style)
+
+
+def _html(text: str) -> str:
+    from kin_nb.render.markdown import markdown_html  # noqa: PLC0415  (the renderer is loaded with the first text)
+
+    return f'<div class="{_LOOK}">{markdown_html(text)}</div>'
+
+
+def _thinking(reasoning: str) -> str:
+    from kin_nb.render.text import clean, escape  # noqa: PLC0415  (loaded by then)
+
+    newest = clean(reasoning[-_REASONING:]).strip()
+    return f'<div class="{_LOOK}"><small><i>Reasoning:</i> … {escape(newest)}</small></div>'

@@ -1,0 +1,179 @@
+"""The options of %%kin: what each does to a turn, and what running an answered cell again means."""
+
+from __future__ import annotations
+
+import pytest
+from notebook_client import LiveKernel, run, shown
+
+from tests.model_server import tool_call
+
+EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2")
+AGAIN = "This cell has an answer already, turn 1. What now?"
+
+
+def prompts(server) -> list[list[str]]:
+    """The person's words in each request."""
+    return [[m["content"] for m in request["messages"] if m["role"] == "user"] for request in server.requests]
+
+
+def failure(nb: LiveKernel, cell: str) -> str:
+    nb.done(cell)
+    return next(m["content"]["evalue"] for m in nb.of(cell) if m["msg_type"] == "error")
+
+
+def value(nb: LiveKernel, expression: str) -> str:
+    return nb.text(run(nb, f"print({expression})")).removesuffix("\n")
+
+
+def test_out_binds_the_reply(kin, model_server):
+    model_server.enqueue("First.", calls=[tool_call("read_file", path="a.py")])
+    model_server.enqueue("The answer is **2**.\n")
+    run(kin, "%%kin --out answer\ngo")
+    assert value(kin, "repr(answer)") == "'The answer is **2**.'"
+
+
+def test_fresh_begins_a_new_conversation(kin, model_server):
+    for text in ("one", "two"):
+        model_server.enqueue(text)
+    run(kin, "%%kin\nfirst")
+    kin.done(kin.run("%%kin --fresh\nsecond", cell="cell-2"))
+    assert prompts(model_server) == [["first"], ["second"]]
+
+
+def test_no_tools_says_so_to_the_model_and_runs_none(kin, model_server, tmp_path):
+    model_server.enqueue("I write all the same.", calls=[EDIT])
+    model_server.enqueue("Then not.")
+    model_server.enqueue("With tools again.")
+    cell = kin.run("%%kin --no-tools --mode auto-approve\ngo")
+    kin.done(cell)
+    assert model_server.requests[0]["tool_choice"] == "none"
+    assert (tmp_path / "a.py").read_text() == "x = 1\n"
+    kin.done(kin.run("%%kin --mode default\ngo on", cell="cell-2"))
+    assert model_server.requests[2]["tool_choice"] == "auto"
+
+
+def test_limits_are_about_one_cell(kin, model_server):
+    for n in range(2):
+        model_server.enqueue(f"Step {n}.", calls=[tool_call("read_file", path="a.py")])
+    model_server.enqueue("Done.")
+    cell = kin.run("%%kin --max-turns 1\ngo")
+    kin.done(cell)
+    assert "Turn limit of 1 reached" in shown(kin, cell)
+    after = kin.run("%%kin\ngo on", cell="cell-2")
+    kin.done(after)
+    assert "Done." in shown(kin, after)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--out 1x", "'1x' is no name for a variable"),
+        ("--max-price much", "'much' is no amount in USD"),
+        ("--redo --replay", "not allowed with argument"),
+        ("--wrong", "unrecognized arguments: --wrong"),
+    ],
+)
+def test_a_wrong_option_names_itself_and_asks_nobody(kin, model_server, line, said):
+    assert said in failure(kin, kin.run(f"%%kin {line}\ngo"))
+    assert not model_server.requests
+
+
+def test_sessions_of_one_notebook_know_nothing_of_each_other(kin, model_server):
+    for text in ("one", "two", "three"):
+        model_server.enqueue(text)
+    run(kin, "%%kin\nfirst")
+    kin.done(kin.run("%%kin --session other\nsecond", cell="cell-2"))
+    kin.done(kin.run("%%kin\nthird", cell="cell-3"))
+    assert prompts(model_server) == [["first"], ["second"], ["first", "third"]]
+    cell = kin.run("%kin --session other last", cell="cell-4")
+    kin.done(cell)
+    assert "two" in shown(kin, cell)
+
+
+def test_an_answered_cell_asks_what_to_do_and_shows_the_answer(kin, model_server):
+    model_server.enqueue("The answer.")
+    run(kin, "%%kin --out answer\ngo")
+    cell = kin.run("%%kin --out answer\ngo")
+    kin.card(cell, AGAIN)
+    kin.click("Show that answer")
+    kin.done(cell)
+    assert "The answer." in shown(kin, cell)
+    assert "What now" not in shown(kin, cell)
+    assert len(model_server.requests) == 1
+
+
+def test_asking_again_from_where_it_stood_undoes_what_came_after(kin, model_server, tmp_path):
+    model_server.enqueue("I change x.", calls=[EDIT])
+    model_server.enqueue("Changed.")
+    model_server.enqueue("Better.")
+    kin.done(kin.run("%%kin --mode auto-approve\ngo"))
+    assert (tmp_path / "a.py").read_text() == "x = 2\n"
+    cell = kin.run("%%kin --mode auto-approve\ngo")
+    kin.card(cell, AGAIN)
+    kin.click("Ask again from where it stood")
+    kin.done(cell)
+    assert (tmp_path / "a.py").read_text() == "x = 1\n"
+    assert prompts(model_server)[-1] == ["go"]
+    assert "a.py" in shown(kin, cell)
+    assert "Better." in shown(kin, cell)
+    run(kin, "%kin mode default")
+
+
+def test_asking_as_a_new_turn_goes_on(kin, model_server):
+    model_server.enqueue("one")
+    model_server.enqueue("two")
+    run(kin, "%%kin\ngo")
+    cell = kin.run("%%kin\ngo")
+    kin.card(cell, AGAIN)
+    kin.click("Ask as a new turn")
+    kin.done(cell)
+    assert prompts(model_server)[-1] == ["go", "go"]
+    assert "What now" not in shown(kin, cell)
+
+
+def test_redo_takes_the_edited_prompt(kin, model_server):
+    model_server.enqueue("one")
+    model_server.enqueue("two")
+    run(kin, "%%kin\ngo")
+    run(kin, "%%kin --redo\ngo slowly")
+    assert prompts(model_server) == [["go"], ["go slowly"]]
+
+
+def test_replay_shows_the_answer_or_fails(kin, model_server):
+    model_server.enqueue("one")
+    assert "Not recorded" in failure(kin, kin.run("%%kin --replay\ngo"))
+    run(kin, "%%kin\ngo")
+    cell = kin.run("%%kin --replay\ngo")
+    kin.done(cell)
+    assert "one" in shown(kin, cell)
+    assert len(model_server.requests) == 1
+
+
+@pytest.mark.parametrize(("rule", "requests"), [("show", 1), ("new", 2), ("redo", 2)])
+def test_the_setting_rerun_is_the_rule(kin, model_server, rule, requests):
+    model_server.enqueue("one")
+    model_server.enqueue("two")
+    run(kin, f"%config KinMagics.rerun = {rule!r}")
+    run(kin, "%%kin\ngo")
+    run(kin, "%%kin\ngo")
+    assert len(model_server.requests) == requests
+
+
+def test_the_same_prompt_in_another_cell_is_asked(kin, model_server):
+    model_server.enqueue("one")
+    model_server.enqueue("two")
+    run(kin, "%%kin\ngo on")
+    kin.done(kin.run("%%kin\ngo on", cell="cell-2"))
+    assert len(model_server.requests) == 2
+
+
+def test_a_cap_on_the_notebook_holds_for_every_cell(kin, model_server, tmp_path):
+    config = tmp_path / "kin-home" / "config.toml"
+    config.write_text(config.read_text() + "input_price = 1000.0\noutput_price = 1000.0\n")
+    model_server.enqueue("one")
+    run(kin, "%config KinMagics.max_price = 0.001")
+    run(kin, "%%kin\ngo")
+    cell = kin.run("%%kin\nmore", cell="cell-2")
+    kin.done(cell)
+    assert "Price limit" in shown(kin, cell)
+    assert len(model_server.requests) == 1

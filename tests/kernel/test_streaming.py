@@ -1,0 +1,96 @@
+"""A reply as it is written: in widgets, in a front end without them, in a console, and with nobody there."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from notebook_client import WIDGET_VIEW, LiveKernel, shown
+
+from tests.model_server import tool_call
+
+TEXT = "".join(
+    f"Paragraph {n} says something of its own, at a length that is worth a line or two.\n\n" for n in range(30)
+)
+
+
+def displays(nb: LiveKernel, cell: str) -> list[dict]:
+    return [m["content"] for m in nb.of(cell) if m["msg_type"] in {"display_data", "update_display_data"}]
+
+
+def first_outputs(nb: LiveKernel, cell: str) -> list[str]:
+    """The text of each output as it first came."""
+    return [m["content"]["data"]["text/plain"] for m in nb.of(cell) if m["msg_type"] == "display_data"]
+
+
+def test_a_long_reply_is_written_into_widgets_and_settles_into_one_static_output(kin, model_server):
+    hold = threading.Event()
+    model_server.enqueue(TEXT, chunk=1_500, hold=hold)
+    cell = kin.run("%%kin\ngo")
+    kin.until(lambda m: WIDGET_VIEW in m["content"].get("data", {}))
+    kin.until(lambda m: "Paragraph 2 " in str(m["content"].get("data", {}).get("state", {}).get("value")))
+    hold.set()
+    assert kin.done(cell)["content"]["status"] == "ok"
+    assert len(first_outputs(kin, cell)) == 2
+    views = [WIDGET_VIEW in content["data"] for content in displays(kin, cell)[:-1]]  # the receipt is the last
+    assert views == sorted(views[:-1]) + [False]  # once it is in widgets it stays there, until it settles
+    settled = displays(kin, cell)[-2]["data"]
+    assert set(settled) == {"text/html", "text/plain"}
+    assert settled["text/plain"] == TEXT.strip()
+    opened = set(kin.widgets())
+    closed = {m["content"]["comm_id"] for m in kin.seen if m["msg_type"] == "comm_close"}
+    assert opened
+    assert closed == opened
+
+
+def test_a_front_end_without_widgets_gets_the_text_in_place(kin, model_server):
+    hold = threading.Event()
+    model_server.enqueue(TEXT, chunk=1_500, hold=hold)
+    cell = kin.run("%%kin\ngo")
+    kin.until(lambda m: m["msg_type"] == "comm_open")
+    kin.close_comms()
+    plain = kin.until(
+        lambda m: (
+            m["msg_type"] == "update_display_data"
+            and WIDGET_VIEW not in m["content"]["data"]
+            and "Paragraph 2 " in m["content"]["data"]["text/plain"]
+        )
+    )
+    hold.set()
+    assert kin.done(cell)["content"]["status"] == "ok"
+    assert plain["content"]["transient"]["display_id"]
+    assert len(first_outputs(kin, cell)) == 2
+    assert TEXT.strip() in shown(kin, cell)
+
+
+def test_a_console_reads_along_and_nothing_comes_twice(kin, model_server):
+    hold = threading.Event()
+    model_server.enqueue(TEXT, chunk=1_500, hold=hold)
+    cell = kin.run("%%kin\ngo", cell=None)
+    kin.until(lambda m: "Paragraph 2 " in str(m["content"].get("data", {}).get("text/plain")))
+    hold.set()
+    kin.done(cell)
+    texts = first_outputs(kin, cell)
+    assert "\n\n".join(texts[:-1]) == TEXT.strip()
+    assert "1 step" in texts[-1]
+    assert not any(m["msg_type"] == "update_display_data" for m in kin.of(cell))
+
+
+def test_with_nobody_there_each_reply_comes_once_and_whole(kin, model_server):
+    model_server.enqueue(TEXT)
+    cell = kin.run("%%kin\ngo", cell=None, allow_stdin=False)
+    kin.done(cell)
+    assert first_outputs(kin, cell)[0] == TEXT.strip()
+    assert not kin.widgets()
+
+
+@pytest.mark.parametrize("person", [{"cell": "cell-1"}, {"cell": None}], ids=["notebook", "console"])
+def test_what_takes_longer_than_a_second_says_so_and_leaves_nothing(kin, model_server, person):
+    model_server.enqueue(calls=[tool_call("bash", command="sleep 1.5")])
+    model_server.enqueue("Done.")
+    cell = kin.run("%%kin\ngo", **person)
+    line = "step 1: bash sleep 1.5 · 1 s"
+    kin.until(lambda m: line in str(m["content"]))
+    kin.done(cell)
+    assert line not in shown(kin, cell)
+    assert len(first_outputs(kin, cell)) == 3
