@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 
 from kin_nb import __version__
-from kin_nb.cli import audit, notebooks, run, sessions, settings
+from kin_nb.cli import audit, doctor, kernel, notebooks, run, sessions, settings
 from kin_nb.cli.exits import FAILED, INTERRUPTED, fail
 from kin_nb.core.modes import Policy
 
@@ -27,8 +27,8 @@ def main(argv: list[str] | None = None) -> int:
         return fail(f"The current directory cannot be used: {error.strerror}. Change to another one.")
     try:
         return _written(int(arguments.command(arguments)))
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        return int(getattr(interrupt, "exit_code", INTERRUPTED))  # core.interrupts: which signal it was
     except BrokenPipeError:
         return _unwritten(FAILED)
     except Exception as error:  # noqa: BLE001  (the last net)
@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_sessions(commands)
     _add_audit(commands)
     _add_settings(commands)
+    _add_installation(commands)
     demo = commands.add_parser("demo", help="re-execute the quickstart session: no key, no network")
     demo.add_argument("--lab", action="store_true", help="open it in JupyterLab instead")
     demo.set_defaults(command=notebooks.demo)
@@ -82,7 +83,8 @@ def _add_run(commands: Commands[argparse.ArgumentParser]) -> None:
         help="one prompt, from a script",
         description="Ask the agent once. The answer goes to stdout, everything else to stderr; nobody is asked: "
         "what the mode does not allow is refused.",
-        epilog="exit codes: 0 done, 1 an error or a refused call, 2 wrong usage, 3 stopped by a limit, 130 interrupted",
+        epilog="exit codes: 0 done, 1 an error or a refused call, 2 wrong usage, 3 stopped by a limit; "
+        "130, 143, 129 interrupted by Ctrl-C, SIGTERM, SIGHUP",
     )
     parser.add_argument(
         "-p", "--prompt", metavar="TEXT", help="the prompt, or a /command (/help); without it, standard input is read"
@@ -126,7 +128,8 @@ def _add_notebooks(commands: Commands[argparse.ArgumentParser]) -> None:
         "replay",
         help="re-execute session notebooks, without a key",
         description="Run session notebooks again. No model is called; what has drifted from the recording is listed.",
-        epilog="exit codes: 0 as recorded, 1 an error or a refused call, 2 wrong usage, 3 drift, 130 interrupted",
+        epilog="exit codes: 0 as recorded, 1 an error or a refused call, 2 wrong usage, 3 drift; "
+        "130, 143, 129 interrupted by Ctrl-C, SIGTERM, SIGHUP",
     )
     replay.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
     replay.add_argument("--tools", action="store_true", help="really run the tools, in a fresh copy of the workspace")
@@ -207,6 +210,35 @@ def _add_settings(commands: Commands[argparse.ArgumentParser]) -> None:
     trust.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder")
     trust.add_argument("--no", action="store_true", help="never use them, and do not mention them")
     trust.set_defaults(command=settings.trust)
+
+
+def _add_installation(commands: Commands[argparse.ArgumentParser]) -> None:
+    check = commands.add_parser(
+        "doctor",
+        help="is all in place? What is not, and what to do",
+        description="Check the installation, the settings and the model's server, which is the only address that is asked.",
+        epilog="exit codes: 0 nothing fails (warnings may be there), 1 something does",
+    )
+    check.add_argument("--json", action="store_true", help="as one JSON document")
+    check.add_argument("--offline", action="store_true", help="do not ask the model's server")
+    check.set_defaults(command=doctor.examine)
+
+    described = "The Kin kernel for Jupyter: a notebook in which every cell is a prompt."
+    parser = commands.add_parser("kernel", help="install the Kin kernel, or remove it", description=described)
+    kinds = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, function, what in (
+        ("install", kernel.install, "a kernelspec that runs this interpreter, for Jupyter in any environment"),
+        ("uninstall", kernel.uninstall, "remove the kernelspec"),
+    ):
+        kind = kinds.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+        places = kind.add_mutually_exclusive_group()
+        places.add_argument("--user", action="store_true", help="for this user (default)")
+        places.add_argument("--sys-prefix", action="store_true", help="in this environment")
+        places.add_argument("--prefix", type=Path, metavar="DIR", help="in DIR/share/jupyter/kernels")
+        kind.add_argument(
+            "--name", type=kernel.kernel_name, default=kernel.NAME, help="kin (default), or kin-... for one more"
+        )
+        kind.set_defaults(command=function)
 
 
 def _count(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -98,12 +99,18 @@ class CellIO:
 
 
 class TerminalIO:
-    """IPython in a terminal: text/plain, printed once. Nothing printed can be redrawn."""
+    """IPython in a terminal: text/plain, printed once, a blank line between two. Nothing printed can be redrawn.
+
+    A card's first line, the fact, is bold where a terminal draws that and the person has not set NO_COLOR.
+    """
 
     updates_in_place = False
     is_watched = False
     parent: dict[str, Any] = {}  # noqa: RUF012  (never written to)
     cell_id: str | None = None
+
+    def __init__(self) -> None:
+        self._has_shown = False
 
     @property
     def allow_stdin(self) -> bool:
@@ -112,11 +119,17 @@ class TerminalIO:
     def display(
         self,
         data: Mapping[str, Any],
-        metadata: Mapping[str, Any] | None = None,  # noqa: ARG002
+        metadata: Mapping[str, Any] | None = None,
         display_id: str | None = None,  # noqa: ARG002
         update: bool = False,  # noqa: ARG002
     ) -> None:
-        self.stream(f"{data.get('text/plain', '')}\n")
+        text = str(data.get("text/plain", ""))
+        kind = (metadata or {}).get("kin", {}).get("kind", "reply")
+        if kind != "reply" and _draws_bold():  # in a reply the first line is no heading
+            fact, newline, rest = text.partition("\n")
+            text = f"\x1b[1m{fact}\x1b[0m{newline}{rest}"
+        self.stream(("\n" if self._has_shown else "") + text + "\n")
+        self._has_shown = True
 
     def stream(self, text: str, name: str = "stdout") -> None:
         print(text, end="", file=sys.stderr if name == "stderr" else sys.stdout, flush=True)
@@ -126,6 +139,13 @@ def cell_io(ip: Any) -> CellOutput:
     """The output of the cell that `ip` (an InteractiveShell) is running."""
     kernel = getattr(ip, "kernel", None)
     return CellIO(kernel) if kernel is not None else TerminalIO()
+
+
+def _draws_bold() -> bool:
+    """https://no-color.org: NO_COLOR set to anything but nothing."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def _flush_printed() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 
 from kin_nb import __version__
+from kin_nb.notebook.welcome import welcome
+
+_typed: ContextVar[str | None] = ContextVar("typed", default=None)
+"""The cell that a person runs, while it runs."""
 
 
 def as_cell(code: str) -> str:
@@ -28,9 +33,13 @@ class KinKernel(IPythonKernel):
     implementation_version = __version__
     banner = "Kin: every cell is a prompt. /help lists the commands."
 
+    as_cell = staticmethod(as_cell)
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._welcomed = False
         self.shell.extension_manager.load_extension("kin_nb")
+        self.shell.input_transformers_cleanup.insert(0, _translated)
 
     async def do_execute(
         self,
@@ -44,15 +53,55 @@ class KinKernel(IPythonKernel):
         cell_id: str | None = None,
     ) -> Any:
         """Front ends run silent code of their own (widgets, debuggers): that stays Python."""
-        return await super().do_execute(
-            code if silent else as_cell(code),
-            silent,
-            store_history,
-            user_expressions,
-            allow_stdin,
-            cell_meta=cell_meta,
-            cell_id=cell_id,
-        )
+        if not silent:
+            self._welcome(code)
+        token = _typed.set(None if silent else code)
+        try:
+            return await super().do_execute(
+                code,
+                silent,
+                store_history,
+                user_expressions,
+                allow_stdin,
+                cell_meta=cell_meta,
+                cell_id=cell_id,
+            )
+        finally:
+            _typed.reset(token)
+
+    def do_complete(self, code: str, cursor_pos: int) -> Any:
+        """Where the cell is a prompt, its own completions; positions are those of what was typed."""
+        cell = as_cell(code)
+        shift = len(cell) - len(code)
+        reply = super().do_complete(cell, max(0, cursor_pos + shift))
+        reply |= {key: reply[key] - shift for key in ("cursor_start", "cursor_end")}
+        for completion in reply["metadata"].get("_jupyter_types_experimental", []):
+            completion |= {key: completion[key] - shift for key in ("start", "end")}
+        return reply
+
+    def do_inspect(self, code: str, cursor_pos: int, *args: Any, **kwargs: Any) -> Any:
+        cell = as_cell(code)
+        return super().do_inspect(cell, max(0, cursor_pos + len(cell) - len(code)), *args, **kwargs)
+
+    def do_is_complete(self, code: str) -> Any:
+        """A prompt is complete as it stands: a console sends it with Enter. Magics end with an empty line, as ever."""
+        return {"status": "complete"} if _is_prompt(code) else super().do_is_complete(code)
+
+    def _welcome(self, code: str) -> None:
+        """Above the first answer, where `%kin save` draws anew what a cell shows. Session notebooks get none."""
+        if not self._welcomed and (_is_prompt(code) or "%kin replay" in code):
+            self._welcomed = True
+            welcome(self.shell)
+
+
+def _is_prompt(code: str) -> bool:
+    return as_cell(code).startswith("%%kin\n") and not code.lstrip().startswith("%")
+
+
+def _translated(lines: list[str]) -> list[str]:
+    """An input transformer, so that the history keeps what was typed. Cells that code runs with `run_cell` stay Python."""
+    typed, text = _typed.get(), "".join(lines)
+    return as_cell(text).splitlines(keepends=True) if typed is not None and text in {typed, f"{typed}\n"} else lines
 
 
 def main() -> None:

@@ -1,0 +1,98 @@
+"""The offer to go on, as a real kernel makes it: in the cell that somebody reads, once, and never in a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from notebook_client import LiveKernel, run, shown, write_config
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.config import KinConfig
+from tests.model_server import ModelServer
+
+pytestmark = pytest.mark.kernel
+
+OFFER = "Session of a moment ago, 1 turn: %kin resume goes on with it.\n"
+
+
+@pytest.fixture
+async def session(model_server: ModelServer, tmp_path: Path, monkeypatch) -> None:
+    """One turn in this folder, a moment ago."""
+    monkeypatch.setenv("KIN_HOME", str(tmp_path / "kin-home"))
+    write_config(tmp_path / "kin-home", model_server)
+    agent = Agent(KinConfig.load(workdir=tmp_path))
+    model_server.enqueue("Hello.")
+    async for _ in agent.act("Hi."):
+        pass
+    await agent.aclose()
+
+
+@pytest.fixture
+def started(request, session, tmp_path: Path) -> Iterator[LiveKernel]:
+    """A fresh kernel in that folder."""
+    environment = {"KIN_HOME": str(tmp_path / "kin-home"), "IPYTHONDIR": str(tmp_path / "ipython")}
+    live = LiveKernel([Path(__file__).parents[2]], environment, subshells=False, module=request.param, cwd=tmp_path)
+    yield live
+    live.close()
+
+
+ordinary = pytest.mark.parametrize("started", ["ipykernel_launcher"], indirect=True)
+kin = pytest.mark.parametrize("started", ["kin_nb.notebook.kernel"], indirect=True)
+
+
+@ordinary
+def test_load_ext_offers_the_session_before_and_resume_goes_on_with_it(started, model_server):
+    assert started.text(run(started, "%load_ext kin_nb")) == OFFER
+    assert "goes on: 1 turn" in shown(started, run(started, "%kin resume"))
+    model_server.enqueue("Hello again.")
+    run(started, "%%kin\nAnd now?")
+    assert [message["content"] for message in model_server.requests[-1]["messages"][1:]] == [
+        "Hi.",
+        "Hello.",
+        "And now?",
+    ]
+
+
+@ordinary
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        ("%load_ext kin_nb", {"cell": None, "allow_stdin": False}),
+        ("%load_ext kin_nb\n%kin resume", {}),
+        ("%load_ext kin_nb\n%kin replay 0123@0123456789ab", {}),
+    ],
+)
+def test_nothing_is_offered_to_nobody_or_in_a_cell_that_goes_on_by_itself(started, code, how):
+    cell = started.run(code, **how)
+    started.done(cell)
+    assert started.text(cell) == ""
+
+
+@ordinary
+def test_a_console_is_offered_it_too(started):
+    cell = started.run("%load_ext kin_nb", cell=None)
+    started.done(cell)
+    assert started.text(cell) == OFFER
+
+
+@kin
+def test_the_kin_kernel_offers_it_above_its_first_answer(started, model_server):
+    assert started.text(run(started, "%%python\nx = 1")) == ""
+    assert started.text(run(started, "/mode")) == OFFER
+    model_server.enqueue("Hello again.")
+    assert started.text(run(started, "Hi again.")) == ""
+
+
+@kin
+def test_the_kin_kernel_offers_nothing_in_playback(started):
+    started.done(started.run("%kin replay 0123@0123456789ab"))
+    assert started.text(run(started, "/mode")) == ""
+
+
+@kin
+def test_the_kin_kernel_can_be_asked_to_resume_at_once(started):
+    cell = run(started, "/resume")
+    assert started.text(cell) == ""
+    assert "goes on: 1 turn" in shown(started, cell)
