@@ -33,6 +33,10 @@ new PerformanceObserver(list => list.getEntries().forEach(e => window.longTasks.
 """
 
 
+ONLY_LAB = pytest.mark.parametrize("front_end", ["lab"], indirect=True)
+"""What both front ends share is tried in one: Notebook 7 is made of JupyterLab's parts."""
+
+
 @pytest.fixture
 def kin(lab: Lab, kin_home: Path, model_server: ModelServer) -> Lab:
     (kin_home / "config.toml").write_text(
@@ -48,6 +52,7 @@ def open_with(kin: Lab, *cells: str) -> None:
     kin.wait_idle()
 
 
+@ONLY_LAB
 def test_a_long_reply_is_drawn_as_it_comes_and_never_holds_the_page(
     kin: Lab, model_server: ModelServer, pictures
 ) -> None:
@@ -86,6 +91,7 @@ def test_hostile_text_runs_nothing_and_asks_nothing_of_the_network(kin: Lab, mod
     assert not kin.outputs(1).locator("img, script, iframe, style, a[href^=javascript]").count()
 
 
+@ONLY_LAB
 def test_the_agent_sees_a_variable_draws_a_plot_and_the_saved_notebook_shows_both(
     kin: Lab, model_server: ModelServer, pictures
 ) -> None:
@@ -117,6 +123,7 @@ def test_the_agent_sees_a_variable_draws_a_plot_and_the_saved_notebook_shows_bot
     assert [next(iter(output["data"])) for output in kin.saved()["cells"][2]["outputs"]].count("image/png") == 1
 
 
+@ONLY_LAB
 def test_a_command_is_edited_before_it_runs_and_parts_of_an_edit_are_left_out(
     kin: Lab, model_server: ModelServer, pictures
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 import pytest
@@ -39,7 +40,7 @@ def run(nb: LiveKernel, code: str) -> str:
 def test_the_agent_sees_and_changes_the_persons_variables(nb):
     run(nb, "prices = {'apple': 3, 'pear': 4}")
     text, _ = agent(nb, "return await told('variables')")
-    assert "prices  dict" in text
+    assert re.search(r"prices +dict", text)  # the kernel is another test's too: its names may be longer
     text, _ = agent(nb, "return await told('python', code='prices[\"plum\"] = 5\\nsum(prices.values())')")
     assert text == "12\n[new or changed: prices]\n"
     assert run(nb, "print(prices['plum'])") == "5\n"

@@ -33,7 +33,7 @@ def test_a_long_reply_is_written_into_widgets_and_settles_into_one_static_output
     assert kin.done(cell)["content"]["status"] == "ok"
     assert len(first_outputs(kin, cell)) == 2
     views = [WIDGET_VIEW in content["data"] for content in displays(kin, cell)[:-1]]  # the receipt is the last
-    assert views == sorted(views[:-1]) + [False]  # once it is in widgets it stays there, until it settles
+    assert views == [*sorted(views[:-1]), False]  # once it is in widgets it stays there, until it settles
     settled = displays(kin, cell)[-2]["data"]
     assert set(settled) == {"text/html", "text/plain"}
     assert settled["text/plain"] == TEXT.strip()

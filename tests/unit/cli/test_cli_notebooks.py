@@ -51,10 +51,12 @@ def test_a_replay_that_is_interrupted_leaves_neither_kernel_nor_command(
     argv = [sys.executable, "-m", "kin_nb.cli", "replay", "--tools", "--approve", "recorded", "wait.ipynb"]
     process = subprocess.Popen(argv, cwd=workspace, env=environment(home), stdout=subprocess.DEVNULL)
     pids = [int(pid) for pid in fifo.read_text().split()]  # opens when bash has come that far
+    started = [psutil.Process(pid) for pid in pids]
     try:
         process.send_signal(number)
         assert process.wait(10) == code
-        assert [pid for pid in pids if psutil.pid_exists(pid)] == []
+        _, left = psutil.wait_procs(started, timeout=10)
+        assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
     finally:
         for pid in (process.pid, *pids):
             with suppress(ProcessLookupError):
