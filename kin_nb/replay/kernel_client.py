@@ -18,12 +18,20 @@ OnOutput = Callable[[int, Any], None]
 
 
 def execute(
-    nb: Any, *, cwd: Path, env: Mapping[str, str], timeout: int, on_cell: Callable[[int], None], on_output: OnOutput
+    nb: Any,
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout: int,
+    skips: Callable[[Any], bool],
+    on_cell: Callable[[int], None],
+    on_output: OnOutput,
 ) -> None:
-    """Run all cells of `nb` in place, in a fresh kernel of the running interpreter, whatever the kernelspec says.
+    """Run the cells of `nb` in place, in a fresh kernel of the running interpreter, whatever the kernelspec says.
 
-    `timeout` is seconds per cell. Raises nbclient's CellExecutionError, CellTimeoutError or DeadKernelError; then `nb`
-    holds what had come until then. The kernel is gone afterwards, also when the run was interrupted (KeyboardInterrupt).
+    `skips` tells the cells that are left as they are. `timeout` is seconds per cell. Raises nbclient's
+    CellExecutionError, CellTimeoutError or DeadKernelError; then `nb` holds what had come until then. The kernel is gone
+    afterwards, also when the run was interrupted (KeyboardInterrupt).
     """
     from nbclient import NotebookClient  # noqa: PLC0415  (first use)
 
@@ -37,6 +45,9 @@ def execute(
                 if loop.remove_signal_handler(number):
                     signal.signal(number, handler)
             await super().async_start_new_kernel(**kwargs)
+
+        async def async_execute_cell(self, cell: Any, cell_index: int, **how: Any) -> Any:
+            return cell if skips(cell) else await super().async_execute_cell(cell, cell_index, **how)
 
         def output(self, outs: list[Any], msg: dict[str, Any], display_id: str | None, cell_index: int) -> Any:
             out = super().output(outs, msg, display_id, cell_index)

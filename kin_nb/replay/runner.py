@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kin_nb.replay.bound_cells import is_bound_cell
 from kin_nb.replay.comparing import compare_cells
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format import read_recording
@@ -75,7 +76,7 @@ def replay_notebook(
     executed = copy.deepcopy(stored)
     with _place(path, recording, options) as (cwd, env, workspace):
         destination = _destination(path, options)
-        stopped_at, error = _execute(executed, cwd, env, options.timeout, on_progress)
+        stopped_at, error = _execute(executed, cwd, env, options, on_progress)
     write_notebook(executed, destination, open_file=path)
     calls = call_results(executed, recording, tools=options.tools)
     return ReplayReport(
@@ -91,9 +92,16 @@ def replay_notebook(
 
 
 def _execute(
-    nb: Any, cwd: Path, env: Mapping[str, str], timeout: int, on_progress: Callable[[Progress], None] | None
+    nb: Any,
+    cwd: Path,
+    env: Mapping[str, str],
+    options: ReplayOptions,
+    on_progress: Callable[[Progress], None] | None,
 ) -> tuple[int | None, str]:
-    """Run `nb` in place; the index of the cell that stopped it and why, (None, "") when none did."""
+    """Run `nb` in place; the index of the cell that stopped it and why, (None, "") when none did.
+
+    With tools the agent's own calls bind its variables, so the cells that do so in playback are left out.
+    """
     from nbclient.exceptions import (  # noqa: PLC0415  (first use)
         CellExecutionError,
         CellTimeoutError,
@@ -117,14 +125,15 @@ def _execute(
             nb,
             cwd=cwd,
             env=env,
-            timeout=timeout,
+            timeout=options.timeout,
+            skips=lambda cell: options.tools and is_bound_cell(nb, cell),
             on_cell=on_cell,
             on_output=lambda index, output: tell(Progress(index + 1, count, output)),
         )
     except CellExecutionError as error:
         return current, f"cell {current + 1}: {error.ename}: {error.evalue}"
     except CellTimeoutError:
-        return current, f"cell {current + 1} ran longer than {timeout} s"
+        return current, f"cell {current + 1} ran longer than {options.timeout} s"
     except DeadKernelError:
         return current, f"cell {current + 1}: the kernel died"
     return None, ""
@@ -142,12 +151,15 @@ def _place(
     workspace = _workspace(path, recording, options)
     with tempfile.TemporaryDirectory(prefix="kin-replay-", ignore_cleanup_errors=True) as temporary:
         root = Path(temporary).resolve()
-        copied = copy_workspace(workspace, recording.meta.workspace.commit, root / "workspace")
+        top = root / "workspace"
+        below = workspace.is_relative_to(path.parent)  # then cells find it where it was
+        folder = top / workspace.relative_to(path.parent) if below else top
+        copied = copy_workspace(workspace, recording.meta.workspace.commit, folder)
         env |= RECORDED_ENVIRONMENT
         env |= {"KIN_REPLAY": "tools", "KIN_REPLAY_WORKSPACE": str(copied.folder), "KIN_HOME": str(root / "home")}
         if options.approve_recorded:
             env["KIN_REPLAY_APPROVE"] = "recorded"
-        yield _beside(path, workspace, copied.folder), env, copied
+        yield _beside(path, workspace, top), env, copied
 
 
 def _environment(path: Path) -> dict[str, str]:
@@ -172,7 +184,7 @@ def _workspace(path: Path, recording: Recording, options: ReplayOptions) -> Path
 
 
 def _beside(path: Path, workspace: Path, folder: Path) -> Path:
-    """Where in the copy the notebook's own folder is; the copy's root when it is not in there."""
+    """Where in the copy, `folder`, the notebook's own folder is; `folder` itself when it is not in there."""
     if path.parent.is_relative_to(workspace):
         inside = folder / path.parent.relative_to(workspace)
         if inside.is_dir():

@@ -15,6 +15,7 @@ from typing import Any
 from kin_nb.core.commands import escaped
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.render import Output, render_turn
+from kin_nb.replay.bound_cells import BOUND, HEAD, IGNORED, drop_bound_cells, put_bound_cells
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, RecordingError, UnreadableNotebookError
 from kin_nb.replay.format import write_recording
 from kin_nb.replay.loading import as_node, load_notebook
@@ -27,7 +28,6 @@ from kin_nb.replay.undo_placing import drop_undo_cells, put_undo_cells, with_own
 
 _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*\s*")
-IGNORED = "nbval-ignore-output"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -43,16 +43,18 @@ def session_notebook(recording: Recording, *, source_nb: Any = None, cells: Sequ
     """The session as a notebook (NotebookNode, nbformat 4.5) that plays `recording`.
 
     From a copy of `source_nb`, the live notebook's file, when given; else from the `cells` that were run; else one
-    `%%kin` cell per turn. Turns that no cell asked are appended, and each undo has a cell of its own. `source_nb` itself
-    is not changed.
+    `%%kin` cell per turn. Turns that no cell asked are appended; each undo has a cell of its own, and so has the agent's
+    code that bound variables. `source_nb` itself is not changed.
     """
     nb = as_node(source_nb) if source_nb is not None else _from_cells(cells or ())
     nb["cells"] = [
         cell for cell in nb["cells"] if not (cell["cell_type"] == "code" and _SAVE.fullmatch(cell["source"]))
     ]
     drop_undo_cells(nb)
+    drop_bound_cells(nb)
     recording = _with_every_turn_asked(nb, with_own_cells(nb, recording))
     put_undo_cells(nb, recording)
+    put_bound_cells(nb, recording)
     head = _put_head(nb, recording)
     _complete_ids(nb)
     write_recording(nb, recording)
@@ -114,7 +116,8 @@ def _from_cells(cells: Sequence[Cell]) -> Any:
         made = _code_cell(cell.source, cell.id or f"cell-{n}")
         made["execution_count"] = n
         if asked_key(nb, made) is None:
-            made["metadata"]["tags"] = [IGNORED]  # what it showed is not known
+            # what it showed is not known
+            made["metadata"]["tags"] = [BOUND] if cell.source.startswith(HEAD) else [IGNORED]
         nb["cells"].append(made)
     return nb
 

@@ -8,7 +8,10 @@ from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import load_notebook
 
-SHIPPED: tuple[str, ...] = ("79b2291ebeaf50dd7d9c2f910dbb1de26c9b4fcb2e6608e1a1d70c3800adb4bc",)
+SHIPPED: tuple[str, ...] = (
+    "79b2291ebeaf50dd7d9c2f910dbb1de26c9b4fcb2e6608e1a1d70c3800adb4bc",
+    "bb4c5b1102696e8babba8144c7b4bbfd23d96beb6f6295e7742b6fd5c2229ea6",
+)
 """Digests of examples/*.ipynb; a test compares them."""
 
 

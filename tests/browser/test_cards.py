@@ -13,7 +13,7 @@ from tests.model_server import ModelServer, tool_call
 
 PARAGRAPH = "The loader reads each file once and keeps what it has seen, so a second pass costs nothing. "
 CODE = "```python\ndef mean(values):\n    return sum(values) / len(values)  # of what is there\n```\n\n"
-REPLY = "".join(f"## Part {n}\n\n{PARAGRAPH * 3}\n\n{CODE}" for n in range(100))[:50_000]
+REPLY = "".join(f"## Part {n}\n\n{PARAGRAPH * 3}\n\n{CODE}" for n in range(135))[:50_000]
 HOSTILE = """
 <script>window.stolen = 1</script><img src=x onerror="window.stolen = 1">
 [click](javascript:window.stolen=1) [data](data:text/html,<script>window.stolen=1</script>)
@@ -73,11 +73,12 @@ def test_a_long_reply_is_drawn_as_it_comes_and_never_holds_the_page(
     assert not kin.console_errors
 
 
+@ONLY_LAB
 def test_hostile_text_runs_nothing_and_asks_nothing_of_the_network(kin: Lab, model_server: ModelServer) -> None:
     (kin.workspace / "evil.txt").write_text(HOSTILE)
     command = f"printf '%s' {json.dumps('<img src=x onerror=window.stolen=1>')}; cat evil.txt"
     model_server.enqueue(HOSTILE, calls=[tool_call("bash", command=command), tool_call("<b>no tool</b>", x=HOSTILE)])
-    model_server.enqueue(HOSTILE * 20)
+    model_server.enqueue(HOSTILE)
     open_with(kin, "%%kin --mode auto-approve\nGo.")
     kin.run_cell(1)
     kin.wait_output(1, "2 steps")

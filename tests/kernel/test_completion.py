@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from notebook_client import run
+from notebook_client import LiveKernel, run
+
+
+@pytest.fixture
+def nb(kernel) -> LiveKernel:
+    """What is installed: none of this depends on ipykernel's version."""
+    return kernel()
 
 
 def completed(nb, code: str) -> list[str]:

@@ -11,6 +11,12 @@ EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2
 AGAIN = "This cell has an answer already, turn 1. What now?"
 
 
+@pytest.fixture
+def nb(kernel) -> LiveKernel:
+    """What is installed: none of this depends on ipykernel's version."""
+    return kernel()
+
+
 def prompts(server) -> list[list[str]]:
     """The person's words in each request."""
     return [[m["content"] for m in request["messages"] if m["role"] == "user"] for request in server.requests]

@@ -26,6 +26,12 @@ def test_the_quickstart_passes_without_a_key_and_with_an_empty_home(tmp_path):
     assert not (tmp_path / "home" / ".kin-code").exists()
 
 
+def test_the_data_analysis_passes_without_a_key_where_the_agent_bound_what_later_cells_use(tmp_path):
+    done = run(*NBVAL, QUICKSTART.with_name("data-analysis.ipynb"), home=tmp_path / "home", cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+    assert "7 passed" in done.stdout
+
+
 def test_it_passes_with_the_network_cut(tmp_path):
     """The run stands in a network of its own that has a loopback and nothing else."""
     cut = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]

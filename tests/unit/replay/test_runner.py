@@ -73,6 +73,15 @@ def test_with_tools_the_kernel_works_in_a_copy_under_the_recorded_environment(sa
     assert report.workspace == "the files as they are now"
 
 
+@pytest.mark.kernel
+def test_with_tools_cells_find_a_workspace_below_the_notebook_where_it_was(save, tmp_path):
+    (tmp_path / "work" / "here").mkdir(parents=True)
+    (tmp_path / "work" / "here" / "a.txt").write_text("found")
+    path = save(("print(open('work/here/a.txt').read())", "found\n"), workspace={"path": "work/here"})
+    report = replay_notebook(path, ReplayOptions(tools=True, output_dir=tmp_path / "out"))
+    assert (report.error, report.cells[-1].status) == ("", "same")
+
+
 def test_a_tampered_input_is_refused_before_a_kernel_starts(save):
     def tamper(nb):
         nb["cells"][1]["metadata"]["kin"][0]["prompt"] = "other"

@@ -20,6 +20,6 @@ def test_an_example_changed_by_hand_is_not_shipped(tmp_path):
     assert not is_shipped(changed)
 
 
-def test_the_first_cell_of_the_quickstart_says_who_wrote_the_models_turns():
-    first = load_notebook(examples_folder() / "quickstart.ipynb")["cells"][0]
-    assert "written by hand" in "".join(first["source"])
+def test_the_first_cell_of_every_example_says_who_wrote_the_models_turns():
+    for path in examples_folder().glob("*.ipynb"):
+        assert "written by hand" in "".join(load_notebook(path)["cells"][0]["source"]), path

@@ -1,0 +1,308 @@
+"""Consoles: the real programs under a pseudo-terminal, and clients that are no JupyterLab, as they speak to the kernel."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nbformat
+import pexpect
+import pytest
+from notebook_client import WIDGET_VIEW, LiveKernel, run, shown
+
+from kin_nb.cli import main
+from tests.model_server import ModelServer, tool_call
+from tests.notebook.people import ROOT, environment, write_config
+
+pytestmark = [
+    pytest.mark.kernel,
+    # Python 3.12 warns whenever a process with threads forks, and the model server is one
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+STYLES = r"(?:\x1b\[[0-9;]*m)*"
+ASKS = "refuse and tell the agent: "
+EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2")
+TABLE = "| name | value |\n|---|---|\n| x | 2 |"
+REPLY = f"# Done\n\n**x** is two.\n\n{TABLE}\n\n- one\n- two"
+
+
+class Console:
+    """A program with prompts `In [n]:`. What it prints for one cell comes back without escape sequences."""
+
+    def __init__(self, argv: list[str], cwd: Path, env: dict[str, str]) -> None:
+        self.child = pexpect.spawn(
+            sys.executable, ["-m", *argv], cwd=str(cwd), env=env, encoding="utf-8", timeout=30, dimensions=(50, 120)
+        )
+        self.raw = ""
+        self._count = 0
+        self.prompted()
+
+    @property
+    def _prompt(self) -> str:
+        return rf"In \[{STYLES}{self._count}{STYLES}\]: "
+
+    def prompted(self) -> str:
+        """What was printed until the next prompt."""
+        self._count += 1
+        return self.until(self._prompt)
+
+    def until(self, pattern: str) -> str:
+        self.child.expect(pattern)
+        return self._printed()
+
+    def _printed(self) -> str:
+        self.raw = self.child.before
+        return ESCAPES.sub("", self.raw).replace("\r", "")
+
+    def send(self, cell: str) -> None:
+        """As pasted. A cell magic runs with the second empty line."""
+        self.child.send(f"\x1b[200~{cell}\x1b[201~" + ("\r\r\r" if "\n" in cell else "\r"))
+
+    def run(self, cell: str) -> str:
+        self.send(cell)
+        return self.prompted()
+
+    def answer(self, text: str) -> str:
+        self.child.sendline(text)
+        return self.prompted()
+
+    def interrupt(self) -> str:
+        """Ctrl-C. Python misses it between printing a question and waiting for the answer: then once more, as one does."""
+        self._count += 1
+        self.child.sendintr()
+        if self.child.expect([self._prompt, pexpect.TIMEOUT], timeout=5):
+            self.child.sendintr()
+            return self.until(self._prompt)
+        return self._printed()
+
+    def close(self) -> None:
+        self.child.send("\x04")
+        self.child.expect(pexpect.EOF)
+        self.child.close()
+        assert self.child.exitstatus == 0
+
+
+@pytest.fixture
+def workspace(tmp_path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "a.py").write_text("x = 1\n")
+    return folder
+
+
+@pytest.fixture
+def start(workspace, tmp_path, model_server: ModelServer) -> Iterator[Callable[..., Console]]:
+    """`start("ipython" | "console" | "kin", **environment)`: the extension is loaded, and the model is the server.
+
+    "kin" is the console of the Kin kernel.
+    """
+    home = tmp_path / "home"
+    write_config(home, model_server.url)
+    begun: list[Console] = []
+    with tempfile.TemporaryDirectory(prefix="kin-") as sockets:
+        console = ["jupyter_console", "--no-confirm-exit", "--transport=ipc", f"--ip={sockets}/k", "--kernel"]
+        programs = {
+            "ipython": ["IPython", "--no-banner", "--no-confirm-exit"],
+            "console": [*console, "python3"],
+            "kin": [*console, "kin"],
+        }
+
+        def start(program: str, **more: str) -> Console:
+            env = environment(home, PYTHONPATH=str(ROOT), IPYTHONDIR=str(tmp_path / "ipython"))
+            env |= {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1", "JUPYTER_RUNTIME_DIR": sockets, **more}
+            begun.append(Console(programs[program], workspace, env))
+            if program != "kin":
+                assert "Error" not in begun[-1].run("%load_ext kin_nb")
+            return begun[-1]
+
+        try:
+            yield start
+            for console in begun:
+                console.close()
+        finally:
+            for console in begun:
+                console.child.close(force=True)
+
+
+@pytest.fixture(params=["ipython", "console"])
+def console(request, start) -> Console:
+    return start(request.param)
+
+
+def in_order(text: str, *parts: str) -> None:
+    """Each part is there once, one after another."""
+    assert [text.count(part) for part in parts] == [1] * len(parts), text
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places), text
+
+
+def approve_an_edit(console: Console, server: ModelServer) -> tuple[str, str]:
+    """(what stood there up to the question, what came after the answer)."""
+    server.enqueue("I change it.", calls=[EDIT])
+    server.enqueue(REPLY, chunk=12)
+    console.send("%%kin\nmake x two")
+    asked = console.until(ASKS)
+    return asked, console.answer("y")
+
+
+def test_an_edit_is_asked_about_shown_and_taken_back(console, model_server, workspace):
+    asked, answered = approve_an_edit(console, model_server)
+    in_order(asked, "I change it.", "Allow this? edit a.py (+1 -1)", "-x = 1", "+x = 2", "y = allow\n")
+    card = "[edit_file] a.py · +1 -1 · done · approved by you"
+    in_order(answered, card, "# Done", "**x** is two.", TABLE, "- one\n- two", "2 steps · 1 tool call · ", "s · done\n")
+    assert (workspace / "a.py").read_text() == "x = 2\n"
+    in_order(console.run("%kin undo"), "Took back turn 1", "restored: a.py +1 -1", "%kin redo gives it back.")
+    assert (workspace / "a.py").read_text() == "x = 1\n"
+
+
+def test_other_words_than_a_letter_refuse_and_reach_the_agent(console, model_server, workspace):
+    model_server.enqueue(calls=[EDIT])
+    model_server.enqueue("As you say.")
+    console.send("%%kin\nmake x two")
+    console.until(ASKS)
+    in_order(
+        console.answer("rename it first"),
+        "[edit_file] edit a.py (+1 -1) · refused: rename it first",
+        "As you say.",
+        "2 steps",
+    )
+    assert "rename it first" in model_server.requests[1]["messages"][-1]["content"]
+    assert (workspace / "a.py").read_text() == "x = 1\n"
+
+
+def test_interrupt_while_the_answer_is_written_and_the_next_cell_runs(console, model_server):
+    hold = threading.Event()
+    model_server.enqueue("The first paragraph.\n\nThe second one never ends.", chunk=40, hold=hold)
+    console.send("%%kin\ntell me")
+    console.until("The first paragraph.")
+    assert "interrupted" in console.interrupt()
+    hold.set()
+    assert "1729" in console.run("print(1728 + 1)")
+
+
+def test_interrupt_at_the_question_runs_nothing(console, model_server, workspace):
+    model_server.enqueue(calls=[EDIT])
+    console.send("%%kin\nmake x two")
+    console.until(ASKS)
+    assert "[edit_file] a.py · interrupted" in console.interrupt()
+    assert (workspace / "a.py").read_text() == "x = 1\n"
+    assert "1729" in console.run("print(1728 + 1)")
+
+
+def test_in_the_kin_kernels_console_a_line_is_a_prompt(start, model_server, workspace, tmp_path):
+    assert main(["kernel", "install", "--prefix", str(tmp_path / "prefix")]) == 0
+    console = start("kin", JUPYTER_PATH=str(tmp_path / "prefix" / "share" / "jupyter"))
+    model_server.enqueue("I change it.", calls=[EDIT])
+    model_server.enqueue("Done.")
+    console.send("make x two")
+    in_order(console.until(ASKS), "I change it.", "Allow this? edit a.py (+1 -1)")
+    in_order(console.answer("y"), "[edit_file] a.py · +1 -1 · done · approved by you", "Done.", "2 steps")
+    assert model_server.requests[0]["messages"][-1]["content"].startswith("make x two")
+    assert (workspace / "a.py").read_text() == "x = 2\n"
+
+
+def test_in_a_terminal_the_first_line_of_a_card_is_bold_and_a_blank_line_stands_between_two(start, model_server):
+    console = start("ipython")
+    _, answered = approve_an_edit(console, model_server)
+    raw = console.raw.replace("\r", "")
+    assert "\x1b[1m[edit_file] a.py · +1 -1 · done · approved by you\x1b[0m\n  @@" in raw
+    assert re.search(r"\x1b\[1m2 steps · [^\n]* · done\x1b\[0m\n", raw)
+    assert "\x1b[1m# Done" not in raw
+    assert f"+x = 2\n\n{REPLY}\n\n2 steps" in answered
+
+
+def test_without_colour_it_prints_nothing_but_text(start, model_server):
+    console = start("ipython", NO_COLOR="1")
+    _, answered = approve_an_edit(console, model_server)
+    assert "[edit_file] a.py" in answered
+    assert "\x1b[1m[" not in console.raw
+    assert "\x1b[1m2 steps" not in console.raw
+
+
+def test_a_script_that_nobody_watches_gets_text_and_a_refusal(workspace, tmp_path, model_server):
+    home = tmp_path / "home"
+    write_config(home, model_server.url)
+    model_server.enqueue("I change it.", calls=[EDIT])
+    model_server.enqueue(REPLY)
+    code = "%load_ext kin_nb\nget_ipython().run_cell_magic('kin', '', 'make x two')"
+    env = environment(home, PYTHONPATH=str(ROOT), IPYTHONDIR=str(tmp_path / "ipython"), TERM="xterm-256color")
+    command = [sys.executable, "-m", "IPython", "--no-banner", "--colors=nocolor", "-c", code]
+    done = subprocess.run(
+        command,
+        cwd=workspace,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    card = "I change it.\n\n[edit_file] edit a.py (+1 -1) · refused: "
+    in_order(done.stdout, card, "and nobody can answer here. To allow it, ", f"{REPLY}\n\n2 steps · ")
+    assert "\x1b" not in done.stdout
+    assert (workspace / "a.py").read_text() == "x = 1\n"
+
+
+# What other clients say to the kernel. The fixture `kin` is a session of its own in a real kernel.
+
+
+def displays(nb: LiveKernel, cell: str, msg_type: str) -> list[str]:
+    return [m["content"]["data"]["text/plain"] for m in nb.of(cell) if m["msg_type"] == msg_type]
+
+
+def test_qtconsole_is_asked_by_input_and_each_card_comes_once(kin, model_server):
+    """It names no cells, takes input, draws nothing twice and no widgets."""
+    model_server.enqueue("I change it.", calls=[EDIT])
+    model_server.enqueue("Done.")
+    cell = kin.run("%%kin\nmake x two", cell=None)
+    assert kin.prompt().startswith("Allow this? edit a.py (+1 -1)")
+    kin.answer("y")
+    kin.done(cell)
+    first_lines = [text.partition("\n")[0] for text in displays(kin, cell, "display_data")]
+    assert first_lines[:3] == ["I change it.", "[edit_file] a.py · +1 -1 · done · approved by you", "Done."]
+    assert first_lines[3].startswith("2 steps · 1 tool call")
+    assert displays(kin, cell, "update_display_data") == []
+    assert kin.widgets() == []
+
+
+def test_a_notebook_without_widgets_is_asked_by_input_and_keeps_the_settled_card(kin, model_server):
+    """It closes every comm at once, as JupyterLab does without its widget manager."""
+    model_server.enqueue("I change it.", calls=[EDIT])
+    model_server.enqueue("Done.")
+    cell = kin.run("%%kin\nmake x two")
+    kin.card(cell)
+    kin.close_comms()
+    assert kin.prompt().startswith("Allow this? edit a.py (+1 -1)")
+    kin.answer("y")
+    kin.done(cell)
+    in_order(shown(kin, cell), "I change it.", "[edit_file] a.py · +1 -1 · done · approved by you", "Done.", "2 steps")
+    last = {m["content"]["transient"]["display_id"]: m["content"]["data"] for m in kin.of(cell) if is_display(m)}
+    assert [WIDGET_VIEW in data for data in last.values()] == [False] * 4
+
+
+def is_display(message: dict) -> bool:
+    return message["msg_type"] in {"display_data", "update_display_data"}
+
+
+def test_a_cell_named_by_its_uri_gets_buttons_and_the_uri_is_saved_nowhere(kin, model_server, tmp_path):
+    """As VS Code names them."""
+    uri = f"vscode-notebook-cell:{tmp_path.as_uri().removeprefix('file:')}/work.ipynb#W0sZmlsZQ%3D%3D"
+    model_server.enqueue("I change it.", calls=[EDIT])
+    model_server.enqueue("Done.")
+    cell = kin.run("%%kin\nmake x two", cell=uri)
+    kin.card(cell)
+    kin.click("Approve")
+    kin.done(cell)
+    assert "[edit_file] a.py · +1 -1 · done · approved by you" in shown(kin, cell)
+    run(kin, "%kin save out")
+    saved = (tmp_path / "out.ipynb").read_text()
+    nbformat.validate(nbformat.reads(saved, as_version=4))
+    assert "vscode" not in saved
+    assert "work.ipynb" not in saved

@@ -1,0 +1,91 @@
+"""What the agent bound in a session, for the cells after it: bound once, in playback and where the tools run again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from kin_nb.replay.bound_cells import BOUND
+from tests.model_server import ModelServer, tool_call
+from tests.notebook.headless import LOAD, Headless, shown
+from tests.notebook.people import environment, kin_nb, run, write_config
+
+pytestmark = pytest.mark.kernel
+
+FAILS = "ran.append('half')\nhalf = 1\nhalf / 0"
+BINDS = "import math\nran.append('whole')\nwhole = math.floor(half + 1.5)\nprint('whole', whole)"
+
+
+@dataclass(frozen=True)
+class Lived:
+    notebook: Path
+    home: Path
+
+    @property
+    def nb(self) -> Any:
+        return nbformat.read(self.notebook, as_version=4)
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory) -> Lived:
+    """A session whose agent bound two variables, one of them by code that failed; ordinary cells before and after."""
+    root = tmp_path_factory.mktemp("bound")
+    workspace, home = root / "project", root / "home"
+    workspace.mkdir()
+    with ModelServer.start() as server:
+        write_config(home, server.url)
+        with Headless.start(workspace, environment(home)) as kernel:
+            kernel.ok(f"{LOAD}\nran = []")
+            server.enqueue("Half.", calls=[tool_call("python", code=FAILS)])
+            server.enqueue("The whole.", calls=[tool_call("python", code=BINDS)])
+            server.enqueue("Bound.")
+            kernel.ok("%%kin --mode auto-approve\nBind whole.")
+            assert shown(kernel.ok("print(half, whole, ran)")) == "1 2 ['half', 'whole']\n"
+            kernel.ok("%kin save out")
+        assert server.violations == []
+    return Lived(workspace / "out.ipynb", home)
+
+
+def bound_cells(nb: Any) -> list[Any]:
+    return [cell for cell in nb["cells"] if BOUND in cell["metadata"].get("tags", [])]
+
+
+def last_line(path: Path) -> str:
+    return shown(nbformat.read(path, as_version=4)["cells"][-1])
+
+
+def test_saving_writes_the_code_below_the_turn_and_shows_nothing_twice(lived):
+    failed, whole = bound_cells(lived.nb)
+    assert failed["source"] == f"# What the agent ran here, and it failed; it bound: half\n{FAILS}"
+    assert whole["source"] == f"# What the agent ran here; it bound: whole\n{BINDS}"
+    assert (failed["outputs"], whole["outputs"]) == ([], [])
+    assert lived.nb["cells"].index(failed) == 1 + next(
+        n for n, cell in enumerate(lived.nb["cells"]) if cell["source"].startswith("%%kin")
+    )
+
+
+@pytest.mark.parametrize("tools", [(), ("--tools", "--approve", "recorded")], ids=["playback", "tools"])
+def test_each_piece_of_code_runs_once_and_later_cells_find_its_variables(lived, tmp_path, tools):
+    done = kin_nb(
+        "replay", *tools, "--output-dir", tmp_path / "out", lived.notebook, home=lived.home, cwd=lived.notebook.parent
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert last_line(tmp_path / "out" / "out.ipynb") == "1 2 ['half', 'whole']\n"
+
+
+def test_where_the_tools_run_again_and_nobody_allows_it_the_code_does_not_run_either(lived, tmp_path):
+    out = tmp_path / "out"
+    done = kin_nb("replay", "--tools", "--output-dir", out, lived.notebook, home=lived.home, cwd=lived.notebook.parent)
+    assert done.returncode == 1
+    assert "NameError: name 'half' is not defined" in done.stdout + done.stderr
+
+
+def test_nbval_passes_and_the_code_may_fail_where_it_failed(lived):
+    done = run(
+        "-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider", lived.notebook, home=lived.home, cwd=lived.home
+    )
+    assert done.returncode == 0, done.stdout
