@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, Protocol
+
+_CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""As nbformat has them."""
 
 
 class CellOutput(Protocol):
@@ -70,8 +75,11 @@ class CellIO:
 
     @property
     def cell_id(self) -> str | None:
+        """VS Code gives a URI with the notebook's path in it: that is saved nowhere, a digest of it names the cell."""
         found = self._parent.get("metadata", {}).get("cellId")
-        return found if isinstance(found, str) else None
+        if not isinstance(found, str) or not found:
+            return None
+        return found if _CELL_ID.fullmatch(found) else sha256(found.encode(errors="backslashreplace")).hexdigest()[:32]
 
     @property
     def allow_stdin(self) -> bool:
