@@ -17,7 +17,10 @@ LONGEST = 2_000
 _MOST_COLUMNS = 30
 _ITEMS = 30
 _LONGEST_LINE = 120
-_NAMED = re.compile(r"""(['"]?)\b([A-Za-z_][\w-]*)\1(\s*[=:]\s*)b?(?:'(?:[^'\\\n]|\\.)*'?|"(?:[^"\\\n]|\\.)*"?)""")
+_NAMED = re.compile(
+    r"""(['"]?)\b([A-Za-z_][\w-]*)\1(\s*[=:]\s*)"""
+    r"""(?:b?'(?:[^'\\\n]|\\.)*'?|b?"(?:[^"\\\n]|\\.)*"?|[\[({][^\])}]*[\])}]?|[^\s,;'"\\)\]}]+)"""
+)
 
 
 def glimpse(value: Any, rows: int = ROWS) -> str:
@@ -26,9 +29,10 @@ def glimpse(value: Any, rows: int = ROWS) -> str:
     if pandas is not None and isinstance(value, pandas.DataFrame):
         text = _rows(value, rows)
     elif pandas is not None and isinstance(value, pandas.Series):
-        text = value.head(rows).to_string()
-    elif type(value).__module__ == "numpy":  # it cuts itself short
-        text = repr(value)
+        text = _rows(value.to_frame(), rows)
+    elif type(value).__module__ in ("numpy", "numpy.rec"):  # it cuts itself short
+        fields = getattr(value.dtype, "names", None)
+        text = repr(value[[name for name in fields if not is_secret_name(name)]] if fields else value)
     else:
         text = _Short().repr(value)
     text = without_named_secrets(text)
@@ -36,7 +40,7 @@ def glimpse(value: Any, rows: int = ROWS) -> str:
 
 
 def without_named_secrets(text: str) -> str:
-    """`password='hunter2'` and `"api_key": "abc"` without what follows the name."""
+    """`password='hunter2'`, `"api_key": "abc"`, `TOKEN=abc` and `keys: [...]` without what follows the name."""
     return _NAMED.sub(lambda m: f"{m[1]}{m[2]}{m[1]}{m[3]}{SECRET}" if is_secret_name(m[2]) else m[0], text)
 
 
@@ -47,12 +51,25 @@ def one_line(text: str) -> str:
 
 
 def _rows(frame: Any, rows: int) -> str:
-    """The first columns of the first rows; a column with a secret's name is only named."""
-    secret = [is_secret_name(str(label)) for label in frame.columns]
-    shown = frame.loc[:, [not is_secret for is_secret in secret]].iloc[:rows, :_MOST_COLUMNS]
-    hidden = [one_line(str(label)) for label, is_secret in zip(frame.columns, secret, strict=True) if is_secret]
+    """The first columns of the first rows; a column with a secret's name is only named, as is a row that holds such a name."""
+    frame = frame.iloc[:rows]
+    hidden = [one_line(str(label)) for label in frame.columns if _names_a_secret(label)]
+    kept = [at for at, label in enumerate(frame.columns) if not _names_a_secret(label)][:_MOST_COLUMNS]
+    named = [any(map(_names_a_secret, row)) for row in frame.itertuples(name=None)]
+    hidden += [f"row {at}" for at, is_named in enumerate(named) if is_named]
+    shown = frame.iloc[[at for at, is_named in enumerate(named) if not is_named], kept]
+    if any(map(_names_a_secret, frame.index.names)):
+        hidden.append("the index")
+        shown = shown.reset_index(drop=True)
     note = f"\n[not shown: {', '.join(hidden)}]" if hidden else ""
     return f"{shown.to_string(max_colwidth=60)}{note}"
+
+
+def _names_a_secret(label: Any) -> bool:
+    """Also as one level of several."""
+    return any(
+        isinstance(part, str) and is_secret_name(part) for part in (label if isinstance(label, tuple) else [label])
+    )
 
 
 class _Short(reprlib.Repr):
@@ -65,6 +82,16 @@ class _Short(reprlib.Repr):
         self.maxarray = _ITEMS
         self.maxstring = self.maxother = LONGEST
 
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        first = islice(x.items(), _ITEMS + 1)
+        return super().repr_dict({key: _Hidden() if _names_a_secret(key) else value for key, value in first}, level)
+
+    def repr_tuple(self, x: tuple[Any, ...], level: int) -> str:
+        return super().repr_tuple(_pair(x), level)
+
+    def repr_list(self, x: list[Any], level: int) -> str:
+        return super().repr_list(list(_pair(x)), level)
+
     def repr_instance(self, x: Any, level: int) -> str:
         if isinstance(x, bytes | bytearray):
             return f"{bytes(x[: LONGEST // 4])!r}{'...' if len(x) > LONGEST // 4 else ''}"
@@ -76,3 +103,16 @@ class _Short(reprlib.Repr):
         except Exception as error:  # noqa: BLE001  (its own code)
             return f"<{type(x).__name__}: its repr raised {type(error).__name__}>"
         return text if len(text) <= self.maxother else f"{text[: self.maxother]}..."
+
+
+class _Hidden:
+    """Stands for a value under a secret's name."""
+
+    def __repr__(self) -> str:
+        return SECRET
+
+
+def _pair(values: Any) -> Any:
+    """`("password", value)` without the value."""
+    pair = len(values) == 2 and isinstance(values[0], str) and is_secret_name(values[0])  # noqa: PLR2004  (a pair)
+    return (values[0], _Hidden()) if pair else values

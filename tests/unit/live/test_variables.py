@@ -166,6 +166,33 @@ def test_secrets_are_not_shown(shell, told, monkeypatch):
     assert "'host': 'here'" in text
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "{'passwords': ['hunter2-Zq8']}",
+        "{'db': {'password': [['hunter2-Zq8']]}}",
+        "{'password': b'hunter2-Zq8'}",
+        "{'password': {'is': 'hunter2-Zq8'}}",
+        "SimpleNamespace(token=['hunter2-Zq8'])",
+        "[('password', 'hunter2-Zq8')]",
+        "[['password', 'hunter2-Zq8']]",
+        "'DB_PASSWORD=hunter2-Zq8\\n'",
+        "'password: hunter2-Zq8'",
+        "b'password=hunter2-Zq8'",
+        "['a', 'export TOKEN=hunter2-Zq8']",
+    ],
+)
+def test_whatever_stands_under_a_secret_name_is_not_shown(shell, told, code):
+    shell.run_cell(f"from types import SimpleNamespace\nfound = {code}")
+    text = told("variables", names=["found"], values=True)
+    assert "value:" in text
+    assert "hunter2" not in text
+    shell.run_cell("found = {'password': 12345678, 'host': 'here'}")
+    text = told("variables", names=["found"], values=True)
+    assert "12345678" not in text
+    assert "'host': 'here'" in text
+
+
 def test_a_mapping_of_another_kind_is_shown_without_its_secrets_too(shell, told):
     shell.run_cell("from collections import OrderedDict\ncfg = OrderedDict(secret_key='hunter2', host='here')")
     text = told("variables", names=["cfg"], values=True)
@@ -208,6 +235,23 @@ class TestTables:
         assert "Bonn" in text
         assert "hunter2" not in text
         assert "[not shown: api_token]" in text
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "df['password']",
+            "df.iloc[0]",
+            "df.T",
+            "df.set_index('password')",
+            "pandas.concat({'x': df}, axis=1)",
+            "pandas.DataFrame({'key': ['password'], 'value': ['hunter2-Zq8']})",
+            "df.to_records()",
+        ],
+    )
+    def test_what_a_secret_column_becomes_is_not_shown_either(self, shell, told, code):
+        shell.run_cell("import pandas\ndf = pandas.DataFrame({'user': ['ann'], 'password': ['hunter2-Zq8']})")
+        shell.run_cell(f"found = {code}")
+        assert "hunter2" not in told("variables", names=["found"], values=True)
 
     def test_a_series_is_its_type_and_name(self, told):
         text = told("variables", names=["s"])

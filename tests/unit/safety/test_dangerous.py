@@ -64,8 +64,10 @@ def test_the_reason_names_the_part_that_decides():
         "echo " + "/a " * 9_000 + " | " + "xargs -I{} " * 50 + "{} " * 500,
         "find a b c " + "-exec find {} {} {} " * 2_000,
         "{ a;" * 4_000 + "} | sh;" * 4_000,
+        "env -C / " * 5_000 + "ls",
+        "${x:-" * 5_000 + "$(( " * 5_000,
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_a_line_that_multiplies_itself_is_read_to_an_end(command):
     started = time.monotonic()

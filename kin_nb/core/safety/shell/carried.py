@@ -8,14 +8,14 @@ from itertools import pairwise
 
 from kin_nb.core.safety.shell.known import MOST_VALUES, Known
 from kin_nb.core.safety.shell.printed import printed, searched
-from kin_nb.core.safety.shell.scripts import scripts
+from kin_nb.core.safety.shell.scripts import given_to_env, scripts
 from kin_nb.core.safety.shell.simple_command import SimpleCommand, is_assignment, program
 from kin_nb.core.safety.shell.split import split
 
 _LEADS_TO_ANOTHER = frozenset(
     (
         *("sudo", "doas", "env", "command", "builtin", "exec", "nohup", "time", "nice", "timeout", "xargs"),
-        *("setsid", "stdbuf", "ionice", "busybox", "coproc", "watch"),
+        *("setsid", "stdbuf", "ionice", "busybox", "coproc", "watch", "flock"),
     )
 )
 _OPTIONS_WITH_VALUE = {
@@ -29,8 +29,10 @@ _OPTIONS_WITH_VALUE = {
     "stdbuf": "ioe",
     "ionice": "cn",
     "watch": "n",
+    "time": "of",
+    "flock": "wE",
 }
-_FOR_EACH_FOUND = ("-exec", "-execdir", "-ok", "-okdir")
+FOR_EACH_FOUND = ("-exec", "-execdir", "-ok", "-okdir")
 _LONGEST_CHAIN = 20
 """Commands in commands (`sudo env nice ...`) that are followed."""
 
@@ -43,14 +45,17 @@ def simple_commands(command: str) -> Iterator[SimpleCommand]:
 
 def _all(commands: list[SimpleCommand], known: Known, depth: int) -> Iterator[SimpleCommand]:
     for command in commands:
-        found = command
+        found, given = command, dict[str, list[str]]()
         for _ in range(_LONGEST_CHAIN):
             if not found.words:
                 break
             yield found
+            if is_assignment(found.words[0]):  # `d=/ sh -c 'rm -rf $d'`
+                name, _, value = found.words[0].partition("=")
+                given[name] = [value]
             for text, words in scripts(found) if depth else ():
                 if text:
-                    inside = known.called_with(words)
+                    inside = known.called_with(words, given)
                     yield from _all(split(text, inside, found.inputs, found.level + 1), inside, depth - 1)
             found = carried(found)
         if found.writes and not found.words:  # a redirection alone
@@ -65,14 +70,19 @@ def carried(command: SimpleCommand) -> SimpleCommand:
     if name not in _LEADS_TO_ANOTHER and not is_assignment(words[0]):
         return SimpleCommand()
     skipped = 1
-    if words[0] == "command" and words[1:2] in (["-v"], ["-V"]):  # asks where a program is
+    asks = words[0] == "command" and words[1:2] in (["-v"], ["-V"])  # where a program is
+    if asks or (name == "env" and given_to_env(words)):
         return SimpleCommand()
     valued = _OPTIONS_WITH_VALUE.get(name, "")
-    while skipped < len(words) and (words[skipped].startswith("-") or words[skipped][:1].isdigit()):
+    amount = name != "flock"  # `timeout 5`
+    while skipped < len(words) and (words[skipped].startswith("-") or (amount and words[skipped][:1].isdigit())):
         option = words[skipped]
         skipped += 2 if len(option) == 2 and option[1] in valued else 1  # noqa: PLR2004  (`-u root`)
+    skipped += name == "flock"  # the file that it locks
     made_by = {index - skipped: commands for index, commands in command.made_by.items()}
     inner = replace(command, words=words[skipped:], made_by=made_by)
+    if name == "watch" and inner.words:  # it gives them to a shell
+        return SimpleCommand(["eval", *inner.words], level=command.level)
     return _with_its_input(inner, words[1:skipped]) if name == "xargs" and inner.words else inner
 
 
@@ -98,7 +108,7 @@ def _with_its_input(command: SimpleCommand, options: list[str]) -> SimpleCommand
 def _for_each_found(command: SimpleCommand) -> SimpleCommand:
     """What `find -exec` runs; `{}` stands for all the folders, where it is run for all that is in them."""
     words = command.words
-    begin = next((at for at, word in enumerate(words, 1) if word in _FOR_EACH_FOUND), len(words))
+    begin = next((at for at, word in enumerate(words, 1) if word in FOR_EACH_FOUND), len(words))
     end = next((at for at, word in enumerate(words) if at >= begin and word in (";", "+")), len(words))
     folders = searched(command)[:MOST_VALUES] if words.count("{}") == 1 else []  # more could multiply without end
     return replace(

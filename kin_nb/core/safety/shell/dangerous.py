@@ -7,11 +7,13 @@ is spelled out. That is a fence for mistakes, not for malice: a line can always 
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 
-from kin_nb.core.safety.shell.carried import simple_commands
+from kin_nb.core.safety.shell.carried import FOR_EACH_FOUND, carried, simple_commands
 from kin_nb.core.safety.shell.fetched import FetchedPrograms
 from kin_nb.core.safety.shell.printed import searched
 from kin_nb.core.safety.shell.protected import Place
@@ -30,14 +32,24 @@ _HARMLESS_DEVICES = (
     "stderr",
     "tty",
     "fd/",
-    "shm/",
+    "shm",
     "ptmx",
     "pts/",
     "random",
+    "log",
+    "tcp/",
+    "udp/",
 )
 _ACCOUNTS = re.compile(r"/etc/(passwd|shadow|gshadow|group|sudoers)$|/etc/(sudoers\.d|pam\.d)/")
 _POWER = frozenset(("shutdown", "reboot", "halt", "poweroff"))
+_SYSTEM_PROGRAMS = re.compile(r"/(usr/(local/)?)?s?bin$")
 _FORMATTERS = re.compile(r"(mkfs(\.\w+)?|mke2fs|mkswap|wipefs|blkdiscard|shred|fdisk|sfdisk|parted)$")
+_LISTS = frozenset(("-l", "-lu", "-ul", "--list"))
+_PRINTS = re.compile(r"print|p|free|all|unit|[kmgt]?i?b|s|%|compact|\d+", re.IGNORECASE)
+"""Words of `parted` that change nothing."""
+_DELETERS = frozenset(("rm", "unlink", "shred"))
+_A_FEW_WORDS = 6
+"""After `-exec`: `sudo -u root rm`."""
 
 
 def danger(command: str, root: Path, environment: Mapping[str, str] = os.environ) -> str:
@@ -76,9 +88,19 @@ def _deletes(command: SimpleCommand, place: Place) -> str:
     name = program(command)
     if name == "rm" and _has(command, "rR", "recursive"):
         return _on_protected(_operands(command), place, "would delete {}, and all that is below", with_workspace=True)
-    if name == "find" and ("-delete" in command.words or {"rm", "unlink", "shred"} & set(command.words)):
+    if name == "find" and ("-delete" in command.words or _deletes_each_found(command)):
         return _on_protected(searched(command), place, "would delete what is below {}")
     return ""
+
+
+def _deletes_each_found(command: SimpleCommand) -> bool:
+    for at, word in enumerate(command.words, 1):
+        run = SimpleCommand(command.words[at : at + _A_FEW_WORDS] if word in FOR_EACH_FOUND else [])
+        while run.words and program(run) not in _DELETERS:
+            run = carried(run)
+        if run.words:
+            return True
+    return False
 
 
 def _opens_or_moves(command: SimpleCommand, place: Place) -> str:
@@ -87,7 +109,7 @@ def _opens_or_moves(command: SimpleCommand, place: Place) -> str:
         what = f"would change the rights of all that is below {{}} ({name} -R)"
         return _on_protected(_operands(command)[1:], place, what)
     if name == "mv":
-        return _on_protected(_operands(command)[:-1], place, "would move {} away", with_workspace=True)
+        return _on_protected(_copied(command)[0], place, "would move {} away", with_workspace=True)
     return ""
 
 
@@ -112,24 +134,56 @@ def _targets(command: SimpleCommand) -> Iterator[str]:
     name = program(command)
     if name == "dd":
         yield from (word.removeprefix("of=") for word in _operands(command) if word.startswith("of="))
-    elif name == "tee" or _FORMATTERS.match(name):
+    elif name == "tee" or (_FORMATTERS.match(name) and not _only_looks(command)):
         yield from _operands(command)
     elif name in ("cp", "mv", "install", "ln", "rsync"):
-        yield from _operands(command)[-1:]
+        sources, target = _copied(command)
+        yield from (target, *(posixpath.join(target, posixpath.basename(source)) for source in sources))
     elif name in ("rm", "truncate", "unlink") or (name == "sed" and _has(command, "i", "in-place")):
-        yield from (word for word in _operands(command) if word.startswith("/"))
+        yield from _operands(command)
 
 
-def _ends_the_machine(command: SimpleCommand, place: Place) -> str:  # noqa: ARG001  (a rule like the others)
+def _copied(command: SimpleCommand) -> tuple[list[str], str]:
+    """What `cp`, `mv` and their like are told to copy, and where to, which may be a folder."""
+    words = _operands(command)
+    for option, after in pairwise([*command.words, ""]):
+        if option.startswith("--target-directory="):
+            return words, option.partition("=")[2]
+        if option == "--target-directory" or (program(command) != "rsync" and re.match(r"-[A-Za-z]*t$", option)):
+            return [word for word in words if word != after], after
+    return words[:-1], "".join(words[-1:])
+
+
+def _only_looks(command: SimpleCommand) -> bool:
+    """Whether what could format a disk is told to list what is on it, or only to say what it would do."""
     name, words = program(command), command.words[1:]
-    if name in _POWER and "--help" not in words:
+    if name == "wipefs":
+        return _has(command, "n", "no-act") or not (_has(command, "ao", "all") or _has(command, "", "offset"))
+    if name == "parted" and "print" in words:
+        return all(_PRINTS.fullmatch(word) for word in _operands(command)[1:])
+    if name in ("fdisk", "sfdisk", "parted"):
+        return not _LISTS.isdisjoint(words) or (name == "sfdisk" and not {"-n", "-d", "--dump"}.isdisjoint(words))
+    return bool(re.match(r"mke2fs|mkfs\.ext\d", name)) and "-n" in words
+
+
+def _ends_the_machine(command: SimpleCommand, place: Place) -> str:
+    name, words = program(command), command.words[1:]
+    if "--help" in words or not _is_of_the_system(command, place):
+        return ""
+    if name in _POWER and {"-c", "--show"}.isdisjoint(words):
         return f"{shown(name)} would stop this machine"
     if name in ("init", "telinit") and words[:1] in (["0"], ["6"]):
         return f"{shown(' '.join(command.words))} would stop this machine"
-    if name == "systemctl" and {"poweroff", "reboot", "halt", "kexec"} & set(words):
+    if name == "systemctl" and {"poweroff", "reboot", "halt", "kexec"} & set(_operands(command)[:1]):
         return f"{shown(' '.join(command.words))} would stop this machine"
-    signalled = [word for word in words[1:] if word in ("-1", "1")] if name == "kill" else []
-    return f"{shown(' '.join(command.words))} would end every process" if signalled else ""
+    every = name == "kill" and "-1" in words[1:]
+    return f"{shown(' '.join(command.words))} would end every process" if every else ""
+
+
+def _is_of_the_system(command: SimpleCommand, place: Place) -> bool:
+    """Or at least not a program of the project that happens to have the name of one."""
+    word = command.words[0] if command.words else ""
+    return "/" not in word or _SYSTEM_PROGRAMS.fullmatch(posixpath.dirname(place.path(word))) is not None
 
 
 def _fork_bomb(command: SimpleCommand, place: Place) -> str:  # noqa: ARG001  (a rule like the others)

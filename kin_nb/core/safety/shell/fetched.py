@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 from kin_nb.core.safety.shell.carried import carried
-from kin_nb.core.safety.shell.printed import FETCHERS
+from kin_nb.core.safety.shell.printed import FETCHERS, written
 from kin_nb.core.safety.shell.protected import Place
-from kin_nb.core.safety.shell.scripts import SHELLS, SOURCES, program_word
+from kin_nb.core.safety.shell.scripts import SHELLS, SOURCES, STANDARD_INPUT, only_checks, program_word
 from kin_nb.core.safety.shell.simple_command import SimpleCommand, is_assignment, program
 from kin_nb.core.safety.shell.syntax import shown
 
@@ -47,8 +48,20 @@ def _behind_the_program(command: SimpleCommand) -> list[SimpleCommand]:
     """The commands that print, or write, the program that this one runs."""
     name, words = program(command), command.words
     if name in SOURCES or name == "eval":
-        return command.inputs if words[1:2] == ["/dev/stdin"] else command.made_by.get(1, [])
+        return command.inputs if STANDARD_INPUT & set(words[1:2]) else command.made_by.get(1, [])
+    if only_checks(command):
+        return []
     if name in SHELLS or _INTERPRETER.match(name):
         index = program_word(command)
         return command.inputs if index is None else command.made_by.get(index, [])
-    return command.made_by.get(0, []) if words and not is_assignment(words[0]) else []
+    if not words or is_assignment(words[0]):
+        return []
+    made = command.made_by.get(0, [])
+    if "/" in words[0] or "$" in words[0]:
+        return made
+    return [maker for maker in made if any(_is_searched(file) for file in written(maker))]
+
+
+def _is_searched(file: str) -> bool:
+    """Whether it lies where programs are looked for: `curl x > test; test -s test` runs none that was fetched."""
+    return posixpath.dirname(file).endswith("bin")

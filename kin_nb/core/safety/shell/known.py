@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from types import MappingProxyType
 
 from kin_nb.core.safety.shell.printed import printed, written
 from kin_nb.core.safety.shell.simple_command import SimpleCommand, is_assignment
@@ -30,29 +31,42 @@ class Known:
     made: dict[str, list[SimpleCommand]] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
     """The text of each one's body."""
-    files: dict[str, list[SimpleCommand]] = field(default_factory=dict)
-    """The commands that write to it."""
+    files: dict[str, dict[str, list[SimpleCommand]]] = field(default_factory=dict)
+    """The commands that write to a file, by its name without the folder, and by its path."""
     _budget: Iterator[int] = field(default_factory=_budget)
 
     def goes_on(self) -> bool:
         """Whether one more command is looked at: functions and scripts in scripts could make it go on for ever."""
         return next(self._budget, None) is not None
 
-    def called_with(self, words: list[str]) -> Known:
-        """What is known inside a function or a script that is given `words`; the first is its own name."""
+    def called_with(self, words: list[str], values: Mapping[str, list[str]] = MappingProxyType({})) -> Known:
+        """What is known inside a function or a script that is given `words`; the first is its own name.
+
+        `values`: of variables that are set for it alone. Without words it has those of what is around it.
+        """
+        if not words:
+            return replace(self, values={**self.values, **values})
         given = {str(index): [word] for index, word in enumerate(words[:10])}
         rest = {"@": words[1:], "*": words[1:]} if words[1:] else {}
-        return replace(self, values={**self.values, **given, **rest})
+        kept = {name: value for name, value in self.values.items() if not name.isdigit() and name not in ("@", "*")}
+        return replace(self, values={**kept, **values, **given, **rest})
 
     def behind(self, word: str) -> list[SimpleCommand]:
-        """The commands that write to the file of that name."""
-        return self.files.get(posixpath.normpath(word), []) if self.files else []
+        """The commands that write to the file of that name; without its folder it may be one in any: `cd` is not followed."""
+        if not self.files:
+            return []
+        path = posixpath.normpath(word)
+        return [
+            command
+            for file, commands in self.files.get(posixpath.basename(path), {}).items()
+            if path == file or "/" not in path or "/" not in file
+            for command in commands
+        ]
 
     def learn(self, command: SimpleCommand) -> None:
         for file in written(command):
             if file not in ("", "-") and not file.startswith("/dev/"):
-                path = posixpath.normpath(file)
-                self.files[path] = [*self.files.get(path, []), command][-_MOST_WRITERS:]
+                self._writes(posixpath.normpath(file), command)
         words = command.words
         if not words:
             return
@@ -62,11 +76,17 @@ class Known:
         elif first == "read":
             for name in (word for word in words[1:] if word.isidentifier()):
                 self._set(name, printed(command.inputs).split(), command.inputs)
-        elif first == "set" and "--" in words:
-            given = words[words.index("--") + 1 :]
+        elif (first == "set" and "--" in words) or first == "shift":
+            by = int(words[1][:3]) if first == "shift" and words[1:] and words[1].isdecimal() else 1
+            given = self.values.get("@", [])[by:] if first == "shift" else words[words.index("--") + 1 :]
             self.values = self.called_with(["$0", *given]).values
         elif first in _DECLARE or is_assignment(first):
             self._assign(command, 1 if first in _DECLARE else 0)
+
+    def _writes(self, path: str, command: SimpleCommand) -> None:
+        same_name = self.files.setdefault(posixpath.basename(path), {})
+        if path in same_name or len(same_name) < _MOST_WRITERS:
+            same_name[path] = [*same_name.get(path, []), command][-_MOST_WRITERS:]
 
     def _assign(self, command: SimpleCommand, begin: int) -> None:
         """`x=1 command` sets a variable for that command only, which is not followed."""

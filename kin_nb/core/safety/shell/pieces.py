@@ -16,8 +16,13 @@ _PLAIN = re.compile(r"[^\s;&|()<>'\"\\`$]+")
 _PLAIN_IN_DOUBLE_QUOTES = re.compile(r"[^\"\\`$]+")
 _PLAIN_IN_HERE_DOCUMENT = re.compile(r"[^\\`$]+")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*|[\d@*]", re.ASCII)
-_BRACED = re.compile(r"([A-Za-z_]\w*|[\d@*])(?:\[[@*]\])?(?::?([-=?])(.*))?", re.ASCII | re.DOTALL)
+_PLAIN_IN_BRACES = re.compile(r"[^\"\\`$}]+")
+_BRACED = re.compile(r"([A-Za-z_]\w*|[\d@*])(?:\[([@*]|\$?\w+)\])?(?::?([-=?])|(?=\}))", re.ASCII)
 _SUBSTITUTION_FIRST = re.compile(r"(?:\w+\+?=)?\"?(?:[$`]|<\()")
+
+
+_DEEPEST_EXPANSION = 20
+_UNKNOWN = ["$"]
 
 
 @dataclass
@@ -35,6 +40,8 @@ class PieceReader(ABC):
         self.text, self.at, self.known = text, 0, known
         self.found: list[SimpleCommand] = []
         self._reading = _Reading()
+        self._expansions = 0
+        """Those around this place."""
 
     @abstractmethod
     def substituted(self, end: str) -> str:
@@ -58,15 +65,16 @@ class PieceReader(ABC):
                 break
         made = [*self.found[before:], *self._reading.made] if _SUBSTITUTION_FIRST.match(self.text, start) else []
         self._reading = outer
-        return words[:MOST_VALUES], made or [command for word in words[:1] for command in self.known.behind(word)]
+        return words[:MOST_VALUES], made + [command for word in words[:1] for command in self.known.behind(word)]
 
-    def here_document(self, text: str) -> str:
-        """Its text, with what is known filled in."""
-        outer, self._reading = (self.text, self.at, self._reading), _Reading()
+    def here_document(self, text: str) -> tuple[str, list[SimpleCommand]]:
+        """Its text, with what is known filled in, and the commands that make it when it begins with a substitution."""
+        outer, self._reading, before = (self.text, self.at, self._reading), _Reading(), len(self.found)
         self.text, self.at = text, 0
         read = self._quoted(_PLAIN_IN_HERE_DOCUMENT, "")
+        made = [*self.found[before:], *self._reading.made] if _SUBSTITUTION_FIRST.match(text.lstrip()) else []
         self.text, self.at, self._reading = outer
-        return read
+        return read, made
 
     def is_process_substitution(self) -> bool:
         return self.text.startswith(("<(", ">("), self.at)
@@ -113,7 +121,7 @@ class PieceReader(ABC):
         following = self.text[self.at : self.at + 1]
         if following == "(":
             if self.text.startswith("((", self.at):
-                self.until("))")
+                self._arithmetic()
                 return character
             shown = self.substituted(")")
             return self._shown(shown, quoted=quoted) if character == "$" else character
@@ -121,7 +129,7 @@ class PieceReader(ABC):
             return character
         if following == "{":
             self.at += 1
-            return self._braced(self.until("}"), quoted=quoted)
+            return self._braced(quoted=quoted)
         if following in ("'", '"') and following and not quoted:
             return ""
         name = _VARIABLE.match(self.text, self.at)
@@ -130,19 +138,48 @@ class PieceReader(ABC):
         self.at = name.end()
         return self._value(name[0], f"${name[0]}", quoted=quoted)
 
-    def _braced(self, text: str, *, quoted: bool) -> str:
-        """`${x}`, `${x:-text}` and `${x:?text}`; what else is done to a value is not followed."""
-        name = _BRACED.fullmatch(text)
+    def _braced(self, *, quoted: bool) -> str:
+        """`${x}`, `${x:-text}` and `${x:?text}`; what else is done to a value is not followed, but for what it runs."""
+        name = _BRACED.match(self.text, self.at)
+        self.at = name.end() if name else self.at
+        if self._expansions >= _DEEPEST_EXPANSION:
+            rest = self.until("}")
+        else:
+            self._expansions += 1
+            rest = self._quoted(_PLAIN_IN_BRACES, "}").replace('"', "")
+            self._expansions -= 1
         if name is None:
             return "$"
-        unknown = name[3] if name[2] in ("-", "=") else f"${name[1]}"
-        return self._value(name[1], unknown, quoted=quoted)
+        unknown = rest if name[3] in ("-", "=") else f"${name[1]}"
+        return self._value(name[1], unknown, quoted=quoted, index=name[2] or "")
 
-    def _value(self, name: str, unknown: str, *, quoted: bool) -> str:
+    def _arithmetic(self) -> None:
+        """Past `((...))`; what it comes to is not known, but what it runs is found."""
+        if self._expansions >= _DEEPEST_EXPANSION:
+            self.until("))")
+            return
+        self._expansions += 1
+        self.at += 2
+        inside = 0
+        while inside >= 0 and self.at < len(self.text) and (inside or not self.text.startswith("))", self.at)):
+            character = self.text[self.at]
+            inside += (character == "(") - (character == ")")
+            if character in "$`":
+                self._piece(quoted=True)
+            else:
+                self.at += 1
+        self.at += 2 if self.text.startswith("))", self.at) else 0
+        self._expansions -= 1
+
+    def _value(self, name: str, unknown: str, *, quoted: bool, index: str = "") -> str:
         values = self.known.values.get(name)
         self._reading.made += self.known.made.get(name, ())
         if not values:
             return unknown
+        if values == _UNKNOWN:  # another than that of other variables
+            return f"${{{name}}}"
+        if index.isdecimal():
+            values = values[int(index) : int(index) + 1] or [""]
         self._reading.turns = max(self._reading.turns, len(values))
         return self._shown(values[min(self._reading.turn, len(values) - 1)], quoted=quoted)
 

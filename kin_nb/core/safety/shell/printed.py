@@ -18,6 +18,9 @@ _NARROWS = re.compile(
     r"-(i?(name|path|regex|lname)|wholename|[amc](time|min)|newer\w*|empty|size|user|group|perm|inum)$"
 )
 
+_OWN_NAME = re.compile(r"-[^-AbcCdDeEFhHKmoPQrtTuUwxXyYz]*O|--remote-name")
+"""Of curl: `-O` in a bundle, but not in the value of another option (`-XPOST`)."""
+
 
 def printed(commands: Iterable[SimpleCommand], seen: set[int] | None = None) -> str:
     """What they print together; "" when nothing of it is known. `seen`: those that were asked already."""
@@ -64,10 +67,10 @@ def searched(command: SimpleCommand) -> list[str]:
 def written(command: SimpleCommand) -> Iterator[str]:
     """The files that it writes what it reads, fetches or copies to."""
     yield from command.writes
-    if _WRITERS.isdisjoint(command.words):
+    begin = next((at for at, word in enumerate(command.words) if word.rpartition("/")[2] in _WRITERS), None)
+    if begin is None:
         return
-    begin = next(at for at, word in enumerate(command.words) if word in _WRITERS)
-    name, words = command.words[begin], command.words[begin + 1 :]
+    name, words = command.words[begin].rpartition("/")[2], command.words[begin + 1 :]
     if name in FETCHERS:
         yield from _fetched(name, words)
     elif name == "tee":
@@ -89,6 +92,6 @@ def _fetched(name: str, words: list[str]) -> Iterator[str]:
         elif word == long or word.startswith(f"{long}="):
             named = True
             yield word.partition("=")[2] or after
-    own_name = name == "wget" or any(re.fullmatch(r"-[A-Za-z]*O|--remote-name(-all)?", word) for word in words)
+    own_name = name == "wget" or any(_OWN_NAME.match(word) for word in words)
     if own_name and not named:
         yield from (word.partition("?")[0].rpartition("/")[2] for word in words if not word.startswith("-"))

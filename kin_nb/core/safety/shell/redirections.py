@@ -49,6 +49,8 @@ class RedirectionReader(PieceReader):
         printer = self._printer(operator)
         if printer is None:
             return replace(command, has_input=True) if reads else command
+        if operator == "<>":
+            command.writes.extend(printer.words[1:])
         if not reads:
             command.writes.extend(word for word in printer.words[1:] if not (operator == ">&" and word.isdigit()))
             return command
@@ -87,7 +89,9 @@ class RedirectionReader(PieceReader):
                     break
                 lines.append(line)
             text = "\n".join(lines)
-            document.printer.words.append(self.here_document(text) if document.expands else text)
+            read, made = self.here_document(text) if document.expands else (text, [])
+            document.printer.words.append(read)
+            document.printer.made_by[1] = made
 
     def end_of_line(self) -> int:
         stop = self.text.find("\n", self.at)

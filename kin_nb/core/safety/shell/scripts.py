@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 
 from kin_nb.core.safety.shell.printed import printed
 from kin_nb.core.safety.shell.simple_command import SimpleCommand, program
 
-SHELLS = frozenset(("bash", "sh", "zsh", "dash", "fish", "ksh"))
+SHELLS = frozenset(("bash", "sh", "zsh", "dash", "fish", "ksh", "ash", "rbash"))
 SOURCES = frozenset(("source", "."))
+STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 _HOLDS_A_PROGRAM = re.compile(r"-[emrp]$|-[^-]*c$")
+_OPTION_OF_SHELL = re.compile(r"[-+]([A-Za-z]+)$|--\w[\w-]*")
+_TAKE_A_WORD = frozenset(("--rcfile", "--init-file"))
+_RUN_AS_SHELL = frozenset(("su", "script", "flock"))
+_GIVES_A_TEXT = re.compile(r"-[a-z]*c$|--command$")
+_OF_ANOTHER_LANGUAGE = re.compile(r"#!(?!.*sh\b)")
 
 _Script = tuple[str, list[str]]
 """Its text, and what `$0`, `$1` and so on are in it."""
@@ -18,22 +26,35 @@ _Script = tuple[str, list[str]]
 
 def program_word(command: SimpleCommand) -> int | None:
     """Which word is the program that an interpreter runs, or names it; None when it reads one from its input."""
-    words, shell = command.words, program(command) in SHELLS
-    skips = False
+    words = command.words
+    if program(command) in SHELLS:
+        letters, index = _shell_options(words)
+        reads = index == len(words) or ("c" not in letters and ("s" in letters or words[index] in STANDARD_INPUT))
+        return None if reads else index
     for index, word in enumerate(words[1:], 1):
-        if skips:
-            skips = False
-        elif word in ("-s", "-is", "-xs", "-es"):
-            return None
-        elif shell and word in ("-o", "+o", "-O", "+O"):
-            skips = True
-        elif _HOLDS_A_PROGRAM.match(word) and not (shell and word[-1:] != "c"):
+        if _HOLDS_A_PROGRAM.match(word):
             return index + 1 if index + 1 < len(words) else None
-        elif word in ("-", "/dev/stdin", "/dev/fd/0"):
+        if word in STANDARD_INPUT:
             return None
-        elif not word.startswith("-"):
+        if not word.startswith("-"):
             return index
     return None
+
+
+def only_checks(command: SimpleCommand) -> bool:
+    """Whether it is a shell that runs nothing of what it reads: `bash -n`."""
+    return program(command) in SHELLS and "n" in _shell_options(command.words)[0]
+
+
+def _shell_options(words: list[str]) -> tuple[str, int]:
+    """The letters of a shell's options, and which word comes after them; `-o` takes the next word, in a bundle also."""
+    letters, index = "", 1
+    while index < len(words) and (option := _OPTION_OF_SHELL.match(words[index])):
+        bundle = option[1] or ""
+        letters += bundle if words[index][0] == "-" else ""
+        index += 1 + bundle.count("o") + bundle.count("O") + (words[index] in _TAKE_A_WORD)
+    index += words[index : index + 1] == ["--"]
+    return letters, min(index, len(words))
 
 
 def scripts(command: SimpleCommand) -> Iterator[_Script]:
@@ -42,7 +63,7 @@ def scripts(command: SimpleCommand) -> Iterator[_Script]:
     if name in SHELLS:
         yield _of_shell(command)
     elif name in SOURCES and len(words) > 1:
-        made = command.inputs if words[1] == "/dev/stdin" else command.made_by.get(1, [])
+        made = command.inputs if words[1] in STANDARD_INPUT else command.made_by.get(1, [])
         yield printed(made), words[1:]
     elif name == "eval":
         yield " ".join(words[1:]), []
@@ -50,27 +71,37 @@ def scripts(command: SimpleCommand) -> Iterator[_Script]:
         yield next((word for word in words[1:] if not word.startswith("-")), ""), []
     elif name == "alias":
         yield from ((word.partition("=")[2], []) for word in words[1:])
-    elif name == "su" and "-c" in words[:-1]:
-        yield words[words.index("-c") + 1], []
+    elif name in _RUN_AS_SHELL:
+        yield next((text for option, text in pairwise(words[1:]) if _GIVES_A_TEXT.match(option)), ""), []
     elif name == "env":
-        yield from _split_by_env(words)
+        yield given_to_env(words), []
+    elif 0 in command.made_by and "/" in words[0]:
+        text = printed(command.made_by[0])
+        yield "" if _OF_ANOTHER_LANGUAGE.match(text) else text, words
 
 
 def _of_shell(command: SimpleCommand) -> _Script:
     index, words = program_word(command), command.words
+    letters, after = _shell_options(words)
+    if "n" in letters:
+        return "", []
     if index is None:
-        return printed(command.inputs), words[:1]
-    if words[index - 1].startswith("-") and words[index - 1].endswith("c"):
+        return printed(command.inputs), [*words[:1], *words[after:]]
+    if "c" in letters:
         return words[index], words[index + 1 :]
     return printed(command.made_by.get(index, [])), words[index:]
 
 
-def _split_by_env(words: list[str]) -> Iterator[_Script]:
-    """`env -S "sh -c ..."`: one word that holds several."""
+def given_to_env(words: list[str]) -> str:
+    """`env -S "sh -c ..."`: one word that holds several. `env -C / ls`: in another folder. "" for what it runs as it stands."""
     for index, word in enumerate(words[1:], 1):
+        if word in ("-C", "--chdir"):
+            folder, rest = words[index + 1 : index + 2], words[index + 2 :]
+            return f"cd {shlex.join(folder)}; env {shlex.join(rest)}"
         if word in ("-S", "--split-string"):
-            yield " ".join(words[index + 1 :]), []
-        elif word.startswith(("-S", "--split-string=")):
-            yield " ".join([word.removeprefix("-S").removeprefix("--split-string="), *words[index + 1 :]]), []
-        elif not word.startswith("-"):
-            return
+            return " ".join(words[index + 1 :])
+        if word.startswith(("-S", "--split-string=")):
+            return " ".join([word.removeprefix("-S").removeprefix("--split-string="), *words[index + 1 :]])
+        if not word.startswith("-"):
+            break
+    return ""
