@@ -44,7 +44,7 @@ def reads(root: Path, command: str) -> list[str]:
         ("ls src README.md", ["src", "."]),
         ("cat README.md src/app.py", ["README.md", "src/app.py"]),
         ("cat < README.md", ["README.md"]),
-        ("cat *.md", ["README.md"]),
+        ("cat *.md", [".", "README.md"]),
         ("cd src && cat app.py && ls", ["src/app.py", "src"]),
         ("cd src && cat ../README.md", ["src/../README.md"]),
         ("grep -n x README.md", ["README.md"]),
@@ -164,8 +164,6 @@ def track(root: Path, *names: str) -> None:
 def test_a_secret_that_git_tracks_is_named_where_git_may_show_it(root, command):
     blob = subprocess.run(["git", "hash-object", "-w", ".env"], cwd=root, check=True, capture_output=True, text=True)
     command = command.format(id=blob.stdout[:10])
-    before = reads(root, command)
-    assert not any(path.endswith(".env") for path in before)
     track(root, ".env")
     assert reads(root, command)[-1] == ".env"
     (root / ".env").unlink()  # what is gone shows all the same
@@ -219,8 +217,8 @@ def test_a_glob_that_counts_characters_is_not_proven_where_bytes_are_counted_oth
     assert seen == b"SECRET=abc\n"  # so it is read
     for command in ("cat ??", "cat ./?*"):
         assert judge(command, root, environment).kind == "unknown", command
-    assert reads(root, "cat README.m?") == ["README.md"]
-    assert reads(root, "cat src/???.py") == ["src/app.py", "src/lib.py"]
+    assert reads(root, "cat README.m?") == [".", "README.md"]
+    assert reads(root, "cat src/???.py") == ["src", "src/app.py", "src/lib.py"]
     assert ".env" in reads(root, "grep -r --include='??env' SECRET .")
 
 
@@ -233,7 +231,7 @@ def test_an_option_behind_a_file_may_itself_be_a_file_and_is_named(root):
 
 
 def test_a_repository_too_large_to_be_sure_of_is_unproven(root, monkeypatch):
-    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git.SECONDS", -1)
+    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git_secrets.SECONDS", -1)
     judgement = judge("git diff", root)
     assert (judgement.kind, "too many files" in judgement.reason) == ("unknown", True)
     assert judge("git diff --stat", root).kind == "harmless"
@@ -319,3 +317,76 @@ def test_a_folder_that_holds_the_workspace_is_protected(root):
         assert decision(DenyDangerousCommands(), root, command), command
     for command in (f"rm -rf {root}/src", "rm -rf *", f"rm -rf {root.parent}/other"):
         assert decision(DenyDangerousCommands(), root, command) is None, command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git show",
+        "git log -p -1",
+        "git reflog --patch",
+        "git stash list --patch",
+        "git diff HEAD~1 HEAD",
+        "git grep SECRET HEAD~1",
+    ],
+)
+@pytest.mark.parametrize("kept_out_by", ["lying there", ".gitignore"])
+def test_a_secret_that_is_tracked_no_more_is_named_where_git_shows_the_past(root, command, kept_out_by):
+    if kept_out_by == ".gitignore":
+        (root / ".env").unlink()
+        (root / ".gitignore").write_text("*.log\n/.env*\n")
+    assert reads(root, command)[-1].startswith(".env")
+    (root / ".env").unlink(missing_ok=True)
+    (root / ".gitignore").write_text("*.log\n")
+    assert not any(".env" in path for path in reads(root, command))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git diff",
+        "git diff HEAD",
+        "git diff --stat HEAD~1",
+        "git grep SECRET",
+        "git log -3",
+        "git show HEAD:README.md",
+        "git show HEAD~1 --stat",
+        "git log -p -2 -- README.md",
+    ],
+)
+def test_a_secret_that_is_not_tracked_is_not_named_where_git_shows_the_present_or_one_file(root, command):
+    assert ".env" not in reads(root, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo ~/* ../*",
+        "printf '%s\\n' ~/.ss?/*",
+        "basename -a ~/.ssh/*",
+        'for f in ~/.ssh/*; do echo "$f"; done',
+        "echo to_home/*",
+        "echo */.ssh/*",
+    ],
+)
+def test_the_folders_that_a_glob_looks_into_are_read(root, command):
+    workspace = Workspace(root)
+    assert not all(workspace.contains(workspace.resolve(path)) for path in reads(root, command))
+
+
+@pytest.mark.parametrize("ignoring", [".gitignore", ".ignore", ".rgignore", "src/.gitignore", ".git/info/exclude"])
+def test_a_hidden_secret_that_an_ignore_file_shows_again_is_named_where_rg_searches(root, ignoring):
+    assert reads(root, "rg KEY") == ["."]
+    (root / ignoring).write_text(".env*\n!.env\n")
+    assert reads(root, "rg KEY") == [".", ".env"]
+    assert reads(root, "rg KEY src") == ["src"]
+    assert reads(root, "rg -t py KEY") == ["."]
+    assert reads(root, "rg --files") == []
+
+
+def test_git_diff_of_two_paths_is_unproven_where_git_may_not_take_the_repository_for_ones_own(root, monkeypatch):
+    assert judge("git diff src tests", root).kind == "harmless"
+    monkeypatch.setattr("os.geteuid", lambda: root.stat().st_uid + 1)
+    assert judge("git diff src tests", root).kind == "unknown"
+    assert judge("git diff -- src tests", root).kind == "unknown"
+    assert judge("git diff src", root).kind == "harmless"

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase, translate
 from functools import cache, lru_cache
@@ -23,6 +23,8 @@ _SEARCHED = 20_000
 """Files below a searched folder that are looked at for names of secrets, in at most SECONDS."""
 SECONDS = 0.2
 _CREDENTIALS = re.compile(r"(?i)https?://[^/\s]+@|extraheader|token|password")
+_IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
+_SHOWS_AGAIN = re.compile(r"^!", re.MULTILINE)
 _TOLD = frozenset(("HOME", "PATH", "USER", "SHELL", "LANG"))
 _NOTHING = frozenset(("/dev/null", "/dev/stdin"))
 
@@ -97,9 +99,13 @@ class Place:
             return
         deadline, looked = time.monotonic() + SECONDS, 0
         folders = [top.resolve()]
+        above: Sequence[Path] = folders[0].parents
         while folders:
             folder = folders.pop()
-            inside = f"{folder.name}/" if folder.name.startswith(".") else ""  # `.docker/config.json`
+            if search.obeys_ignore_files and not search.hidden and any(map(_shows_hidden, (folder, *above))):
+                yield from self.secrets_below(word, replace(search, hidden=True))
+                return
+            above = ()
             for entry in _entries(folder):
                 looked += 1
                 if looked > _SEARCHED or time.monotonic() > deadline:
@@ -109,8 +115,7 @@ class Place:
                     continue
                 if search.follows and entry.is_symlink():
                     raise UnprovenError(f"it follows the symbolic link {shown_word(entry.name)}")
-                secret = is_secret(entry.name) or (inside and is_secret(inside + entry.name))
-                if secret or (entry.name == ".git" and holds_credentials(Path(entry.path))):
+                if _may_hold_secrets(entry, folder):
                     yield entry.path
                 elif is_folder and entry.name != ".git":
                     folders.append(Path(entry.path))
@@ -137,9 +142,13 @@ class Ends:
 
 @dataclass(frozen=True)
 class Search:
-    """What of a folder a command searches. `without`: names of folders that it leaves out; `only`: globs of file names."""
+    """What of a folder a command searches. `without`: names of folders that it leaves out; `only`: globs of file names.
+
+    `obeys_ignore_files`: also hidden files that one of those shows again.
+    """
 
     hidden: bool = True
+    obeys_ignore_files: bool = False
     follows: bool = False
     without: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
@@ -152,12 +161,27 @@ class Search:
         return not self.only or any(fnmatchcase(name, glob) for glob in self.only)
 
 
+def _shows_hidden(folder: Path) -> bool:
+    """Whether an ignore file there has a line `!.env`, which may make a search look into hidden files."""
+    try:
+        texts = [read_settings(folder / name) or "" for name in _IGNORE_FILES]
+    except (OSError, ValueError):
+        return True
+    return any(_SHOWS_AGAIN.search(text) for text in texts)
+
+
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
     except (FileNotFoundError, PermissionError):  # nor can the command read it
         return []
+
+
+def _may_hold_secrets(entry: os.DirEntry[str], folder: Path) -> bool:
+    if is_secret(entry.name) or (folder.name.startswith(".") and is_secret(f"{folder.name}/{entry.name}")):
+        return True  # `.docker/config.json`
+    return entry.name == ".git" and holds_credentials(Path(entry.path))
 
 
 @cache

@@ -12,14 +12,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kin_nb.core.safety.shell.agreed import check_agreement
 from kin_nb.core.safety.shell.joined import JOINED, Part, Pipeline, pipelines
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.place import Ends, Place
 from kin_nb.core.safety.shell.program import Call
 from kin_nb.core.safety.shell.programs.conditions import files_asked_about
 from kin_nb.core.safety.shell.programs.table import check_origin, known_program
-from kin_nb.core.safety.shell.syntax import apart, parse, parts, refused, shown, text_of, unclear
-from kin_nb.core.safety.shell.words import Word, WordReader, expanded
+from kin_nb.core.safety.shell.syntax import WORDS, apart, parse, parts, refused, shown, text_of, unclear
+from kin_nb.core.safety.shell.words import Word, WordReader, expanded, folders_listed
 from kin_nb.core.safety.shell.wrappers import WRAPPERS, wrapped
 
 if TYPE_CHECKING:
@@ -27,22 +28,17 @@ if TYPE_CHECKING:
 
 _MOST_COMMANDS = 300
 """Commands that are looked at, those in a loop once for each of its values."""
-_WORDS = frozenset(
-    (
-        *("word", "number", "string", "raw_string", "concatenation", "simple_expansion", "expansion"),
-        *("command_substitution", "ansi_c_string", "translated_string", "brace_expression"),
-    )
-)
-"""WordReader reads them, or refuses them."""
 _BETWEEN = frozenset((";", "\n", "comment"))
 _OWN_NAME = re.compile(r"[a-z][a-z0-9_]*|[A-Z]", re.ASCII)
 
 
 def prove(command: str, root: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
     """What the line reads, as `Judgement.reads`. Raises UnprovenError."""
-    tree, proof, place = parse(command), _Proof(command.encode()), Place(root, root, environment)
+    source = command.encode()
+    tree, proof, place = parse(command), _Proof(source), Place(root, root, environment)
     check_origin("bash", place)
     proof.statements(tree, place)
+    check_agreement(tree, source)
     return tuple(dict.fromkeys(proof.reads))
 
 
@@ -165,12 +161,7 @@ class _Proof:
         if node.type != "file_redirect":
             raise refused(node, self._source)
         found = parts(node, self._source, one_line=True)
-        before = self._source[node.start_byte - 1 : node.start_byte]
-        if before == b"}":  # `{name}>x` sets a variable
-            raise unclear(node, self._source)
-        if found[0].type == "file_descriptor":
-            if apart(found[0], found[1], self._source) or (before and before not in b" \t\n;&|()"):
-                raise unclear(node, self._source)
+        if found[0].type == "file_descriptor":  # agreed.py has a look at it
             found = found[1:]
         operator, *words = found
         target, *rest = [self._word(word, place) for word in self._apart(words)] or [Word("", "", known=False)]
@@ -213,7 +204,7 @@ class _Proof:
                 redirections.append(part)
             elif part.type == "command_name" and part.children:
                 words.append(part.children[0])
-            elif part.type in _WORDS:
+            elif part.type in WORDS:
                 words.append(part)
             else:
                 raise refused(part, self._source)
@@ -284,7 +275,13 @@ class _Proof:
         unknown = next((word for word in words if not word.known), None)
         if unknown is not None and not any_text:
             raise UnprovenError(f"{shown(unknown.raw)} is known only when it runs")
-        return [text for word in words for text in (expanded(word, place.cwd) if word.known else [word.text])]
+        return [text for word in words for text in (self._files(word, place) if word.known else [word.text])]
+
+    def _files(self, word: Word, place: Place) -> list[str]:
+        """The texts that a word stands for. The folders that bash lists to find them are read."""
+        for folder in folders_listed(word, texts := expanded(word, place.cwd)):
+            self._read(folder, place)
+        return texts
 
     def _read(self, word: str, place: Place) -> None:
         if (path := place.read(word)) is not None:

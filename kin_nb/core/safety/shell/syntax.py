@@ -25,6 +25,13 @@ _SHOWN = 40
 _LONGEST_WORD = 200
 _SHELL_WORD = re.compile(r"""\s*(?:[^\s'"\\]|\\.?|'[^']*'?|"(?:\\.|[^"\\])*"?)+""", re.DOTALL)
 """With the blanks before it; a quotation that is left open goes on to the end."""
+WORDS = frozenset(
+    (
+        *("word", "number", "string", "raw_string", "concatenation", "simple_expansion", "expansion"),
+        *("command_substitution", "ansi_c_string", "translated_string", "brace_expression"),
+    )
+)
+"""Kinds of nodes that are words. WordReader reads them, or refuses them."""
 _SETS = frozenset(("variable_assignment", "variable_assignments", "declaration_command"))
 
 _REFUSED = {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import glob
+import posixpath
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
@@ -188,6 +189,16 @@ def expanded(word: Word, cwd: Path) -> list[str]:
     if flag is not None:
         raise UnprovenError(f"{shown(word.raw)} matches the file {shown_word(flag)}, which would be taken for a flag")
     return found or [word.text]
+
+
+def folders_listed(word: Word, texts: list[str]) -> list[str]:
+    """Of a glob: the folder that it begins in, and those that `texts`, which it stands for, are in. Of other words none."""
+    if not word.pattern:
+        return []
+    parts = word.pattern.split("/")
+    begin = "/".join(takewhile(lambda part: not glob.has_magic(part), parts))
+    found = (posixpath.dirname(text.rstrip("/")) for text in texts)
+    return list(dict.fromkeys(folder or "." for folder in (begin or "/"[: not parts[0]], *found)))
 
 
 def _matches(word: Word, pattern: str, cwd: Path) -> list[str]:

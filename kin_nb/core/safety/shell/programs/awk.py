@@ -17,7 +17,8 @@ _TOKEN = re.compile(
     | (?P<word> [A-Za-z_]\w* )
     | (?P<operator> &&|\|\||[-+*%=!<>]=|\+\+|--|!~|[-+*%!~?:,;=(){}$\[\]<>/^] )"""
 )
-_REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^]/\\\n]*\])*/")
+_REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?(?:[^]\[^/\\\n]|\[:[a-z]+:\])+\])*/")
+"""In brackets no `]`, and a `[` only as part of `[:alpha:]`: awks differ about where others end."""
 _BEFORE_REGEX = frozenset(("", "(", ",", "{", "}", ";", "~", "!~", "!", "&&", "||", "\n"))
 _WORDS = frozenset(
     (

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.place import SECONDS, holds_credentials, is_secret
+from kin_nb.core.safety.shell.place import holds_credentials
 from kin_nb.core.safety.shell.program import Call, Found, Program
-from kin_nb.core.safety.shell.programs.git_index import tracked
+from kin_nb.core.safety.shell.programs.git_secrets import secrets_shown, shows_content
 from kin_nb.core.safety.shell.programs.git_settings import borrowed, check_settings, git_folder, settings_folder
 
 _WRITES, _RUNS = "writes a file", "runs a program"
@@ -27,6 +25,8 @@ _WHY = {
     "--open-files-in-pager": _RUNS,
     "--show-signature": _RUNS,
 }
+_OF_SIGNATURE = re.compile(r"%[-+ ]?G|signature")
+"""In a format."""
 _DIFF = (
     "patch no-patch stat? shortstat numstat dirstat? summary name-only name-status raw color? no-color word-diff? "
     "color-words? unified= cached staged merge-base ignore-all-space ignore-space-change ignore-space-at-eol "
@@ -54,7 +54,7 @@ class _Command(Program):
 
 def _format(call: Call, found: Found) -> Iterable[str]:
     for text in found.values("--format", "--pretty"):
-        if "%G" in text or "signature" in text:
+        if _OF_SIGNATURE.search(text):
             raise UnprovenError(f"`{call.name}` with {text!r} runs gpg")
     return ()
 
@@ -86,9 +86,14 @@ def _remote(call: Call, found: Found) -> Iterable[str]:
 
 
 def _config(call: Call, found: Found) -> Iterable[str]:
-    if len(found.operands) != 1 or not re.fullmatch(
-        r"user\.(name|email)|remote\.[\w./-]+\.url|branch\.[\w./-]+\.(remote|merge)|core\.(?!(?i:fsmonitor|hookspath)$)\w+|init\.\w+",
-        found.operands[0],
+    """The name comes last: git takes what follows it for a value to set, whatever it looks like."""
+    if (
+        len(found.operands) != 1
+        or call.words[-1] != found.operands[0]
+        or not re.fullmatch(
+            r"user\.(name|email)|remote\.[\w./-]+\.url|branch\.[\w./-]+\.(remote|merge)|core\.(?!(?i:fsmonitor|hookspath)$)\w+|init\.\w+",
+            found.operands[0],
+        )
     ):
         raise UnprovenError("`git config` may show credentials, or set something")
     return _addresses(call)
@@ -114,7 +119,15 @@ def _within_worktree(call: Call, found: Found) -> Iterable[str]:
         path = Path(posixpath.normpath(posixpath.join(call.place.cwd, word)))
         if repository is None or not path.is_relative_to(repository[0]):
             raise UnprovenError(f"`git diff` with {word!r} compares files that are in no repository")
+    if len(found.operands) == 2 and repository is not None and not all(map(_is_own, repository)):  # noqa: PLR2004
+        raise UnprovenError(
+            "`git diff` of two may compare any files: the repository is somebody else's, and git may skip it"
+        )
     return ()
+
+
+def _is_own(folder: Path) -> bool:
+    return folder.lstat().st_uid == os.geteuid()
 
 
 _HISTORY = _Command(
@@ -192,7 +205,7 @@ _COMMANDS: dict[str, Program] = {
     "check-ignore": _Command(letters="vqn", long="verbose quiet non-matching no-index"),
     "count-objects": _Command(letters="vH", long="verbose human-readable"),
     "remote": _Command(letters="v", long="verbose push all", check=_remote),
-    "config": _Command(long="get local", check=_config),
+    "config": _Command(long="get local", options_first=True, check=_config),
     "version": _Command(long="build-options"),
 }
 _LOOK_INTO_SUBMODULES = frozenset(("status", "diff"))
@@ -222,53 +235,8 @@ class _Git(Program):
         told = [word for word in before_paths if word.startswith("--ignore-submodules")]
         skips = bool(told) and not set(told) & _ENTERING
         check_settings(call.place.cwd, enters_submodules=command in _LOOK_INTO_SUBMODULES and not skips)
-        shown = islice(_tracked_secrets(own.place.cwd), _NAMED) if _shows_content(command, words) else ()
+        shown = secrets_shown(own) if shows_content(command, words) else ()
         return [str(call.place.cwd), *borrowed(own.place.cwd, own.place.root), *known.prove(own), *_paths(own), *shown]
-
-
-_NAMED = 3
-"""Tracked secrets that are named; one is enough to ask."""
-_FIGURES = frozenset(("--stat", "--shortstat", "--numstat", "--name-only", "--name-status", "--summary"))
-_NAMES = frozenset(("-l", "-L", "-c", "-q", "--files-with-matches", "--files-without-match", "--count", "--quiet"))
-_OF_AN_OBJECT = frozenset(("-t", "-s", "-e"))
-_STAGED_PATCH = re.compile(r"-[a-z]*v[a-z]*|--verbose")
-_PATCH = re.compile(r"-[a-zA-Z0-9]*[puUcmWL].*|--(patch|patch-with-stat|unified=.*|cc|function-context|binary|check)")
-
-
-def _shows_content(command: str, words: list[str]) -> bool:
-    """Whether it shows what is in files that it is not told by name."""
-    options = {word for word in words[: words.index("--") if "--" in words else None] if word.startswith("-")}
-    patch = any(_PATCH.fullmatch(option) for option in options)
-    if command == "show":  # which prints a file that is given by its id, whatever the options
-        return True
-    if command == "cat-file":
-        return not options or not options <= _OF_AN_OBJECT
-    if command == "status":
-        return any(_STAGED_PATCH.fullmatch(option) for option in options)
-    if command == "diff":
-        return patch or not options & _FIGURES
-    if command == "grep":
-        return not options & (_NAMES | {"--name-only"})
-    return command in ("log", "reflog", "stash") and patch
-
-
-def _tracked_secrets(cwd: Path) -> Iterator[str]:
-    """Files that git tracks, wherever in the repository, and that may hold secrets.
-
-    Raises UnprovenError when there are too many files to be sure.
-    """
-    found = git_folder(cwd)
-    if found is None:
-        return
-    worktree, folder = found
-    deadline = time.monotonic() + SECONDS
-    for name in tracked(folder, settings_folder(cwd) or folder):
-        if time.monotonic() > deadline:
-            raise UnprovenError("git tracks too many files to be sure that none is secret")
-        folders, _, own_name = name.rpartition("/")
-        beside = folders.rpartition("/")[2]
-        if is_secret(own_name) or (beside.startswith(".") and is_secret(f"{beside}/{own_name}")):
-            yield str(worktree / name)
 
 
 _ENTERING = {"--ignore-submodules=none", "--ignore-submodules=untracked"}

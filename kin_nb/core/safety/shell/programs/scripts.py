@@ -10,8 +10,8 @@ from kin_nb.core.safety.shell.program import Call, Found, Program
 from kin_nb.core.safety.shell.programs.awk import awk
 from kin_nb.core.safety.shell.syntax import shown_word
 
-_PATTERN = r"(?:[^D\\\n\[]|\\[^\n]|\[\^?\]?[^]D\\\n]*\])*D"
-"""Up to a delimiter D, which does not stand in brackets: GNU and BSD differ there."""
+_PATTERN = r"(?:[^D\\\n\[]|\\[^\n]|\[\^?(?:[^]\[^D\\\n]|\[:[a-z]+:\])+\])*D"
+"""Up to a delimiter D. In brackets stands no D, for GNU and BSD differ there, and no bracket but in `[:alpha:]`."""
 _REPLACEMENT = r"(?:[^D\\\n]|\\[^\n])*D"
 _ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{_PATTERN.replace('D', '/')}I?)"
 _SED_COMMAND = re.compile(

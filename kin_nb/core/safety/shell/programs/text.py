@@ -33,7 +33,8 @@ def _rg_search(found: Found) -> Search | None:
     if found.has("--files", "--type-list"):  # names only
         return None
     shows_hidden = found.has("-u", "--hidden", "--unrestricted", "-.", "-g", "--glob", "--iglob")  # `-g .env`
-    return Search(hidden=shows_hidden or not set(found.values("-t", "--type")) <= _TYPES_OF_CODE)
+    types = set(found.values("-t", "--type"))
+    return Search(hidden=shows_hidden or not types <= _TYPES_OF_CODE, obeys_ignore_files=not types)
 
 
 def _diff_search(_found: Found) -> Search | None:

@@ -1,0 +1,190 @@
+"""Two readers of a line: where they agree, bash does what they say."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import subprocess
+import time
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.safety.shell.agreed import Token, check_agreement, tokens
+from kin_nb.core.safety.shell.judgement import UnprovenError
+from kin_nb.core.safety.shell.syntax import parse
+from kin_nb.core.safety.shell.words import WordReader
+
+_PIECES = (
+    *("args", "args", "args", " ", " ", " ", "\t", "\n", "\\\n", "\\\n", ";", "&&", "(", ")", "{ ", "}", "!", "# "),
+    *("#", "'", "''", '"', '""', "'a b'", '"a b"', "\\ ", "\\'", "a", "b-", "-", "=", "0", "1", "2", "7", "10", "é"),
+    *(">", ">", "<", ">&", "<&", ">>", "&>", ">|", "<in", ">out", "2>err", " 2>&1", " 1>&2", ">/dev/null", "2", " -2"),
+    *("if", "then", "fi", "for", "in", "do", "done", "[[", "]]", "time", "{a}", "|", "||", "&", "$", "$(", "`", "<<"),
+)
+_FILES = ("/dev/null", "in", "out", "err", "a", "0", "1", "2", "7", "10")
+_ARGS = r"""
+for name in in out err a 0 1 2 7 10; do : > "$name"; done
+args() {
+  for word in "$@"; do printf '%s\0' "$word"; done >&19
+  for number in 0 1 2 3 4 5 6 7 8 9; do
+    for name in /dev/null in out err a 0 1 2 7 10; do
+      [[ /dev/fd/$number -ef $name ]] && printf '%s>%s\0' "$number" "$name" >&19
+    done
+  done
+  printf '\n\0' >&19
+}
+command_not_found_handle() { printf 'no args\0\n\0' >&19; }
+"""
+
+
+def agree(line: str) -> list[Token] | None:
+    """What both readers see; None when they differ."""
+    try:
+        check_agreement(parse(line), line.encode())
+    except UnprovenError:
+        return None
+    return tokens(line.encode())
+
+
+def text(raw: str) -> str:
+    return WordReader(raw, {}, lambda _: "").read().text
+
+
+def told(found: list[Token]) -> str | None:
+    """What `args` prints for each of the commands, in order; None for lines that are more than a list of them."""
+    printed = ""
+    for operator, group in groupby(found, lambda token: token.kind == "operator"):
+        command = list(group)
+        if operator and any(token.text not in (";", "&&", "\n") for token in command):
+            return None
+        if not operator:
+            words = [token for token in command if token.kind != "redirection"]
+            if any(token.kind == "keyword" for token in words):
+                return None
+            printed += _of_command(command)
+    return printed
+
+
+def _of_command(command: list[Token]) -> str:
+    words: list[str] = []
+    leads = {0: "/dev/null", 1: "/dev/null", 2: "/dev/null"}
+    before: Token | None = None
+    for token in command:
+        if token.kind == "word" and before is not None and before.kind == "redirection":
+            _redirect(leads, before.text, text(token.text))
+        elif token.kind == "word":
+            words.append(text(token.text))
+        before = token
+    if words[:1] != ["args"]:
+        raise UnprovenError("it runs nothing that is known")
+    shown = [*words[1:], *(f"{number}>{name}" for number, name in sorted(leads.items()) if name)]
+    return "".join(f"{word}\0" for word in (*shown, "\n"))
+
+
+def _redirect(leads: dict[int, str], operator: str, target: str) -> None:
+    kind = operator.lstrip("0123456789")
+    number = int(operator.removesuffix(kind) or ("0" if kind[0] == "<" else "1"))
+    if kind in (">&", "<&") and target in ("0", "1", "2"):
+        leads[number] = leads[int(target)]
+    elif target not in _FILES or kind == "<&" or (kind == ">&" and (number != 1 or target.isdigit())):
+        raise UnprovenError("it reads or writes something else")
+    elif kind in ("&>", "&>>", ">&"):
+        leads[1] = leads[2] = target
+    else:
+        leads[number] = target
+
+
+def run(lines: list[str], folder: Path) -> list[str]:
+    """What `args` printed for each line, run by bash in `folder`."""
+    script = [_ARGS]
+    for number, line in enumerate(lines):
+        (folder / f"line{number}").write_text(line)
+        script.append(f"( exec 19>seen{number} 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; . ./line{number} )")
+    subprocess.run(
+        [shutil.which("bash") or "bash", "-c", "\n".join(script)],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={"PATH": "/nowhere", "LC_ALL": "C.UTF-8"},
+        timeout=60,
+        check=False,
+    )
+    return [(folder / f"seen{number}").read_text() for number in range(len(lines))]
+
+
+def spoiled(chance: random.Random) -> str:
+    pieces = ["args "] + [chance.choice(_PIECES) for _ in range(chance.randint(1, 7))]
+    if chance.random() < 0.5:
+        pieces += [" ", chance.choice(_PIECES), chance.choice(("", " x", "\nargs y", "; args z", " >out", "\\\n>out"))]
+    return "".join(pieces)
+
+
+def test_what_both_readers_agree_on_is_what_bash_does(tmp_path):
+    chance = random.Random(11)
+    expected: dict[str, str] = {}
+    for _ in range(4000):
+        line = spoiled(chance)
+        found = agree(line)
+        try:
+            printed = told(found) if found is not None else None
+        except UnprovenError:
+            continue
+        if printed is not None:
+            expected[line] = printed
+    done = dict(zip(expected, run(list(expected), tmp_path), strict=True))
+    assert {line: (done[line], printed) for line, printed in expected.items() if done[line] != printed} == {}
+    assert len(expected) > 200
+    assert sum("2>" in printed for printed in expected.values()) > 50
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("a 0</dev/null", "a 0>/dev/null b", "a 1\\\n</dev/null", "a \\\n0</dev/null b", "a 12>/dev/null", "a 10>&1"),
+        *("a -2>&1", "a 99999999999>/dev/null", "a 2000000000>/dev/null", "a {b}>/dev/null", "a >&2>/dev/null"),
+        *("[ x = x && b = y ]", "[ x = x || b ]", "a\\\nb", "a &\\\n& b", 'echo "$(a # )\n)"', "time if a; then b; fi"),
+        *("a <<b\nb", "a <(b)", "((a))", "echo $((1))", "echo `a`", "echo $'a'", "a; ; b", "a 'b", 'a "b', "a)"),
+    ],
+)
+def test_a_line_that_may_be_read_in_two_ways_is_not_agreed_on(line):
+    assert agree(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("a 2>/dev/null b", "a 2> /dev/null b"),
+        ("a x2>&1", "a x2 >& 1"),
+        ("a 'b c'#d # e\nf", "a 'b c'#d \n f"),
+        ("a &&\n\n b;\n", "a && b ;"),
+        ('a "$(b c)"d', 'a $( b c ) "$(b c)"d'),
+        ("if a; then b\nfi", "if a ; then b \n fi"),
+        ("a if then", "a if then"),
+        ("for x in in do; do a; done", "for x in in do ; do a ; done"),
+        ("[[ -f x && ! -d if ]] && a", "[[ -f x && ! -d if ]] && a"),
+        ("{ a; } | (b)", "{ a ; } | ( b )"),
+    ],
+)
+def test_a_plain_line_is_agreed_on(line, found):
+    assert " ".join(token.text for token in agree(line) or ()) == found
+
+
+def test_a_keyword_is_one_only_where_a_command_begins():
+    kinds = {token.text: token.kind for token in tokens(b"a if; then \\fi; i\\\nf")}
+    assert kinds == {"a": "word", "if": "word", ";": "operator", "then": "keyword", "\\fi": "word", "i\\\nf": "keyword"}
+
+
+def test_no_text_breaks_the_reader_and_its_time_grows_with_the_length_only():
+    chance = random.Random(3)
+    for _ in range(3000):
+        line = "".join(chance.choice(_PIECES) for _ in range(chance.randint(0, 30)))
+        with contextlib.suppress(UnprovenError):
+            assert all(token.text in line or token.kind == "redirection" for token in tokens(line.encode())), line
+    for piece in ("a", "a ", "\\\n", "'", '"', "$(", "${", "(", "a\n", '"a"', "#", "\n#", '"$(a)"', "0>", "$"):
+        started = time.process_time()
+        with contextlib.suppress(UnprovenError):
+            tokens((piece * (200_000 // len(piece))).encode())
+        assert time.process_time() - started < 2, piece
