@@ -24,19 +24,23 @@ CHROMIUM_FLAGS = [
     "--no-first-run",
     "--disable-dev-shm-usage",  # containers have a small /dev/shm
 ]
+ALONE = {"test_cards"}
 FRONT_ENDS: tuple[FrontEnd, ...] = ("lab", "notebook")
 RESULTS = Path(__file__).parents[2] / "test-results"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under xdist each front end stays on one worker, so that its server starts once. KIN_SCREENSHOTS runs only what takes one."""
+    """Under xdist each front end stays on one worker, so that its server starts once; what runs in JupyterLab alone is a group
+    of its own, so that both workers have as much to do. KIN_SCREENSHOTS runs only what takes one.
+    """
     if os.environ.get("KIN_SCREENSHOTS"):
         items[:] = [item for item in items if "pictures" in getattr(item, "fixturenames", ())]
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("browser")
             parameters = item.callspec.params if hasattr(item, "callspec") else {}
-            item.add_marker(pytest.mark.xdist_group(parameters.get("front_end", "lab")))
+            group = item.path.stem if item.path.stem in ALONE else parameters.get("front_end", "lab")
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="package")

@@ -17,6 +17,12 @@ OVERWRITE = tool_call("write_file", path="long.txt", content=NEW, overwrite=True
 
 
 @pytest.fixture
+def nb(kernel) -> LiveKernel:
+    """What is installed: test_approval.py clicks in every version."""
+    return kernel()
+
+
+@pytest.fixture
 def asked(kin, model_server):
     """A cell whose agent makes that call, once its card is there."""
 
