@@ -50,8 +50,8 @@ screenshots: $(VENV)/with-test chromium  ## take the picture of the README anew,
 unit: $(VENV)/with-test
 	$(call timed,$@,$(PYTEST) -n 2 $(QUICK) tests/unit tests/seeds)
 
-kernel: $(VENV)/with-test
-	$(call timed,$@,$(PYTEST) -n 2 --dist loadfile $(QUICK) $(wildcard tests/kernel tests/notebook))
+kernel: $(VENV)/with-test  # three on two cores: they wait for other processes
+	$(call timed,$@,$(PYTEST) -n 3 --dist loadfile $(QUICK) $(wildcard tests/kernel tests/notebook))
 
 nbval: $(VENV)/with-test  # as a teammate has it: no key, no settings
 	$(call timed,$@,env -i HOME="$$(mktemp -d)" PATH="$$PATH" $(PYTEST) --nbval examples/*.ipynb)
@@ -59,8 +59,8 @@ nbval: $(VENV)/with-test  # as a teammate has it: no key, no settings
 peers: $(VENV)/with-test peers-servers  # MCP against servers that others wrote; needs npm
 	$(call timed,$@,$(PYTEST) tests/peers)
 
-browser: $(VENV)/with-test chromium  # one worker for each front end
-	$(call timed,$@,$(PYTEST) -n 2 --dist loadgroup $(QUICK) tests/browser)
+browser: $(VENV)/with-test chromium  # likewise
+	$(call timed,$@,$(PYTEST) -n 3 --dist loadgroup $(QUICK) tests/browser)
 
 # Set-up
 

@@ -24,14 +24,14 @@ CHROMIUM_FLAGS = [
     "--no-first-run",
     "--disable-dev-shm-usage",  # containers have a small /dev/shm
 ]
-ALONE = {"test_cards"}
+ALONE = {"test_cards", "test_harness"}
 FRONT_ENDS: tuple[FrontEnd, ...] = ("lab", "notebook")
 RESULTS = Path(__file__).parents[2] / "test-results"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under xdist each front end stays on one worker, so that its server starts once; what runs in JupyterLab alone is a group
-    of its own, so that both workers have as much to do. KIN_SCREENSHOTS runs only what takes one.
+    """Under xdist a front end stays on one worker, so that its server starts once; ALONE are groups of their own, so that
+    the workers have as much to do. KIN_SCREENSHOTS runs only what takes one.
     """
     if os.environ.get("KIN_SCREENSHOTS"):
         items[:] = [item for item in items if "pictures" in getattr(item, "fixturenames", ())]
