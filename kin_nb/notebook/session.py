@@ -59,6 +59,8 @@ class KinSession:
         self.settings = settings
         self.mode: AgentMode | CustomMode = AgentMode.DEFAULT
         self._model: str | None = self.settings.model
+        self._begins_in: str | None = self.settings.mode
+        """The mode that is set for all sessions, until one is chosen."""
         self._agent: Agent | None = None
         self._thread = AgentThread()
         self._replaying: Replaying | None = None
@@ -203,7 +205,7 @@ class KinSession:
                 self._agent.switch_mode(mode)
         except (ValueError, ConfigError) as error:
             raise KinError(str(error)) from None
-        self.mode = mode
+        self.mode, self._begins_in = mode, None
 
     def config(self, **overrides: Any) -> KinConfig:
         """The configuration as it is now: a key set or a file mended is seen without a restart."""
@@ -219,8 +221,8 @@ class KinSession:
             config.check_api_key()
             if self._agent is None:
                 import_installed(servers=bool(config.mcp_servers))
-                if self.settings.mode is not None:
-                    self.choose_mode(self.settings.mode)
+                if self._begins_in is not None:
+                    self.choose_mode(self._begins_in)
                 self._agent = self.at_home(Agent(config, self.mode))
                 atexit.register(self.close)  # MCP servers end with the kernel, also those that outlive their pipes
             elif self._agent.configured != config:

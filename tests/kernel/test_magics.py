@@ -165,6 +165,18 @@ def test_the_setting_rerun_is_the_rule(kin, model_server, rule, requests):
     assert len(model_server.requests) == requests
 
 
+def test_the_setting_mode_is_what_a_session_begins_in_unless_one_is_chosen(kin, model_server):
+    run(kin, "%config KinMagics.mode = 'plan'")
+    for text in ("one", "two"):
+        model_server.enqueue(text)
+    run(kin, "%%kin\ngo")
+    kin.done(kin.run("%%kin --session other --mode accept-edits\ngo", cell="cell-2"))
+    modes = [kin.run(f"%kin {session}mode", cell=f"cell-{session}") for session in ("", "--session other ")]
+    for cell in modes:
+        kin.done(cell)
+    assert ["plan" in shown(kin, cell).split("\n")[0] for cell in modes] == [True, False]
+
+
 def test_the_same_prompt_in_another_cell_is_asked(kin, model_server):
     model_server.enqueue("one")
     model_server.enqueue("two")
