@@ -29,10 +29,12 @@ class Reply:
 
     def show(self, step: RecordedStep) -> None:
         """The reply so far: soon, or with its next complete block."""
-        self._newest = step
+        before, self._newest = self._newest, step
         if self._display.io.is_watched:
             self._redraw()
-        elif not self._display.io.updates_in_place:
+        elif (
+            not self._display.io.updates_in_place and "\n" in step.content[len(before.content) :]
+        ):  # no block ends else
             end, opener = cut(step.content[self._told :])
             if end and not opener:
                 self._tell(step, self._told + end)
