@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from notebook_client import LiveKernel, run, shown
 
@@ -12,9 +14,11 @@ AGAIN = "This cell has an answer already, turn 1. What now?"
 
 
 @pytest.fixture
-def nb(kernel) -> LiveKernel:
-    """What is installed: none of this depends on ipykernel's version."""
-    return kernel()
+def nb(kernel) -> Iterator[LiveKernel]:
+    """What is installed: none of this depends on ipykernel's version. Settings do not outlive the test: others use it too."""
+    lent = kernel()
+    yield lent
+    run(lent, "_ = get_ipython().config.pop('KinMagics', None)")
 
 
 def prompts(server) -> list[list[str]]:
