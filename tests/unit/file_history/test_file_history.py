@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -33,7 +34,7 @@ def any_path(rng: random.Random) -> bytes:
 
 
 def any_operation(rng: random.Random) -> str:
-    """A command; it may well fail, as commands do."""
+    """A command; it may well fail, as commands do. Links lead out of the workspace too, to a folder beside it."""
     one, two = quoted(any_path(rng)), quoted(any_path(rng))
     text = quoted(rng.choice([b"x\n", b"", b"no end", b"\0binary\0", b"a\r\nb\n", b"long " * 500]))
     return rng.choice(
@@ -50,7 +51,7 @@ def any_operation(rng: random.Random) -> str:
             f"mkdir -p {one}",
             f"rmdir {one}",
             f"ln -s {two} {one}",
-            f"ln -sfn /etc {one}",
+            f'ln -sfn "$OUTSIDE" {one}',
             f"ln -f {one} {two}",
             f"cp -r {one} {two}",
             f"sed -i s/x/y/ {one}",
@@ -61,9 +62,19 @@ def any_operation(rng: random.Random) -> str:
     )
 
 
+@pytest.fixture
+def outside(tmp_path, monkeypatch) -> Path:
+    """Commands write there through links: no folder of this machine may stand for it."""
+    folder = tmp_path / "outside"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a").write_text("a\n")
+    monkeypatch.setenv("OUTSIDE", str(folder))
+    return folder
+
+
 @pytest.mark.parametrize("in_git", [False, True], ids=["plain", "git"])
 @pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 40))])
-def test_undo_of_any_commands_gives_the_tree_back_and_redo_what_they_made(root, history, seed, in_git):
+def test_undo_of_any_commands_gives_the_tree_back_and_redo_what_they_made(root, history, seed, in_git, outside):
     rng = random.Random(seed)
     if in_git:
         make_repository(root)
@@ -78,6 +89,7 @@ def test_undo_of_any_commands_gives_the_tree_back_and_redo_what_they_made(root, 
     together = [change for files in changes for change in files]
     for change in together:
         assert FileChange.model_validate_json(change.model_dump_json()) == change
+    outside_now = tree(outside)
     back = history.undo(together)
     assert (tree(root), back.kept) == (trees[0], ())
     assert (history.undo(back.files).kept, tree(root)) == ((), trees[-1]), "an undo is undone by its own changes"
@@ -88,5 +100,6 @@ def test_undo_of_any_commands_gives_the_tree_back_and_redo_what_they_made(root, 
         assert (history.redo(files).kept, tree(root)) == ((), expected)
     for files, expected in zip(reversed(changes), reversed(trees[:-1]), strict=True):
         assert (history.undo(files).kept, tree(root)) == ((), expected)
+    assert tree(outside) == outside_now, "neither way writes through a link"
     if in_git:
         assert git_state(root) == untouched
