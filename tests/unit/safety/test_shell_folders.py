@@ -14,33 +14,14 @@ from kin_nb.core.tools.builtins.bash import Bash, BashConfig
 
 SIMPLE = (
     *("cat f", "cat f", "cat ../f", "cd a", "cd b", "cd c", "cd a/b", "cd ..", "cd .", "cd link", "cd a/up", "cd *k"),
-    *("cd nothing", "cd nothing/../a", "cd ../ws/a", "cd ''", "cd $PWD/a", "cd a < nothing", "< nothing cd b"),
-    *(
-        "true",
-        "false",
-        "test -d a",
-        "[ -d nothing ]",
-        "cat f 2>/dev/null",
-        "echo x",
-        "exit 3",
-        "set -e",
-        "cd a >/dev/null",
-    ),
-    'echo "$(cd a; cat f)"',
+    *("cd nothing", "cd nothing/../a", "cd ../ws/a", "cd ''", "cd a < nothing", "< nothing cd b", "cd a && cd b"),
+    *("true", "false", "test -d a", "[ -d nothing ]", "cat f 2>/dev/null", "echo x", "exit 3", "set -e"),
+    "cd a >/dev/null",
 )
 JOINED = (
-    *("{0} && {1}", "{0} && {1}", "{0} || {1}", "{0}; {1}", "{0}\n{1}", "({0}; {1})", "{{ {0}; {1}; }}", "! {0}"),
-    *("{{ {0} && {1}; }} < nothing", "{{ {0}; }} 2>/dev/null && {1}", "{0} 2>/dev/null", "{0} && {1} < nothing"),
-    *(
-        "{0} | cat",
-        "cat f | {0} | cat",
-        "{0} | {1} | cat f && {0}",
-        "{0} | cat | cat || {1}",
-        "{0} |& cat | cat && {1}",
-    ),
+    *("{0} && {1}", "{0} && {1}", "{0} || {1}", "{0}; {1}", "{0}; {1}", "{0}\n{1}", "{0}\n{1}", "({0}; {1})", "! {0}"),
+    *("{0} 2>/dev/null", "{0} && {1} < nothing", "{0} | cat", "cat f | {0} | cat", "{0} | {1} | cat f && {0}"),
     *("cd a || {0} | cat | cat && cat f", "cd a && cat f | cat | cat && {0}", "cd a && {0} 2>/dev/null | cat f"),
-    *("if {0}; then {1}; fi", "if {0}; then {1}; else {0}; fi", "for x in 1 2; do {0}; {1}; done"),
-    "for x in a b; do for x in c; do {0}; done; cat $x/f; done",
 )
 
 
@@ -94,9 +75,9 @@ def test_a_line_reads_where_it_was_judged_to_whatever_joins_its_parts(root):
     ("command", "read"),
     [
         ("cd a && cat f 2>/dev/null | cat - f", ["a/f"]),
-        ("cd a || cat f | sort | head -1 && cat f", ["f", "a/f"]),
+        ("cd a || cat f | sort | head -1 && cat f", ["a/f"]),
         ("cd a && cat f; cd .. && cat f", ["a/f", "a/../f"]),
-        ("cat f && (cd a; cat f); cat f", ["f", "a/f"]),
+        ("cat f; cd a && cd .. && cat f; cat f", ["f", "a/../f"]),
     ],
 )
 def test_a_part_is_judged_in_the_folder_that_bash_runs_it_in(root, command, read):

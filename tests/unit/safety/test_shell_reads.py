@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 from pydantic import BaseModel
@@ -15,7 +15,8 @@ from kin_nb.core.safety.policies.dangerous_commands import DenyDangerousCommands
 from kin_nb.core.safety.policies.plan_guard import DenyWhilePlanning
 from kin_nb.core.safety.policies.sensitive_paths import AskForSensitivePaths
 from kin_nb.core.safety.shell import judge
-from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.safety.shell.for_readers import HIDING, for_readers
+from kin_nb.core.safety.workspace import SECRET_NAMES, Workspace, sensitive_reason
 from kin_nb.core.tools.base import Accesses
 from tests.unit.safety import shell_workspace
 
@@ -59,12 +60,10 @@ def reads(root: Path, command: str) -> list[str]:
         ("cat /dev/null", []),
         ("stat .env", ["."]),
         ("cat '~/x'", ["~/x"]),
-        ("for f in README.md data.csv; do head -1 $f; done", ["README.md", "data.csv"]),
         ("sed -n 1p README.md", ["README.md"]),
         ("awk '{print}' data.csv", ["data.csv"]),
         ("jq .name package.json", ["package.json"]),
         ("cat README.md | sort", ["README.md"]),
-        ('echo "$(cat README.md)"', ["README.md"]),
     ],
 )
 def test_a_command_names_what_it_reads(root, command, expected):
@@ -132,6 +131,99 @@ def track(root: Path, *names: str) -> None:
     subprocess.run(["git", "add", "-f", *names], cwd=root, env=environment, check=True)
 
 
+@pytest.fixture
+def old_git(monkeypatch):
+    """One from before 2.31, to which nothing can be said in variables."""
+    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git_secrets._obeys_variables", lambda _: False)
+
+
+SHOWING = (
+    *(
+        "git diff",
+        "git diff HEAD",
+        "git diff --cached",
+        "git diff --staged -p",
+        "git show",
+        "git log -p --all",
+        "git show HEAD~1",
+    ),
+    *(
+        "git log -p -m --cc",
+        "git stash list --patch",
+        "git reflog --patch",
+        "git status -v",
+        "git status -vv",
+        "git diff HEAD~1",
+    ),
+    *(
+        "git grep SECRET",
+        "git grep -n SECRET HEAD",
+        "git grep SECRET HEAD~1",
+        "git diff --word-diff HEAD~1",
+        "git diff -W HEAD~1",
+    ),
+)
+
+
+@pytest.mark.parametrize("state", ["tracked", "changed", "staged", "untracked", "deleted", "history"])
+def test_git_shows_nothing_of_a_secret_now_or_in_the_past_so_nobody_is_asked(root, state):
+    environment = shell_workspace.environment(root.parent / "home")
+
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", *who, *words], cwd=root, env=environment, check=True, capture_output=True)
+
+    track(root, ".env")
+    git("commit", "-qm", "secret")
+    (root / ".Env.local").write_text("SECRET=abc\n")
+    if state in {"changed", "staged"}:
+        (root / ".env").write_text("SECRET=abc\nMORE=SECRET=abc\n")
+    if state == "staged":
+        track(root, ".env", ".Env.local")
+    if state in {"untracked", "deleted", "history"}:
+        git("rm", "-q", *(("--cached",) if state == "untracked" else ()), ".env")
+    if state == "history":
+        git("commit", "-qm", "gone")
+    for command in SHOWING:
+        judgement = judge(command, root, environment)
+        assert (judgement.kind, judgement.reads) == ("harmless", (".",)), command
+        shown = subprocess.run(
+            ["bash", "-c", command], cwd=root, env=for_readers(environment, {}), capture_output=True, check=False
+        )
+        assert b"SECRET=abc" not in shown.stdout, command
+
+
+@pytest.mark.parametrize("own", [".gitattributes", "src/.gitattributes", ".git/info/attributes"])
+def test_a_repository_that_says_itself_how_files_are_shown_is_asked_about(root, own):
+    track(root, ".env")
+    (root / own).parent.mkdir(exist_ok=True)
+    (root / own).write_text(".env diff\n")
+    if own.startswith("src"):
+        track(root, own)
+    assert reads(root, "git diff")[-1] == ".env"
+
+
+def test_what_is_hidden_is_what_may_hold_secrets(tmp_path):
+    names = [name.replace("*", "x") for name in SECRET_NAMES]
+    names += [name.upper() for name in names] + [
+        ".ssh/x",
+        "a/.AWS/b/c",
+        ".docker/config.json",
+        "a/.config/gh/hosts.yml",
+    ]
+    names += ["README.md", "a/env", ".env.example", "id_rsa.pub", "x/credentials/readme", "key", "a/.config/git/x"]
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    told = subprocess.run(
+        ["git", "-c", f"core.attributesFile={HIDING}", "check-attr", "diff", "--", *names],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    hidden = [line.partition(": diff: ")[0] for line in told.splitlines() if line.endswith(": unset")]
+    assert hidden == [name for name in names if sensitive_reason(PurePath(name)) == sensitive_reason(PurePath(".env"))]
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -142,7 +234,6 @@ def track(root: Path, *names: str) -> None:
         "git diff --cached --stat -p",
         "git show",
         "git log -p -1",
-        "git log --binary",
         "git diff --stat --check",
         "cd src && git diff",
         "git show --stat {id}",
@@ -161,7 +252,7 @@ def track(root: Path, *names: str) -> None:
         "git status --verbose",
     ],
 )
-def test_a_secret_that_git_tracks_is_named_where_git_may_show_it(root, command):
+def test_a_secret_that_git_tracks_is_named_where_git_may_show_it(root, command, old_git):
     blob = subprocess.run(["git", "hash-object", "-w", ".env"], cwd=root, check=True, capture_output=True, text=True)
     command = command.format(id=blob.stdout[:10])
     track(root, ".env")
@@ -230,7 +321,7 @@ def test_an_option_behind_a_file_may_itself_be_a_file_and_is_named(root):
     assert reads(root, "cat -n README.md") == ["README.md"]
 
 
-def test_a_repository_too_large_to_be_sure_of_is_unproven(root, monkeypatch):
+def test_a_repository_too_large_to_be_sure_of_is_unproven(root, monkeypatch, old_git):
     monkeypatch.setattr("kin_nb.core.safety.shell.programs.git_secrets.SECONDS", -1)
     judgement = judge("git diff", root)
     assert (judgement.kind, "too many files" in judgement.reason) == ("unknown", True)
@@ -244,7 +335,7 @@ def test_an_index_of_another_layout_is_not_guessed_at(root):
     assert judge("git status", root, environment).kind == "harmless"
 
 
-def test_an_index_with_longer_hashes_and_extended_entries_is_read(root):
+def test_an_index_with_longer_hashes_and_extended_entries_is_read(root, old_git):
     environment = shell_workspace.environment(root.parent / "home")
     run = ["git", "init", "-q", "--object-format=sha256", str(root / "new")]
     subprocess.run(run, env=environment, check=True)
@@ -283,7 +374,6 @@ def decision(policy, root: Path, command: str, mode=AgentMode.DEFAULT):
     "command",
     [
         "cat .env",
-        "cat ~/.ssh/id_rsa",
         "grep -r x .",
         "head -1 /proc/self/environ",
         "git diff .env",
@@ -331,7 +421,7 @@ def test_a_folder_that_holds_the_workspace_is_protected(root):
     ],
 )
 @pytest.mark.parametrize("kept_out_by", ["lying there", ".gitignore"])
-def test_a_secret_that_is_tracked_no_more_is_named_where_git_shows_the_past(root, command, kept_out_by):
+def test_a_secret_that_is_tracked_no_more_is_named_where_git_shows_the_past(root, old_git, command, kept_out_by):
     if kept_out_by == ".gitignore":
         (root / ".env").unlink()
         (root / ".gitignore").write_text("*.log\n/.env*\n")
@@ -361,10 +451,9 @@ def test_a_secret_that_is_not_tracked_is_not_named_where_git_shows_the_present_o
 @pytest.mark.parametrize(
     "command",
     [
-        "echo ~/* ../*",
-        "printf '%s\\n' ~/.ss?/*",
-        "basename -a ~/.ssh/*",
-        'for f in ~/.ssh/*; do echo "$f"; done',
+        "echo ../*",
+        "printf '%s\\n' ../hom?/*",
+        "basename -a to_home/.ssh/*",
         "echo to_home/*",
         "echo */.ssh/*",
     ],

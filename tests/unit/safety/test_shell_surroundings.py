@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.safety.shell import judge
+from kin_nb.core.safety.shell.for_readers import for_readers
 from kin_nb.core.tools.builtins.bash import Bash, BashConfig
 from tests.unit.safety import shell_workspace
 
@@ -358,3 +359,113 @@ def test_without_the_parser_nothing_is_proven(root, environment, monkeypatch):
     judgement = judge("ls", root, environment)
     assert judgement.kind == "unknown"
     assert judge("rm -rf /", root, environment).kind == "dangerous"
+
+
+def test_a_letter_that_ends_in_a_backslash_is_proven_nowhere_but_in_utf_8(tmp_path):
+    place = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    for named, kind in (({}, "harmless"), ({"LANG": "zh_CN.GBK"}, "unknown"), ({"LC_ALL": "en_US.UTF-8"}, "harmless")):
+        assert judge("echo 'é'", tmp_path, place | named).kind == kind
+        assert judge("echo e", tmp_path, place | named).kind == "harmless"
+    assert judge("echo 'é'", tmp_path, place | {"LC_CTYPE": "zh_TW.BIG5", "LANG": "C.UTF-8"}).kind == "unknown"
+
+
+def test_nothing_is_proven_where_another_shell_would_run_it(tmp_path):
+    assert judge("ls", tmp_path, {"PATH": str(tmp_path), "HOME": str(tmp_path)}).kind == "unknown"
+
+
+def test_a_program_that_runs_another_of_the_workspace_is_not_proven(tmp_path):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "grep").write_text("#!/bin/sh\ntouch PWNED\n")
+    (folder / "grep").chmod(0o755)
+    place = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    for name in ("grep", "egrep", "fgrep"):
+        assert judge(f"{name} x README.md", tmp_path, place).kind == "unknown"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "BASH_ENV",
+            "ENV",
+            "BASH_FUNC_cat%%",
+            "CDPATH",
+            "GLOBIGNORE",
+            "GLOBSORT",
+            "BASHOPTS",
+            "SHELLOPTS",
+            "POSIXLY_CORRECT",
+        ),
+        *(
+            "GIT_TRACE",
+            "GIT_EXTERNAL_DIFF",
+            "GIT_SSH_COMMAND",
+            "GIT_DIR",
+            "PERL5LIB",
+            "PERL5OPT",
+            "PYTHONPATH",
+            "LESSOPEN",
+        ),
+        *("LD_PRELOAD", "GREP_OPTIONS", "RIPGREP_CONFIG_PATH", "TREE_COLORS", "PWD", "IFS", "LC_COLLATE", "LC_ALL"),
+    ],
+)
+def test_a_reader_is_told_nothing_that_changes_what_it_does(name):
+    kept = for_readers({"PATH": "/bin", name: "x"}, {})
+    assert kept.get(name, "C") == "C"
+    assert kept["LC_COLLATE"] == "C"
+
+
+def test_files_come_in_the_order_in_which_they_were_judged(tmp_path):
+    """`sed *`: the script is the first of them."""
+    for name in ("G", "e id", "é"):
+        (tmp_path / name).write_text("")
+    environment = for_readers({"PATH": "/usr/bin:/bin", "LC_ALL": "en_US.UTF-8", "LANG": "en_US.UTF-8"}, {})
+    assert environment["LC_CTYPE"] == "en_US.UTF-8"
+    done = subprocess.run(
+        ["bash", "-c", "echo *"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "G e id é\n"
+
+
+def test_an_address_that_the_persons_settings_put_a_token_into_is_asked_about(tmp_path):
+    home, root = tmp_path / "home", tmp_path / "ws"
+    root.mkdir()
+    home.mkdir()
+    place = {"PATH": "/usr/bin:/bin", "HOME": str(home)}
+    subprocess.run(["git", "init", "-q"], cwd=root, env=place, check=True)
+    (home / ".gitconfig").write_text("[user]\n\tname = a\n")
+    assert judge("git remote -v", root, place).reads == (".",)
+    for text in (
+        '[url "https://u:TOKEN@github.com/"]\n\tinsteadOf = https://github.com/\n',
+        "[include]\n\tpath = more\n",
+    ):
+        (home / ".gitconfig").write_text(text)
+        assert judge("git remote -v", root, place).reads == (".", str(home / ".gitconfig"))
+    named = place | {"GIT_CONFIG_GLOBAL": str(tmp_path / "none")}
+    assert judge("git remote get-url origin", root, named).reads == (".",)
+
+
+def test_git_diff_leaves_the_index_alone_where_times_differ_and_nothing_else(tmp_path):
+    place = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    for words in (["init", "-q"], ["add", "-A"]):
+        (tmp_path / "a").write_text("x\n")
+        subprocess.run(["git", *words], cwd=tmp_path, env=place, check=True)
+    os.utime(tmp_path / "a", (1, 1))
+    before = (tmp_path / ".git" / "index").stat()
+    for command in ("git diff", "git diff --stat", "git status"):
+        assert judge(command, tmp_path, place).kind == "harmless"
+        subprocess.run(
+            ["bash", "-c", command], cwd=tmp_path, env=for_readers(place, {}), capture_output=True, check=True
+        )
+    after = (tmp_path / ".git" / "index").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_objects_that_are_links_are_borrowed(tmp_path):
+    place = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    root, other = tmp_path / "ws", tmp_path / "other.pack"
+    subprocess.run(["git", "init", "-q", str(root)], env=place, check=True)
+    other.write_text("")
+    (root / ".git" / "objects" / "pack" / "pack-1.pack").symlink_to(other)
+    assert str(other) in judge("git show HEAD", root, place).reads

@@ -7,7 +7,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase, translate
 from functools import cache, lru_cache
 from pathlib import Path, PurePath
@@ -25,27 +25,16 @@ SECONDS = 0.2
 _CREDENTIALS = re.compile(r"(?i)https?://[^/\s]+@|extraheader|token|password")
 _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 _SHOWS_AGAIN = re.compile(r"^!", re.MULTILINE)
-_TOLD = frozenset(("HOME", "PATH", "USER", "SHELL", "LANG"))
 _NOTHING = frozenset(("/dev/null", "/dev/stdin"))
 
 
 @dataclass(frozen=True)
 class Place:
-    """`cwd`: the real folder that a part of the line runs in; inside `root`. `variables`: those whose value is known."""
+    """`cwd`: the real folder that a part of the line runs in; inside `root`."""
 
     root: Path
     cwd: Path
     environment: Mapping[str, str]
-    variables: Mapping[str, str] = field(default_factory=dict)
-
-    def value(self, name: str) -> str:
-        if name in self.variables:
-            return self.variables[name]
-        if name == "PWD":
-            return str(self.cwd)
-        if name in _TOLD and self.environment.get(name):
-            return self.environment[name]
-        raise UnprovenError(f"`${name}` is known only when it runs")
 
     def moved(self, folder: str) -> Place:
         """After `cd folder`. Raises UnprovenError unless that surely leads to a folder of the workspace.
@@ -119,25 +108,6 @@ class Place:
                     yield entry.path
                 elif is_folder and entry.name != ".git":
                     folders.append(Path(entry.path))
-
-
-@dataclass(frozen=True)
-class Ends:
-    """Where the shell may be after a statement that succeeded, and after one that failed; `failed` is empty for a `cd`.
-
-    That is so because Place.moved proves that it succeeds.
-    """
-
-    succeeded: tuple[Place, ...]
-    failed: tuple[Place, ...]
-
-    @classmethod
-    def at(cls, place: Place) -> Ends:
-        return cls((place,), (place,))
-
-    @property
-    def all(self) -> tuple[Place, ...]:
-        return (*self.succeeded, *self.failed)
 
 
 @dataclass(frozen=True)

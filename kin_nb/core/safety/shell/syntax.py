@@ -1,14 +1,12 @@
-"""The line as tree-sitter reads it, refused where bash may read it otherwise.
+"""The line as tree-sitter reads it, and pieces of it in reasons.
 
-Two readers of one text may differ; so the tree only says where commands and words are. What a word means is read from its
-own bytes (words.py), and what lies between two parts must be blank.
+Two readers of one text may differ; so the tree is one of two (agreed.py).
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
@@ -25,17 +23,21 @@ _SHOWN = 40
 _LONGEST_WORD = 200
 _SHELL_WORD = re.compile(r"""\s*(?:[^\s'"\\]|\\.?|'[^']*'?|"(?:\\.|[^"\\])*"?)+""", re.DOTALL)
 """With the blanks before it; a quotation that is left open goes on to the end."""
-WORDS = frozenset(
-    (
-        *("word", "number", "string", "raw_string", "concatenation", "simple_expansion", "expansion"),
-        *("command_substitution", "ansi_c_string", "translated_string", "brace_expression"),
-    )
+PLAIN_WORDS = frozenset(
+    ("word", "number", "string", "raw_string", "concatenation", "simple_expansion", "brace_expression", "regex")
 )
-"""Kinds of nodes that are words. WordReader reads them, or refuses them."""
+"""Kinds of nodes that are words, which WordReader reads, or refuses."""
 _SETS = frozenset(("variable_assignment", "variable_assignments", "declaration_command"))
 
-_REFUSED = {
+NOT_PLAIN = {
     "function_definition": "defines a function",
+    "for_statement": "is a loop",
+    "if_statement": "may do one thing or another",
+    "subshell": "is a group",
+    "compound_statement": "is a group",
+    "negated_command": "is negated",
+    "command_substitution": "gives words that are not known before it runs",
+    "expansion": "is known only when it runs",
     "while_statement": "may never end",
     "variable_assignment": "sets a variable",
     "variable_assignments": "sets a variable",
@@ -46,8 +48,11 @@ _REFUSED = {
     "process_substitution": "is a process substitution",
     "case_statement": "may do one thing or another",
     "c_style_for_statement": "may never end",
+    "ansi_c_string": "is known only when it runs",
+    "translated_string": "is known only when it runs",
     "&": "runs something in the background",
 }
+"""Kinds of nodes that are never proven, and why."""
 
 
 def parse(command: str) -> Node:
@@ -85,25 +90,6 @@ def _check_size(root: Node) -> None:
         depth += 1
         if depth > DEEPEST:
             raise UnprovenError("it is nested too deeply to prove")
-
-
-def parts(node: Node, source: bytes, *, one_line: bool = False) -> list[Node]:
-    """The children. Raises UnprovenError when anything but blanks lies between them: bash would read it.
-
-    `one_line`: a line's end between them is refused as well, for it would end the command.
-    """
-    children = list(node.children)
-    for before, after in pairwise(children):
-        between = source[before.end_byte : after.start_byte].replace(b"\\\n", b" ")
-        if between.strip(b" \t" if one_line else b" \t\n"):
-            raise unclear(node, source)
-    return children
-
-
-def apart(before: Node, after: Node, source: bytes) -> bool:
-    """Whether there is a blank between two neighbours, so that they are two words for bash as well."""
-    between = source[before.end_byte : after.start_byte].replace(b"\\\n", b"")
-    return bool(between) or source[after.start_byte : after.start_byte + 1] in (b" ", b"\t", b"\n")
 
 
 def text_of(node: Node, source: bytes) -> str:
@@ -146,4 +132,4 @@ def refused(node: Node, source: bytes) -> UnprovenError:
     text = text_of(node, source)
     if node.type in _SETS and "=" in text:
         text = text[: text.index("=")] + "=…"
-    return UnprovenError(f"{shown(text)} {_REFUSED.get(node.type, 'is of a kind that is not proven here')}")
+    return UnprovenError(f"{shown(text)} {NOT_PLAIN.get(node.type, 'is of a kind that is not proven here')}")

@@ -1,11 +1,10 @@
-"""One word of a command, read from its own bytes as bash reads it: quotes, escapes, `~`, globs and the known variables."""
+"""One word of a command, read from its own bytes as bash reads it: quotes, escapes and globs."""
 
 from __future__ import annotations
 
 import glob
 import posixpath
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice, takewhile
@@ -18,12 +17,10 @@ MOST_MATCHES = 500
 """File names that a glob may stand for."""
 _MOST_WILD_FOLDERS = 3
 _ENDS_WORD = frozenset(" \t\n;&|<>()")
-_NAME = re.compile(r"\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*)", re.ASCII)
 _AFTER_PLAIN_DOLLAR = "/.,:"
 _AFTER_PLAIN_DOLLAR_IN_QUOTES = '/.,: "|)'
 _PLAIN_OR_ONE = re.compile(r"(\[.\])|\?", re.DOTALL)
 """In a pattern: a character that stands for itself, or `?`."""
-_SPLITS_IN_NO_WAY = re.compile(r"[\w./@%+:,^-]+")
 
 
 @dataclass(frozen=True)
@@ -45,19 +42,16 @@ class Word:
 
 
 class WordReader:
-    """Reads one word. `substitutions`: where `$(` begins in `raw` (characters), and where it ends.
+    """Reads one word (a Token's text)."""
 
-    `value`: gives the value of a variable, or raises UnprovenError.
-    """
-
-    def __init__(self, raw: str, substitutions: Mapping[int, int], value: Callable[[str], str]) -> None:
-        self._raw, self._substitutions, self._value = raw, substitutions, value
+    def __init__(self, raw: str) -> None:
+        self._raw = raw
         self._at = 0
         self._text = self._pattern = ""
         self._known, self._is_glob = True, False
 
     def read(self) -> Word:
-        """Raises UnprovenError for whatever is not plain text, a quotation, `~`, a glob or a known variable."""
+        """Raises UnprovenError for whatever is not plain text, a quotation, a glob, or `$?`, whose value is not known."""
         self._check_braces()
         while self._at < len(self._raw):
             self._unquoted(self._raw[self._at])
@@ -101,9 +95,9 @@ class WordReader:
 
     def _escaped(self) -> None:
         following = self._raw[self._at + 1 : self._at + 2]
-        if not following:
+        if following in ("", "\n"):
             raise self._unclear()
-        self._literal("" if following == "\n" else following)
+        self._literal(following)
         self._at += 2
 
     def _double_quoted(self) -> None:
@@ -124,34 +118,17 @@ class WordReader:
                 self._at += 1
 
     def _tilde(self) -> None:
-        before, after = self._raw[self._at - 1 : self._at], self._raw[self._at + 1 : self._at + 2]
-        if self._at == 0 and after in ("", "/"):
-            self._literal(self._value("HOME"))
-        elif self._at == 0 or before in ("=", ":"):
+        """Within a word it is itself: `HEAD~1`."""
+        if self._raw[self._at - 1 : self._at] in ("", "=", ":"):
             raise UnprovenError(f"{shown(self._raw)} names somebody's home folder")
-        else:
-            self._literal("~")
+        self._literal("~")
         self._at += 1
 
     def _dollar(self, *, quoted: bool) -> None:
-        """A variable, a substitution, or a `$` that is nothing but itself."""
-        start = self._at
-        name = _NAME.match(self._raw, start + 1)
-        following = self._raw[start + 1 : start + 2]
-        if start in self._substitutions:
-            self._at, self._known = self._substitutions[start], False
-            if not quoted:
-                raise UnprovenError(
-                    f"{shown(self._raw[start : self._at])} gives words that are not known before it runs"
-                )
-        elif name:
-            self._at = name.end()
-            value = self._value(name[1] or name[2])
-            if not quoted and not _SPLITS_IN_NO_WAY.fullmatch(value):
-                raise UnprovenError(f"{shown(name[0])} is not quoted, and may become several words")
-            self._literal(value)
-        elif following == "?":
-            self._at, self._known = start + 2, False
+        """A `$` that is nothing but itself, or `$?`."""
+        following = self._raw[self._at + 1 : self._at + 2]
+        if following == "?":
+            self._at, self._known = self._at + 2, False
         elif following in (_AFTER_PLAIN_DOLLAR_IN_QUOTES if quoted else _AFTER_PLAIN_DOLLAR):  # also at the end: ""
             self._literal("$")
             self._at += 1

@@ -1,4 +1,4 @@
-"""Commands that run another one, which is named in their words: time, timeout, command, xargs."""
+"""Commands that run another one, which is named in their words: timeout, command, xargs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.syntax import shown
 
-WRAPPERS = frozenset(("time", "timeout", "command", "xargs"))
+WRAPPERS = frozenset(("timeout", "command", "xargs"))
 _OF_TEXT = frozenset(("echo", "basename", "dirname"))
 """Harmless whatever their words are, and without looking at any file: what xargs may run."""
 _XARGS_ALONE = frozenset(("-0", "-r", "-t", "--null", "--no-run-if-empty", "-0r", "-r0"))

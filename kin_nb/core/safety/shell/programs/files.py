@@ -20,9 +20,15 @@ def _xxd(call: Call, found: Found) -> Iterable[str]:
     return ()
 
 
+def _tail(_call: Call, found: Found) -> Iterable[str]:
+    if any(word.startswith("+") for word in found.operands):  # `+5f` is an old way to say -n +5 -f
+        raise UnprovenError("`tail +N` may never end; give `-n +N`")
+    return ()
+
+
 FILES: dict[str, Program] = {
     "ls": Program(
-        letters="aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
+        letters="aAbBcCdfFgGhHiklmnNopqQrRsStuUvxXZ1",
         long="all almost-all author color? classify? directory full-time group-directories-first human-readable inode "
         "no-group numeric-uid-gid recursive reverse si size sort= time= time-style=",
         operands="names",
@@ -41,7 +47,7 @@ FILES: dict[str, Program] = {
         letters="bikLhN", long="brief mime mime-type mime-encoding dereference no-dereference", why={"-C": _WRITES}
     ),
     "du": Program(
-        letters="abchHklLmsSx0P",
+        letters="abchHklmsSx0P",
         values="dt",
         long="all apparent-size bytes exclude= human-readable max-depth= one-file-system summarize threshold= total",
         operands="names",
@@ -68,6 +74,7 @@ FILES: dict[str, Program] = {
         values="nc",
         long="lines= bytes= quiet silent verbose zero-terminated",
         number=True,
+        check=_tail,
         why={"-f": _NO_END, "-F": _NO_END, "--follow": _NO_END},
     ),
     "nl": Program(letters="p", values="bdfhilnsvw"),

@@ -59,6 +59,9 @@ _WITH_VALUE = frozenset(
     )
 )
 _WHY = {
+    "-L": "follows links",
+    "-H": "follows links",
+    "-follow": "follows links",
     "-exec": "runs a program",
     "-execdir": "runs a program",
     "-ok": "runs a program",
@@ -74,7 +77,7 @@ _WHY = {
 
 def _find(call: Call, found: Found) -> Iterable[str]:
     words = list(found.operands)
-    while words and words[0] in ("-H", "-P", "-L"):
+    while words and words[0] == "-P":
         words.pop(0)
     paths: list[str] = []
     while words and not words[0].startswith("-") and words[0] not in ("(", "!", ",", ")"):
@@ -96,7 +99,7 @@ class _AsItIs(Program):
 
 
 _FD = Program(
-    letters="HIsigaFp0Lu1q",
+    letters="HIsigaFp0u1q",
     values="eEtdcSj",
     long="hidden no-ignore no-ignore-vcs case-sensitive ignore-case glob fixed-strings absolute-path full-path print0 "
     "extension= exclude= type= max-depth= min-depth= max-results= size= changed-within= changed-before= color= unrestricted",

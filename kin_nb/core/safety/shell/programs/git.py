@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from kin_nb.core.paths import read_settings
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.place import holds_credentials
 from kin_nb.core.safety.shell.program import Call, Found, Program
@@ -25,13 +26,14 @@ _WHY = {
     "--open-files-in-pager": _RUNS,
     "--show-signature": _RUNS,
 }
-_OF_SIGNATURE = re.compile(r"%[-+ ]?G|signature")
-"""In a format."""
+_RUNS_GPG = re.compile(r"%[-+ ]?G|signature")
+_SHOWS_OBJECTS = re.compile(r"%\(\*?raw")
+"""In a format: what a tag names may be any file's content."""
 _DIFF = (
     "patch no-patch stat? shortstat numstat dirstat? summary name-only name-status raw color? no-color word-diff? "
     "color-words? unified= cached staged merge-base ignore-all-space ignore-space-change ignore-space-at-eol "
-    "ignore-blank-lines function-context exit-code quiet check full-index binary abbrev? find-renames? find-copies? "
-    "no-renames diff-filter= minimal patience histogram diff-algorithm= no-ext-diff no-textconv text relative? "
+    "ignore-blank-lines function-context exit-code quiet check full-index abbrev? find-renames? find-copies? "
+    "no-renames diff-filter= minimal patience histogram diff-algorithm= no-ext-diff no-textconv relative? "
     "ignore-submodules? compact-summary no-prefix inter-hunk-context= pickaxe-regex pickaxe-all patch-with-stat cc "
 )
 _LOG = (
@@ -53,9 +55,11 @@ class _Command(Program):
 
 
 def _format(call: Call, found: Found) -> Iterable[str]:
-    for text in found.values("--format", "--pretty"):
-        if _OF_SIGNATURE.search(text):
+    for text in found.values("--format", "--pretty", "--group", "--sort"):
+        if _RUNS_GPG.search(text):
             raise UnprovenError(f"`{call.name}` with {text!r} runs gpg")
+        if _SHOWS_OBJECTS.search(text):
+            raise UnprovenError(f"`{call.name}` with {text!r} may show any file")
     return ()
 
 
@@ -82,7 +86,19 @@ def _first(*allowed: str) -> Program:
 def _remote(call: Call, found: Found) -> Iterable[str]:
     if found.operands and (found.operands[0] != "get-url" or len(found.operands) > 2):  # noqa: PLR2004  (get-url NAME)
         raise UnprovenError(f"`git remote {found.operands[0]}` is not known to only show")
-    return _addresses(call)
+    return [*_addresses(call), *_rewriting(call)]
+
+
+def _rewriting(call: Call) -> Iterator[str]:
+    """The person's own settings, where they may put credentials into the addresses that are shown (url.*.insteadOf)."""
+    environment = call.place.environment
+    home = Path(environment.get("HOME", "/"))
+    xdg = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+    named = environment.get("GIT_CONFIG_GLOBAL")
+    for file in [Path(named)] if named else [home / ".gitconfig", xdg / "git" / "config"]:
+        text = (read_settings(file) or "").casefold()
+        if "[include" in text or ("insteadof" in text and "@" in text):
+            yield str(file)
 
 
 def _config(call: Call, found: Found) -> Iterable[str]:
@@ -131,7 +147,7 @@ def _is_own(folder: Path) -> bool:
 
 
 _HISTORY = _Command(
-    letters="pusRwbazWqMCigEFPmc", attached="UMCBX", values="SGlnL", number=True, long=_LOG, check=_format
+    letters="pusRwbzWqMCigEFPmc", attached="UMCBX", values="SGlnL", number=True, long=_LOG, check=_format
 )
 _COMMANDS: dict[str, Program] = {
     "log": _HISTORY,
@@ -141,7 +157,7 @@ _COMMANDS: dict[str, Program] = {
     "stash": _first("list"),
     "worktree": _first("list"),
     "diff": _Command(
-        letters="pusRwbazWqMCi", attached="UMCBX", values="SGl", number=True, long=_DIFF, check=_within_worktree
+        letters="pusRwbzWqMCi", attached="UMCBX", values="SGl", number=True, long=_DIFF, check=_within_worktree
     ),
     "status": _Command(
         letters="sbvz",
@@ -165,7 +181,7 @@ _COMMANDS: dict[str, Program] = {
         letters="q",
         long="abbrev-ref? short? verify quiet symbolic symbolic-full-name show-toplevel show-prefix show-cdup git-dir "
         "absolute-git-dir git-common-dir is-inside-work-tree is-inside-git-dir is-bare-repository is-shallow-repository "
-        "all branches? tags? remotes? since= until= show-superproject-working-tree",
+        "all branches? tags? remotes? since= until=",
     ),
     "ls-files": _Command(
         letters="cdmoiskutzv",
@@ -182,19 +198,21 @@ _COMMANDS: dict[str, Program] = {
         "first-parent since=",
     ),
     "grep": _Command(
-        letters="niIlLcwvEFGPhHWpaoqrz",
+        letters="niIlLcwvEFGPhHWpoqrz",
         values="emABC",
         long="line-number ignore-case word-regexp invert-match extended-regexp fixed-strings perl-regexp basic-regexp "
         "files-with-matches name-only files-without-match count cached heading break show-function function-context "
         "all-match and or not after-context= before-context= context= max-depth= max-count= only-matching column "
-        "full-name color? no-color text quiet null",
+        "full-name color? no-color quiet null",
         number=True,
     ),
     "describe": _Command(
         long="tags always long all abbrev= match= exclude= contains exact-match first-parent candidates="
     ),
     "shortlog": _Command(
-        letters="snec", long="summary numbered email committer group= all since? until? no-merges author?"
+        letters="snec",
+        long="summary numbered email committer group= all since? until? no-merges author?",
+        check=_format,
     ),
     "cat-file": _Command(letters="ptse"),
     "merge-base": _Command(letters="a", long="all is-ancestor fork-point octopus independent"),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -25,6 +28,13 @@ _OF_A_FILE = re.compile(r"[\w./~^-]+:[\w.][\w./-]*")
 _OF_HEAD = re.compile(r"(HEAD|@)[~^\d]*")
 _PLAIN_PATH = re.compile(r"[\w./-]+")
 _NO_SECRETS_IN = (".git", "node_modules", ".venv", "venv")
+_OBEYS_ATTRIBUTES = frozenset(("diff", "grep", "log", "reflog", "show", "stash", "status"))
+_MAY_BE_AN_ID = re.compile(r"[0-9a-fA-F]{4,64}([~^@].*)?|[^-].*:.*")
+"""Of a file's content, which git shows under no name."""
+_SHOWS = re.compile(r"diff|text|binary|\[attr\]|merge")
+"""In attributes: what may change how a file is shown, or a name for several of them."""
+_MOST_ATTRIBUTES = 50
+_SECONDS = 10
 _OF_AN_OBJECT = frozenset(("-t", "-s", "-e"))
 _STAGED_PATCH = re.compile(r"-[a-z]*v[a-z]*|--verbose")
 _PATCH = re.compile(r"-[a-zA-Z0-9]*[puUcmWL].*|--(patch|patch-with-stat|unified=.*|cc|function-context|binary|check)")
@@ -71,9 +81,40 @@ def secrets_shown(call: Call) -> Iterator[str]:
 
     Raises UnprovenError when git tracks too many files to be sure.
     """
+    if _is_hidden(call):
+        return
     yield from islice(_tracked_secrets(call.place.cwd), _NAMED)
     if _shows_past(call):
         yield from islice(_kept_out(call.place), _NAMED)
+
+
+def _is_hidden(call: Call) -> bool:
+    """Whether git, run with the attributes in HIDING, shows nothing of files that may hold secrets, past ones neither.
+
+    The repository's own attributes win over those; and what is given by its id has no name.
+    """
+    command = call.name.removeprefix("git ")
+    if command not in _OBEYS_ATTRIBUTES or any(map(_MAY_BE_AN_ID.fullmatch, call.words)):
+        return False
+    found = git_folder(call.place.cwd)
+    git = shutil.which("git", path=call.place.environment.get("PATH"))
+    return found is not None and git is not None and _obeys_variables(git) and not _has_attributes(*found)
+
+
+@cache
+def _obeys_variables(git: str) -> bool:
+    """Settings in variables came with git 2.31."""
+    said = subprocess.run([git, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False).stdout
+    version = re.search(r"version (\d+)\.(\d+)", said)
+    return version is not None and (int(version[1]), int(version[2])) >= (2, 31)
+
+
+def _has_attributes(worktree: Path, folder: Path) -> bool:
+    """Whether the repository may say itself how files are shown."""
+    shared = settings_folder(worktree) or folder
+    own = [worktree / name for name in tracked(folder, shared) if name.rpartition("/")[2] == ".gitattributes"]
+    files = [worktree / ".gitattributes", shared / "info" / "attributes", *own[:_MOST_ATTRIBUTES]]
+    return len(own) > _MOST_ATTRIBUTES or any(_SHOWS.search(read_settings(file) or "") for file in files)
 
 
 def _shows_past(call: Call) -> bool:
@@ -95,12 +136,18 @@ def _shows_past(call: Call) -> bool:
     if command == "grep" and not any(option.startswith("-e") for option in options):
         others = others[1:]
     if command in ("diff", "grep"):
-        return any(word not in ("HEAD", "@") and not os.path.lexists(call.place.path(word)) for word in others)
+        staged = {"--cached", "--staged"}.intersection(options) and command == "diff"
+        return bool(staged) or any(not os.path.lexists(call.place.path(word)) for word in others)
+    if command == "status":
+        return True
     return command == "cat-file" and not all(map(_OF_A_FILE.fullmatch, others[-1:] or [""]))
 
 
 def _kept_out(place: Place) -> Iterator[str]:
-    """Secrets that are kept out of the repository now: commits from before may hold them."""
+    """Secrets that are kept out of the repository now: commits from before may hold them.
+
+    Raises UnprovenError when there are too many files to be sure.
+    """
     found = git_folder(place.cwd)
     if found is None:
         return
@@ -109,7 +156,4 @@ def _kept_out(place: Place) -> Iterator[str]:
         name = line.strip().strip("/").rpartition("/")[2]
         if is_secret(name) or is_secret(name.rstrip("*.")):
             yield str(worktree / name)
-    try:
-        yield from place.secrets_below(str(worktree), Search(without=_NO_SECRETS_IN))
-    except UnprovenError:  # too many files: no more is known than by .gitignore
-        return
+    yield from place.secrets_below(str(worktree), Search(without=_NO_SECRETS_IN))

@@ -23,7 +23,7 @@ _HEAD = re.compile(r"ref: refs/\S+\s*|[0-9a-f]{40}([0-9a-f]{24})?\s*")
 _POINTER = re.compile(r"(\S(?:[^\r\n\0]*\S)?)[\r\n]*")
 """A path in a file of its own: git would keep blanks around it."""
 _OF_A_BARE_ONE = ("objects", "refs", "commondir", "config")
-_MOST_REFS = 5_000
+_MOST_LINKS = 20_000
 _PLAIN_PATH = re.compile(r"[\w./~-]+")
 
 _SECTION = re.compile(r'\[\s*([\w.-]+)\s*(?:"((?:[^"\\]|\\.)*)")?\s*\]\s*([#;].*)?')
@@ -142,10 +142,11 @@ def _alternates(shared: Path) -> list[str]:
 
 def _links(shared: Path) -> Iterator[Path]:
     """What of a git folder's content is a symbolic link. Raises UnprovenError when there is too much to look at."""
-    below = chain(shared.glob("*"), (shared / "objects").glob("*"), (shared / "refs").rglob("*"))
+    objects = shared / "objects"
+    below = chain(shared.glob("*"), (shared / "refs").rglob("*"), objects.glob("*"), objects.glob("*/*"))
     for count, path in enumerate(below):
-        if count > _MOST_REFS:
-            raise UnprovenError("git has too many branches and tags to be sure that none is elsewhere")
+        if count > _MOST_LINKS:
+            raise UnprovenError("git's folder holds too much to be sure that none of it is elsewhere")
         if path.is_symlink() and path.name != "hooks":
             yield path
 

@@ -108,6 +108,7 @@ SCRIPTS: dict[str, Program] = {
         values="e",
         long="quiet silent regexp-extended expression= null-data separate unbuffered",
         operands="text",
+        options_first=True,
         check=_sed,
         why={"-i": "writes files", "--in-place": "writes files", "-f": "runs a file", "--file": "runs a file"},
     ),

@@ -20,6 +20,8 @@ from kin_nb.core.safety.shell.programs.tools import TOOLS
 from kin_nb.core.safety.shell.syntax import shown_word
 
 _SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/opt/homebrew/bin/")
+_RUN = {"egrep": ("grep",), "fgrep": ("grep",)}
+"""Programs that run another one, which the shell finds for them."""
 _SHIMS = frozenset(("shims", ".volta"))
 """Folders of version managers: what lies there runs whatever the current folder names."""
 
@@ -32,7 +34,8 @@ def known_program(name: str, place: Place) -> Program:
     program = _programs().get(plain)
     if program is None:
         raise UnprovenError(f"{shown_word(name)} is not a command known to be harmless")
-    check_origin(name, place)
+    for each in (name, *_RUN.get(plain, ())):
+        check_origin(each, place)
     return program
 
 
