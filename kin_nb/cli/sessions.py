@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import TYPE_CHECKING
 
 from kin_nb.cli.exits import DONE, fail, note
@@ -39,17 +40,28 @@ def show(arguments: argparse.Namespace) -> int:
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
     from kin_nb.core.session.report import session_report  # noqa: PLC0415
     from kin_nb.core.session.session_keys import SessionKeys  # noqa: PLC0415
+    from kin_nb.core.session.whole_outputs import whole_output_of  # noqa: PLC0415
 
     try:
         config = KinConfig.load()
+        keys = SessionKeys(config.session_logging)
         stored = session_store(config).find(arguments.session)
         if arguments.json:
-            print(json.dumps(session_document(stored.folder, SessionKeys(config.session_logging)), indent=2))
+            print(json.dumps(session_document(stored.folder, keys), indent=2))
+        elif arguments.output:
+            _print_output(whole_output_of(stored, arguments.output, keys))
         else:
             print(session_report(stored))
     except (ConfigError, SessionError) as error:
         return fail(str(error))
     return DONE
+
+
+def _print_output(text: str) -> None:
+    """As it is into a file or a pipe; on a terminal without what would steer that."""
+    from kin_nb.render.text import clean  # noqa: PLC0415
+
+    print((clean(text) if sys.stdout.isatty() else text).removesuffix("\n"))
 
 
 def session_store(config: KinConfig) -> SessionStore:

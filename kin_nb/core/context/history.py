@@ -24,6 +24,7 @@ from kin_nb.core.session.records import (
     canonical_json,
     sha256,
 )
+from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.core.types import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 
 Expand = Callable[[str], str]
@@ -261,7 +262,7 @@ def fingerprinted(message: LLMMessage, redact: Callable[[str], str]) -> dict[str
     seen: dict[str, object] = {"images": [sha256(image.data) for image in message.images]} if message.images else {}
     return {
         "role": message.role,
-        "content": redact(message.content or ""),
+        "content": without_note(redact(message.content or ""))[0],  # it names a session
         "calls": calls,
         "of": message.tool_call_id,
         **seen,
@@ -269,7 +270,7 @@ def fingerprinted(message: LLMMessage, redact: Callable[[str], str]) -> dict[str
 
 
 def messages_of_step(step: RecordedStep, expand: Expand = str) -> list[LLMMessage]:
-    answers = [tool_message(c.id, c.name, expand(c.output), images_of(c.images)) for c in step.calls]
+    answers = [tool_message(c.id, c.name, expand(c.told), images_of(c.images)) for c in step.calls]
     return [assistant_message(step.content, step.reasoning, step.calls, expand), *answers]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from kin_nb.core.context.size import share_of_each, size_of
 from kin_nb.core.safety.secrets import redact_json
+from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.core.types import FunctionCall, LLMMessage, Role
 
 KEPT = 10
@@ -52,8 +53,8 @@ def is_stub(message: LLMMessage) -> bool:
 def stub(
     message: LLMMessage, call: FunctionCall, redact: Callable[[str], str], expand: Callable[[str], str]
 ) -> LLMMessage:
-    """What stays of a tool's answer to `call`. `expand` puts this machine's paths in again."""
-    text = redact(message.content or "")
+    """What stays of a tool's answer to `call`: a note of where all of it is, too. `expand` puts this machine's paths in again."""
+    text, note = without_note(redact(message.content or ""))
     name = " ".join((message.name or call.name or "tool").split())
     head = " ".join(filter(None, [name, _main_argument(redact_json(call.arguments or "", redact))]))
     what = f"{len(text):,} characters"
@@ -63,6 +64,7 @@ def stub(
     lines = [f"[{head}: {what}{_GONE}{todo}]"]
     if name not in _READING:
         lines += _ends(text)
+    lines += filter(None, [note])
     return message.changed(content=expand("\n".join(lines)), images=None)
 
 

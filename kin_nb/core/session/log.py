@@ -22,6 +22,7 @@ from kin_nb.core.session.log_file import check_seen, end_torn_line, open_locked
 from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.totals import Totals
+from kin_nb.core.session.whole_outputs import write_output
 
 if TYPE_CHECKING:
     from kin_nb.core.config import SessionLoggingConfig
@@ -128,6 +129,19 @@ class SessionLog:
         self._write({"type": type_, "time": _now(), **fields})
         if type_ == "session":
             self.begun, self.start_time = True, str(fields.get("start_time") or "")
+
+    def keep(self, output: bytes) -> str:
+        """Put an output beside the log, on any thread: its name, for the record that comes next; "" when it is not kept."""
+        if self._file is None or not self.is_written:
+            return ""
+        try:
+            return write_output(self.folder, output, self._cipher)
+        except OSError as error:
+            if self._warn is not None:
+                self._warn(
+                    f"The whole output of a call was not kept ({error.strerror}); the log has what the model got."
+                )
+            return ""
 
     @property
     def is_written(self) -> bool:

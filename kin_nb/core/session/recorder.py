@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kin_nb.core.safety.secrets import redact_json
@@ -17,6 +17,7 @@ from kin_nb.core.session.records import (
     RecordedStep,
     TurnRecord,
 )
+from kin_nb.core.session.whole_outputs import limited
 
 
 class TurnRecorder:
@@ -60,9 +61,23 @@ class TurnRecorder:
         """The call is decided and about to run (or be refused): decision, summary, edited_arguments."""
         return self._update("run", call_id, fields)
 
-    def result(self, call_id: str, **fields: Any) -> RecordedCall:
-        """The call has ended: status, output, exit, milliseconds, files."""
-        return self._update("result", call_id, fields)
+    def result(self, call_id: str, *, whole: str = "", **fields: Any) -> RecordedCall:
+        """The call has ended: status, output, exit, milliseconds, files. `whole`: what `keep` gave, for the log alone."""
+        return self._update("result", call_id, fields, {"whole": whole} if whole else {})
+
+    @property
+    def session_id(self) -> str:
+        """Of the log: what `kin-nb sessions` lists."""
+        return self._log.session_id
+
+    @property
+    def keeps(self) -> bool:
+        """Whether whole outputs are kept. False where no log is written."""
+        return self._log.is_written
+
+    def keep(self, redacted: str, more: int = 0) -> str:
+        """Keep a whole output, and how many bytes came after it. The name of its file, "" when that is not written."""
+        return self._log.keep(limited(redacted, more))
 
     def interrupt_open_calls(self) -> list[RecordedCall]:
         """Answer every pending call of the last step "interrupted"; returns those answered now."""
@@ -87,7 +102,9 @@ class TurnRecorder:
             self._log.sync()
         return self.record
 
-    def _update(self, type_: str, call_id: str, fields: dict[str, Any]) -> RecordedCall:
+    def _update(
+        self, type_: str, call_id: str, fields: dict[str, Any], besides: Mapping[str, Any] | None = None
+    ) -> RecordedCall:
         for key in ("output", "summary", "uncovered"):
             if isinstance(fields.get(key), str):
                 fields[key] = self._redact(fields[key])
@@ -103,7 +120,7 @@ class TurnRecorder:
             update={"steps": (*self.record.steps[:-1], step.model_copy(update={"calls": calls}))}
         )
         call = next(call for call in calls if call.id == call_id)
-        self._log.append(type_, call=call.model_dump(mode="json", include={"id", *fields}))
+        self._log.append(type_, call=call.model_dump(mode="json", include={"id", *fields}), **(besides or {}))
         return call
 
     def _redacted_decision(self, decision: RecordedDecision) -> RecordedDecision:

@@ -110,6 +110,8 @@ class RecordedCall(Record):
     status: CallStatus = "pending"
     output: str = ""
     """What the model was told."""
+    withheld: str = ""
+    """sha256 of `output` where that is not stored: the notebook was saved without results."""
     exit: int | None = None
     milliseconds: int | None = None
     files: tuple[FileChange, ...] = ()
@@ -117,6 +119,11 @@ class RecordedCall(Record):
     """What it may have changed besides, that undo does not bring back: a sentence."""
     images: tuple[RecordedImage, ...] = ()
     subagent: RecordedSubagent | None = None
+
+    @property
+    def told(self) -> str:
+        """`output`, or what there is to say of it where it is withheld."""
+        return f"[not stored here; its sha256 is {self.withheld}]" if self.withheld else self.output
 
 
 class Place(Record):
@@ -183,7 +190,7 @@ class TurnRecord(Record):
     dropped: tuple[RecordedCompaction, ...] = ()
     """Compactions that were cleared or undone before this prompt: their tokens, for they were paid; no summaries."""
     warnings: tuple[str, ...] = ()
-    """What could not be used, in the order it was noticed."""
+    """What could not be used, in the order it was noticed, and what must be known of what the turn has changed."""
     steps: tuple[RecordedStep, ...] = ()
     dmail: RecordedDMail | None = None
     """A D-Mail that no reply has followed: the turn ended there."""
@@ -250,6 +257,8 @@ class UndoRecord(Record):
     kept: tuple[KeptFile, ...] = ()
     uncovered: tuple[str, ...] = ()
     """What the calls in question may have changed that is not known: a sentence each."""
+    warnings: tuple[str, ...] = ()
+    """What must be known besides, as in a turn."""
 
 
 def canonical_json(value: Any) -> str:

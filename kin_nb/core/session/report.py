@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import datetime
 
 from kin_nb.core.session.document import total_cost
@@ -40,7 +40,7 @@ def session_report(stored: StoredSession) -> str:
         f"{_time(stored.started)} to {_time(stored.last_activity)}",
         _joined(_count(totals.turns, "turn"), f"{totals.tokens:,} tokens", _cost(total_cost(stored.turns))),
     ]
-    return "\n".join([*head, *(line for turn in stored.turns for line in ("", *_turn_lines(turn)))])
+    return "\n".join([*head, *(line for turn in stored.turns for line in ("", *_turn_lines(turn, stored.whole)))])
 
 
 def session_row(summary: SessionSummary) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join(cells).rstrip()
 
 
-def _turn_lines(turn: TurnRecord) -> list[str]:
+def _turn_lines(turn: TurnRecord, whole: Container[str]) -> list[str]:
     first = next((line for line in turn.prompt.splitlines() if line.strip()), "")
     lines = [f"{turn.turn}. {one_line(first, _LINE)}"]
     if turn.fresh:
@@ -68,6 +68,9 @@ def _turn_lines(turn: TurnRecord) -> list[str]:
         lines.append("   the conversation was compacted")
     if turn.calls:
         lines.append(f"   {_tools(turn.calls)}")
+    lines += [
+        f"   all of a long output of {one_line(c.name, _LINE)}: --output {c.id}" for c in turn.calls if c.id in whole
+    ]
     why = one_line(turn.message, _LINE)
     outcome = f"{turn.outcome}: {why}" if why else turn.outcome
     took = f"{turn.milliseconds / 1000:.1f} s" if turn.milliseconds else ""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ _SHOWN = 5
 class StoredSession:
     """A session as its log tells it. `id` names the folder; `session_id` is the newest, after clear and compact.
 
-    `started`, `last_activity`: when the first and the last line were written, None where the log does not say.
+    `started`, `last_activity`: when the first and the last line were written, None where the log does not say. `whole`: the
+    names of the files that have all of an output, by the call's id (whole_outputs.py).
     """
 
     id: str
@@ -45,6 +46,7 @@ class StoredSession:
     session_id: str
     started: datetime | None
     last_activity: datetime | None
+    whole: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path, keys: SessionKeys | None = None) -> StoredSession:
@@ -68,6 +70,7 @@ class StoredSession:
             session_id=names[-1] if names else str(header.get("session") or folder.name),
             started=_time_of(header),
             last_activity=_time_of(lines[-1]),
+            whole={str(line["call"]["id"]): str(line["whole"]) for line in lines if _names_an_output(line)},
         )
 
 
@@ -180,6 +183,12 @@ def _was_renamed(path: Path, prefix: str, keys: SessionKeys | None) -> bool:
             return log.find(f'"session_id":"{prefix}'.encode()) >= 0
     except (OSError, ValueError, SessionError):  # ValueError: an empty file cannot be mapped
         return False
+
+
+def _names_an_output(line: dict[str, Any]) -> bool:
+    return (
+        line.get("type") == "result" and "whole" in line and isinstance(line.get("call"), dict) and "id" in line["call"]
+    )
 
 
 def _time_of(line: dict[str, Any]) -> datetime | None:

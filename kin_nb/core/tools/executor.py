@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -21,19 +21,22 @@ from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
 from kin_nb.core.tools.base import ToolError, tool_output
 from kin_nb.core.tools.event_queue import EventQueue
+from kin_nb.core.tools.fitting import Fitted, fits, fitted
 from kin_nb.core.tools.gate import NOT_RUN, Gate
 from kin_nb.core.tools.images import usable
-from kin_nb.core.tools.limits import capped, closed
 from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, looked_at_again, resolve
 from kin_nb.core.tools.running import RunningCall, running_call
 from kin_nb.core.tools.scheduler import AnyCall, Place, places
 from kin_nb.core.tools.watched_files import Changed
+from kin_nb.core.tools.whole import Whole, whole_output
 from kin_nb.core.types import LLMMessage, ToolCall
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
+    from kin_nb.core.session.file_history import Before
 
 
+T = TypeVar("T")
 IDENTICAL = "identical"
 """Who decided on a call that was made twice in one reply: nobody, it was run once."""
 
@@ -48,6 +51,7 @@ class ToolExecutor:
         self._unanswered: list[ToolCall] = []
         self._answers: dict[str, LLMMessage] = {}
         self._results: dict[str, RecordedCall] = {}
+        self._wholes: dict[str, Whole] = {}
         self._order: dict[str, int] = {}
         self._failed_edits: dict[int, str] = {}
 
@@ -119,27 +123,28 @@ class ToolExecutor:
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
-            ended = task.done()
+            ended, seconds = task.done(), time.monotonic() - started
             await _end([task])
-            changed = await _to_its_end(files.since(before))
             if ended and not task.cancelled():  # the record says how it ended, whoever stopped listening
-                self._finished(call, task, changed, time.monotonic() - started)
+                self._finished(call, *await _to_its_end(self._outcome(call, task, before)), seconds)
             else:
+                changed = await _to_its_end(files.since(before))
                 self._recorder.interrupt(call.call_id, files=changed[0], uncovered=_uncovered(call, changed))
             raise
         seconds = time.monotonic() - started
-        since = asyncio.ensure_future(files.since(before))
+        outcome = asyncio.ensure_future(self._outcome(call, task, before))
         try:
-            changed = await asyncio.shield(since)
+            told, changed = await asyncio.shield(outcome)
         except asyncio.CancelledError:
-            self._finished(call, task, await _to_its_end(since), seconds)
+            self._finished(call, *await _to_its_end(outcome), seconds)
             raise
-        return self._finished(call, task, changed, seconds)
+        return self._finished(call, told, changed, seconds)
 
     async def _run(self, call: ResolvedToolCall) -> BaseModel:
         """The call, in its own task. A tool that leaves the program (sys.exit) only leaves itself."""
         tell = self._events.put
         tool_output.set(lambda text: tell(ToolOutputEvent(tool_call_id=call.call_id, text=text)))
+        whole_output.set(partial(self._wholes.__setitem__, call.call_id))
         record = partial(self._record_subagent, call.call_id)
         running_call.set(RunningCall(call.call_id, self._agent, tell, self._gate.ask_within, record))
         try:
@@ -151,25 +156,31 @@ class ToolExecutor:
     def _record_subagent(self, call_id: str, subagent: RecordedSubagent) -> None:
         self._recorder.run(call_id, subagent=subagent)
 
+    async def _outcome(
+        self, call: ResolvedToolCall, task: asyncio.Task[BaseModel], before: Before | None
+    ) -> tuple[dict[str, Any], Changed]:
+        """What a call that has ended tells, made to fit, with all of it kept; and what it changed."""
+        changed = await self._agent.files.since(before)
+        fields = self._told(call, task)
+        text = "\n".join(filter(None, (call.edited, fields["output"])))
+        whole = self._wholes.pop(call.call_id, None)
+        fit = partial(fitted, call.call_id, text, whole, self._recorder)
+        return {**fields, "output": fit() if fits(text, whole) else await asyncio.to_thread(fit)}, changed
+
     def _finished(
-        self, call: ResolvedToolCall, task: asyncio.Task[BaseModel], changed: Changed, seconds: float
+        self, call: ResolvedToolCall, told: dict[str, Any], changed: Changed, seconds: float
     ) -> ToolResultEvent:
-        told = self._told(call, task)
-        if isinstance(told, str):
+        if told["status"] == "error":
             self._agent.stats.tool_calls_failed += 1
-            fields: dict[str, Any] = {"status": "error", "output": told}
         else:
             self._agent.stats.tool_calls_succeeded += 1
-            fields = {"status": "ok", **told}
-        if call.edited:
-            fields["output"] = f"{call.edited}\n{fields['output']}"
-        result = fields.get("result")
+        result = told.get("result")
         uncovered = _uncovered(call, changed, result) if result is not None else changed[1]
-        fields |= {"milliseconds": round(seconds * 1000), "files": changed[0], "uncovered": uncovered}
-        return self._answer(call, seconds=seconds, **fields)
+        told |= {"milliseconds": round(seconds * 1000), "files": changed[0], "uncovered": uncovered}
+        return self._answer(call, seconds=seconds, **told)
 
-    def _told(self, call: ResolvedToolCall, task: asyncio.Task[BaseModel]) -> dict[str, Any] | str:
-        """What a finished call has to tell: the answer's fields, or the text of its error."""
+    def _told(self, call: ResolvedToolCall, task: asyncio.Task[BaseModel]) -> dict[str, Any]:
+        """What a finished call has to tell: the answer's fields."""
         try:
             result = task.result()
             exit_code = call.tool.exit_code(result)
@@ -177,13 +188,14 @@ class ToolExecutor:
                 raise ToolError(f"{call.tool_name} returned what is no result.")  # noqa: TRY301
             images, left_out = usable(call.tool.images(result))
             return {
+                "status": "ok",
                 "result": result,
                 "output": "\n".join([*self._not_done(call), call.tool.to_model(result), *left_out]),
                 "exit": exit_code,
                 "images": tuple(RecordedImage(**image.model_dump()) for image in images),
             }
         except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a tool's own code)
-            return _failure(call.tool_name, error)
+            return {"status": "error", "output": _failure(call.tool_name, error)}
 
     def _not_done(self, call: ResolvedToolCall) -> list[str]:
         """A command that follows a failed edit in the same reply: what it shows is the state without that edit."""
@@ -204,25 +216,23 @@ class ToolExecutor:
             self._gate.audit(call, decided, same_as=first.id)
         fields: dict[str, Any] = {"exit": first.exit, "images": first.images}
         told = self._answers[first.id].content or ""  # as the model had it: the record's is redacted
-        return self._answer(call, status=first.status, output=told, **fields)
+        return self._answer(call, status=first.status, output=Fitted(told, first.output), **fields)
 
     def _answer(
         self,
         call: AnyCall,
         *,
         status: str,
-        output: str,
+        output: str | Fitted,
         result: BaseModel | None = None,
         seconds: float | None = None,
         **fields: object,
     ) -> ToolResultEvent:
         """The one place where a call gets its answer: record, history, event."""
-        output = closed(output)
-        # Redacted before it is cut: half a secret is not recognised.
-        recorded = self._recorder.result(
-            call.call_id, status=status, output=capped(self._recorder.redact(output)), **fields
-        )
-        output = capped(output)
+        if isinstance(output, str):
+            output = fitted(call.call_id, output, None, self._recorder)
+        output, kept, whole = output
+        recorded = self._recorder.result(call.call_id, status=status, output=kept, whole=whole, **fields)
         self._results[call.call_id] = recorded
         self._answers[call.call_id] = tool_message(call.call_id, call.tool_name, output, images_of(recorded.images))
         self._append_answers()
@@ -276,8 +286,8 @@ async def _end(tasks: list[asyncio.Task[Any]]) -> None:
             task.exception()  # seen, whether or not anybody asks for it
 
 
-async def _to_its_end(work: Awaitable[Changed]) -> Changed:
-    """Its result, also when the turn is cancelled meanwhile: a look at the files is short."""
+async def _to_its_end(work: Awaitable[T]) -> T:
+    """Its result, also when the turn is cancelled meanwhile: a look at the files is short, and nothing of a result is lost."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with suppress(asyncio.CancelledError):

@@ -51,7 +51,9 @@ class Printed:
 
     def text(self) -> str:
         """All of it, as a terminal would show it: no colours, and of a line that was written over the last state."""
-        return plain(self._kept.text())
+        text = self._kept.text()
+        self._kept.keep_whole(plain)
+        return plain(text)
 
     def flush(self) -> None:
         """On the loop's thread: what waits goes to the card now."""

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.model_server import tool_call
 from tests.notebook.people import environment
 from tests.unit.cli.conftest import LOOK, logs, session_ids
 
@@ -84,6 +85,51 @@ def test_show_as_json_is_the_whole_document(kin, two):
     assert [message["role"] for message in document["messages"]] == ["system", "user", "assistant", "tool", "assistant"]
     assert document["stats"]["steps"] == 2
     assert document["config_snapshot"]["active_model"] == "scripted"
+
+
+@pytest.fixture
+def long_one(kin, server, home) -> str:
+    """The id of a session with a call whose output the model got a part of: call00001, as the server counts."""
+    server.enqueue(None, calls=[tool_call("bash", command="seq 20000")])
+    server.enqueue("Done.")
+    kin("run", "-p", "Count.", "--mode", "auto-approve")
+    (name,) = session_ids(home)
+    return name
+
+
+def test_all_of_a_long_output_is_printed_and_its_call_is_named(kin, long_one):
+    assert "\n   bash\n   all of a long output of bash: --output call00001\n" in kin("sessions", "show").stdout
+    done = kin("sessions", "show", long_one[:8], "--output", "call00001")
+    assert done == (0, "".join(f"{number}\n" for number in range(1, 20_001)), "")
+
+
+def test_the_output_of_a_short_call_is_printed_as_it_was_told(kin, two):
+    assert kin("sessions", "show", two[1], "--output", "call00001") == (0, "     1\tx = 1\n", "")
+
+
+def test_an_output_does_not_steer_the_terminal(kin, server, monkeypatch):
+    server.enqueue(None, calls=[tool_call("bash", command=r"printf '\033]0;title\007\033[1mbold\033[0m\n'")])
+    server.enqueue("Done.")
+    kin("run", "-p", "Print.", "--mode", "auto-approve")
+    shown = ("sessions", "show", "--output", "call00001")
+    assert kin(*shown).stdout == "\x1b]0;title\x07\x1b[1mbold\x1b[0m\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert kin(*shown).stdout == "bold\n"
+
+
+def test_an_output_that_is_not_there_is_an_error_that_says_which_are(kin, home, long_one):
+    done = kin("sessions", "show", "--output", "call00009")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"No call call00009 in session {long_one}. The newest: call00001 (bash).\n"
+    (file,) = (home / ".kin-code" / "sessions" / long_one / "outputs").iterdir()
+    file.unlink()
+    done = kin("sessions", "show", "--output", "call00001")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{file}: cannot be read (No such file or directory).")
+
+
+def test_the_document_and_one_output_are_asked_for_one_at_a_time(kin, long_one):
+    assert kin("sessions", "show", "--json", "--output", "call00001").returncode == 2
 
 
 @pytest.mark.parametrize(("name", "said"), [("nonesuch", "No session nonesuch in "), ("abc", "No session abc in ")])

@@ -16,6 +16,7 @@ from kin_nb.core.safety.decision import ToolRequest, Verdict
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import BaseToolConfig, ToolError, ToolPermission
 from kin_nb.core.tools.builtins.web_fetch import MOST_CHARACTERS, WebFetch, WebFetchArgs
+from kin_nb.core.tools.whole import Whole, whole_output
 from kin_nb.core.trusted_folders import TrustedFolders
 from tests.model_server import tool_call
 from tests.unit.web.page_server import PageServer
@@ -38,6 +39,18 @@ async def test_a_long_text_comes_in_parts_from_one_request(web, tool):
     assert len(web.seen) == 1
     with pytest.raises(ToolError, match=f"start={len(text)} is past its end"):
         await tool.invoke(url=url, start=len(text))
+
+
+async def test_all_of_a_long_page_is_kept_once(web, tool):
+    text = numbered(5_000)
+    url = web.page("/long", text, "text/plain")
+    kept: list[Whole] = []
+    token = whole_output.set(kept.append)
+    await tool.invoke(url=url)
+    await tool.invoke(url=url, start=20_000)
+    await tool.invoke(url=web.page("/short", "short", "text/plain"))
+    whole_output.reset(token)
+    assert kept == [Whole(text)]
 
 
 async def test_going_on_in_another_page_fetches_that_one(web, tool):

@@ -17,9 +17,11 @@ from pydantic import BaseModel, Field
 from kin_nb.core.safety.secrets import Redactor, child_environment, is_secret_name
 from kin_nb.core.safety.shell import Judgement, judge
 from kin_nb.core.safety.shell.carried import simple_commands
+from kin_nb.core.safety.shell.for_readers import for_readers
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins import command_rules, run_later, sandbox
 from kin_nb.core.tools.builtins.process import Ended, run_process
+from kin_nb.core.tools.whole import KEPT_UNTIL_REDACTED, keep_whole
 
 OUTPUT_LIMIT = 39_500
 """Most characters of output in a result: 40,000 reach the model, less the room for what is said about it."""
@@ -36,11 +38,6 @@ _NOT_INTERACTIVE = {
     "DEBIAN_FRONTEND": "noninteractive",
     "PYTHONUNBUFFERED": "1",  # else what Python prints comes after its traceback
 }
-# with these, what is proven to only read does
-_FOR_READERS = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-# besides the proof, should it miss a repository's settings
-_GIT_RUNS_NOTHING = {"core.fsmonitor": "false", "core.hooksPath": os.devnull, "safe.bareRepository": "explicit"}
-_CHANGE_WHAT_WORDS_MEAN = ("CDPATH", "GLOBIGNORE", "BASHOPTS", "SHELLOPTS", "PWD")
 # ipykernel sets these for code in cells; they would colour the output, and draw plots nowhere
 _THE_KERNELS_OWN = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "CLICOLOR": "1"}
 _INLINE_BACKENDS = "module://"
@@ -150,8 +147,10 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             ended, note = await self._run_confined(run, argv, cwd)
         else:
             ended = await run(argv)
+        shown = output.text()
+        output.keep_whole()
         return BashResult(
-            output=output.text(),
+            output=shown,
             exit_code=ended.exit_code,
             timed_out=ended.timed_out,
             detached=ended.detached,
@@ -194,8 +193,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         environment = self.environment()
         if self._judged(command).kind != "harmless":
             return environment
-        kept = {name: value for name, value in environment.items() if name not in _CHANGE_WHAT_WORDS_MEAN}
-        return kept | _FOR_READERS | _git_settings(environment.get("GIT_CONFIG_COUNT", "0"))
+        return for_readers(environment, self.config.env)
 
     def environment(self) -> dict[str, str]:
         """This process's variables without secrets, then what keeps programs from asking, then the config's `env`."""
@@ -223,18 +221,9 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return result.exit_code
 
 
-def _git_settings(count: str) -> dict[str, str]:
-    """Settings of git's, after the `count` that the environment has; none when that is no number, which git refuses."""
-    if not count.isascii() or not count.isdigit():
-        return {}
-    settings: dict[str, str] = {"GIT_CONFIG_COUNT": str(int(count) + len(_GIT_RUNS_NOTHING))}
-    for index, (key, value) in enumerate(_GIT_RUNS_NOTHING.items(), int(count)):
-        settings |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
-    return settings
-
-
 class CappedOutput:
-    """Bytes as they arrive, kept as text: the first and the last `limit` / 2 characters, and a count of the rest.
+    """Bytes as they arrive, kept as text: the first and the last `limit` / 2 characters, and a count of the rest, of which
+    the session may keep as much as it takes.
 
     UTF-8; a byte that is none reads as Latin-1. Each new piece goes to `emit` at once, up to LIVE_LIMIT characters.
     """
@@ -244,18 +233,28 @@ class CappedOutput:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._head = self._tail = ""
         self._length = 0
+        self._pieces: list[str] = []
+        self._kept = self._more = 0
 
     def add(self, chunk: bytes) -> bool:
-        self._keep(self._decoder.decode(chunk))
+        self._keep(self._decoder.decode(chunk), len(chunk))
         return False
 
     def text(self) -> str:
-        self._keep(self._decoder.decode(b"", final=True))
-        left_out = self._length - len(self._head) - len(self._tail)
-        marker = f"\n[… {left_out:,} characters left out …]\n" if left_out else ""
+        self._keep(self._decoder.decode(b"", final=True), 0)
+        marker = f"\n[… {self._left_out:,} characters left out …]\n" if self._left_out else ""
         return self._head + marker + self._tail
 
-    def _keep(self, text: str) -> None:
+    def keep_whole(self, read: Callable[[str], str] = str) -> None:
+        """Hand over all of it as `read` has it, where `text`, which comes first, leaves some out."""
+        if self._left_out:
+            keep_whole(read("".join(self._pieces)), self._more)
+
+    @property
+    def _left_out(self) -> int:
+        return self._length - len(self._head) - len(self._tail)
+
+    def _keep(self, text: str, size: int) -> None:
         text = text.translate(_BYTES_AS_LATIN_1)
         if text and self._length < LIVE_LIMIT:
             self._emit(text[: LIVE_LIMIT - self._length])
@@ -265,3 +264,8 @@ class CappedOutput:
         room = self._half - len(self._head)
         self._head += text[:room]
         self._tail = (self._tail + text[room:])[-self._half :]
+        if self._kept < KEPT_UNTIL_REDACTED:
+            self._pieces.append(text)
+            self._kept += size
+        else:
+            self._more += size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,14 +53,16 @@ async def run_process(
     read_end, write_end = os.pipe()
     try:
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=write_end,
-                stderr=asyncio.subprocess.STDOUT if stderr is None else stderr,
-                cwd=cwd,
-                env=dict(environment),
-                start_new_session=True,
+            process = await _started(
+                asyncio.create_subprocess_exec(
+                    *argv,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=write_end,
+                    stderr=asyncio.subprocess.STDOUT if stderr is None else stderr,
+                    cwd=cwd,
+                    env=dict(environment),
+                    start_new_session=True,
+                )
             )
         except (OSError, ValueError) as error:
             raise ToolError(f"The command could not be started: {error}") from error
@@ -69,6 +71,21 @@ async def run_process(
         return await _watch(process, _Output(read_end, sink), seconds)
     finally:
         os.close(read_end)
+
+
+async def _started(start: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+    """Cancelled meanwhile, asyncio would end the program alone, and leave behind what that has started by then."""
+    starting = asyncio.ensure_future(start)
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        while not starting.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({starting})
+        if starting.exception() is None:
+            process = starting.result()
+            await _end_group(process.pid, asyncio.ensure_future(process.wait()))
+        raise
 
 
 async def _watch(process: asyncio.subprocess.Process, output: _Output, seconds: float) -> Ended:

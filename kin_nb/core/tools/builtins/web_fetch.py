@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, BaseModel, Field
 
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.whole import keep_whole
 from kin_nb.core.web.fetching import MOST_BYTES, Fetcher
 from kin_nb.core.web.readable import is_text, readable
 from kin_nb.core.web.url import canonical, names, names_exactly
@@ -90,6 +91,8 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, WebFetchSt
                 f"{args.url} has {len(page.text):,} characters of text; start={args.start} is past its end."
             )
         part = page.text[args.start : args.start + MOST_CHARACTERS]
+        if len(page.text) > MOST_CHARACTERS and not args.start:  # the page may be another one tomorrow
+            keep_whole(page.text)
         return WebFetchResult(
             url=page.url, title=page.title, text=part, start=args.start, total=len(page.text), cut=page.cut
         )

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.mcp.definitions import printable
+from kin_nb.core.tools.whole import keep_whole
 from kin_nb.core.types import ImageContent
 
 TEXT_LIMIT = 1_000_000
@@ -103,5 +104,6 @@ def _described(block: dict[str, Any], key: str) -> str:
 def capped(text: str) -> str:
     if len(text) <= TEXT_LIMIT:
         return text
+    keep_whole(text)
     half = TEXT_LIMIT // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"

@@ -1,0 +1,110 @@
+"""Whole outputs: all of a result of which the model was given a part, in a file of its own beside the log.
+
+`outputs/NAME` in the session's folder, written before the log's line that names it; NAME is the sha256 of the file. The
+text is redacted as records are, and sealed as the log is. No record has it, so that notebooks and documents, which leave
+this machine, do not point into it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kin_nb.core.paths import private_folder
+from kin_nb.core.session.encryption import LineCipher, cipher_of, is_encrypted, write_all
+from kin_nb.core.session.errors import EncryptedSessionError, SessionError, UnreadableSessionError
+from kin_nb.core.session.records import sha256
+
+if TYPE_CHECKING:
+    from kin_nb.core.session.session_keys import SessionKeys
+    from kin_nb.core.session.store import StoredSession
+
+WHOLE_LIMIT = 10_000_000
+"""Bytes of one output that are kept."""
+FOLDER = "outputs"
+_NAME = re.compile(r"[0-9a-f]{64}")
+_PLACE = 2**64 - 1
+"""What a sealed output has for an offset: no line of a log stands there."""
+_MOST_NAMED = 10
+_NOTE = re.compile(r"\n(\[cut; all of it: kin-nb sessions show [A-Za-z0-9-]{1,8} --output [^\s\]]{1,64}\])\Z")
+
+_LONGEST_NOTE = 200
+
+
+def note(session_id: str, call_id: str) -> str:
+    """The last line of a result that was cut: how to see all of it. In the shape that `without_note` knows."""
+    return f"[cut; all of it: kin-nb sessions show {session_id[:8]} --output {call_id}]"
+
+
+def without_note(text: str) -> tuple[str, str]:
+    """(a result, its note or ""). The note names a session: what is compared between runs is without it."""
+    found = _NOTE.search(text, max(0, len(text) - _LONGEST_NOTE))
+    return (text[: found.start()], found[1]) if found else (text, "")
+
+
+def limited(text: str, more: int) -> bytes:
+    """What the file holds: at most WHOLE_LIMIT bytes, whole characters, and then how many more there were."""
+    data = text.encode("utf-8", "surrogatepass")
+    end = min(len(data), WHOLE_LIMIT)
+    while end < len(data) and data[end] & 0xC0 == 0x80:  # noqa: PLR2004  (inside a character)
+        end -= 1
+    more += len(data) - end
+    return data[:end] + (f"\n[… {more:,} more bytes were not kept]\n".encode() if more else b"")
+
+
+def write_output(folder: Path, data: bytes, cipher: LineCipher | None) -> str:
+    """Write it at once or not at all, for its owner only; the file's name. Raises OSError.
+
+    Not synced: the log is, once a turn, and a file that a power cut emptied is noticed by its name.
+    """
+    stored = cipher.seal(data, _PLACE) if cipher else data
+    name = sha256(stored)
+    path = private_folder(folder / FOLDER) / name
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    try:
+        try:
+            write_all(descriptor, stored)
+        finally:
+            os.close(descriptor)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return name
+
+
+def whole_output_of(stored: StoredSession, call_id: str, keys: SessionKeys | None = None) -> str:
+    """All that a call of the session put out: from its file, or from its record when that has all of it.
+
+    Raises SessionError, naming the call or the file; EncryptedSessionError.
+    """
+    calls = {call.id: call for turn in stored.turns for call in turn.calls}
+    if call_id not in calls:
+        known = ", ".join(f"{call.id} ({call.name})" for call in list(calls.values())[-_MOST_NAMED:])
+        newest = f"The newest: {known}." if known else "It has none."
+        raise SessionError(f"No call {call_id} in session {stored.id}. {newest}")
+    name = stored.whole.get(call_id)
+    return calls[call_id].output if name is None else _read(stored.folder, name, keys)
+
+
+def _read(folder: Path, name: str, keys: SessionKeys | None) -> str:
+    from kin_nb.core.session.log import LOG_NAME  # noqa: PLC0415  (it writes by this module)
+
+    path = folder / FOLDER / name
+    try:
+        data = path.read_bytes() if _NAME.fullmatch(name) else b""
+        with (folder / LOG_NAME).open("rb") as log:
+            first = log.readline()
+    except OSError as error:
+        raise UnreadableSessionError(path, f"cannot be read ({error.strerror})") from error
+    if sha256(data) != name:
+        raise UnreadableSessionError(path, "is not as it was written")
+    if is_encrypted(first):
+        opened = cipher_of(first, keys).open(data, _PLACE)
+        if opened is None:
+            raise EncryptedSessionError(f"{path}: the session's key does not open this output.")
+        data = opened
+    return data.decode("utf-8", "surrogatepass")
