@@ -137,8 +137,8 @@ class AuditLog:
 
     def _rotate(self) -> None:
         with sole_writer(self.path):
-            if self.path.stat().st_size <= LARGEST:
-                return  # somebody else did
+            if not self.path.exists() or self.path.stat().st_size <= LARGEST:
+                return  # somebody else did, and has written nothing since, or little
             for number in range(KEPT - 1, 0, -1):
                 if (older := rotated(self.path, number)).exists():
                     older.replace(rotated(self.path, number + 1))

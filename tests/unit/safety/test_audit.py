@@ -21,19 +21,7 @@ from kin_nb.core.safety.decision import Risk, Verdict
 from kin_nb.core.session.records import RecordedCall, RecordedDecision
 from kin_nb.core.trusted_folders import TrustedFolders
 
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path, monkeypatch) -> None:
-    (tmp_path / "kin").mkdir()
-    monkeypatch.setenv("KIN_HOME", str(tmp_path / "kin"))
-
-
-@pytest.fixture
-def workspace(tmp_path) -> Path:
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    (folder / "a.py").write_text("x = 1\n")
-    return folder
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 def entry(**fields) -> AuditEntry:
@@ -150,6 +138,19 @@ def test_several_processes_write_whole_lines_and_lose_none_also_while_it_is_rota
         else:
             assert turns == sorted(turns)
     assert rotated(path, 1).exists() is (largest < 1_000_000)
+
+
+def test_a_file_that_somebody_else_has_just_put_aside_is_no_failure(path, said, monkeypatch):
+    class Slower(AuditLog):
+        def _rotate(self) -> None:
+            path.rename(rotated(path, 1))
+            super()._rotate()
+
+    monkeypatch.setattr(audit, "LARGEST", 10)
+    Slower(path, said.append).record(entry())
+    assert said == []
+    assert [each.turn for each in read_audit(path)] == [entry().turn]
+    assert not rotated(path, 2).exists()
 
 
 def test_the_newest_files_are_kept(path, log, monkeypatch):

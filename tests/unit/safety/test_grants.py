@@ -20,19 +20,7 @@ from kin_nb.core.tools.base import Accesses
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path, monkeypatch) -> None:
-    (tmp_path / "kin").mkdir()
-    monkeypatch.setenv("KIN_HOME", str(tmp_path / "kin"))
-
-
-@pytest.fixture
-def workspace(tmp_path) -> Path:
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    (folder / "a.py").write_text("x = 1\n")
-    return folder
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 class Command(BaseModel):
