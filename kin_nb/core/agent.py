@@ -27,6 +27,7 @@ from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, builtin_middleware
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.observability import Observers
+from kin_nb.core.onlookers import Onlooker
 from kin_nb.core.questions import AskQuestion, nobody
 from kin_nb.core.resuming import resumed, taken_up
 from kin_nb.core.safety.audit import AuditLog
@@ -83,7 +84,7 @@ class Agent:
         self.setup_middleware()
         self.journal = SessionJournal(config, self.workspace.root, session_id, log)
         self.history = History(self.toolbox.system_prompt(), self.redact, message_observer)
-        self._model = ModelLink(backend, streaming=enable_streaming)
+        self.link = ModelLink(backend, streaming=enable_streaming)
         self.calls_tools = True  # False: the model is told that it may call none, and none runs
         self._grants = Grants()
         self.approval_callback: ApprovalCallback | None = None
@@ -95,6 +96,7 @@ class Agent:
         self.undone: list[UndoRecord] = []  # every undo and redo of the session, oldest first
         self.loops = LoopDetector()
         self.observers = Observers(self)
+        self.onlookers: list[Onlooker] = []  # what they remark is in the records of turns, undos and redos
         self.audit = AuditLog(warn=lambda text: self.journal.warnings.append(text))  # noqa: PLW0108  (a resume has another list)
         self.denwa_renji: DenwaRenji | None = None  # where this turn's D-Mails go, if there may be any
         self.injected: list[str] = []  # what middleware adds to the next request
@@ -136,11 +138,11 @@ class Agent:
     @property
     def backend(self) -> BackendLike:
         """What answers: the backend that was given, else the active provider's, one for the agent's life."""
-        return self._model.backend(self.config)
+        return self.link.backend(self.config)
 
     @backend.setter
     def backend(self, backend: BackendLike) -> None:
-        self._model.given = backend
+        self.link.given = backend
 
     @cached_property
     def header(self) -> dict[str, Any]:
@@ -208,9 +210,11 @@ class Agent:
     async def compact(self) -> str:
         """Replace what is old in the conversation by the model's summary of it, which is returned; "" when there is none.
 
-        The session id is new, its log and notebook stay. Raises CompactionError or BackendError; then nothing changed.
+        The session id is new, its log and notebook stay. Raises CompactionError, BackendError, and as `undo`: then
+        nothing changed.
         """
-        return await compacting.compact(self, self._model)
+        with self.time.alone():
+            return await compacting.compact(self)
 
     async def undo(self, turns: int = 1) -> UndoRecord:
         """Take back the last turns: the conversation, and the files that their tools changed (time_travel.py).
@@ -229,7 +233,7 @@ class Agent:
 
     async def aclose(self) -> None:
         """Leave the backend, and close the log. It can act again: they open anew when needed."""
-        await let_go(self, self._model)
+        await let_go(self, self.link)
 
     async def act(
         self,
@@ -267,7 +271,7 @@ class Agent:
 
     def chunks(self, messages: list[LLMMessage]) -> AsyncGenerator[LLMChunk, None]:
         schemas = self.tool_manager.schemas()
-        return self._model.chunks(self.config, messages, schemas, self.session_id, calls=self.calls_tools)
+        return self.link.chunks(self.config, messages, schemas, self.session_id, calls=self.calls_tools)
 
     def context(self) -> ConversationContext:
         uncounted = about_tokens(self.messages[self.history.counted :])

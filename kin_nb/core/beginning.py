@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.core import onlookers
 from kin_nb.core.accounting import drop
 from kin_nb.core.dmail import DenwaRenji
 from kin_nb.core.middleware import ResetReason
@@ -47,6 +48,7 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     """What `Agent.begin_turn` promises."""
     agent.journal.learn_secrets(agent.config)
     begin_log(agent)
+    onlookers.begins(agent)
     told = {"turn": len(agent.turns) + 1, "model": agent.config.get_active_model().alias, "mode": agent.mode.value}
     begun: dict[str, Any] = {
         "fresh": agent.fresh,

@@ -1,14 +1,32 @@
-"""How an agent lets go of what it holds: each part of it, whatever becomes of the others."""
+"""How a turn's record is closed, and how an agent lets go of what it holds: each part of it, whatever becomes of the others."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
+
+from kin_nb.core.accounting import turn_cost
+from kin_nb.core.onlookers import files_of, remarks
+from kin_nb.core.session.records import END, Outcome, TurnRecord
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
     from kin_nb.core.llm.asking import ModelLink
+    from kin_nb.core.session.recorder import TurnRecorder
+
+
+def end_turn(
+    agent: Agent, recorder: TurnRecorder, outcome: Outcome, message: str, *, first: int, started: float
+) -> TurnRecord:
+    """`first`: the id of the turn's first checkpoint. `started`: of time.monotonic()."""
+    for remark in remarks(agent, files_of(recorder.record)):
+        recorder.warn(remark)
+    begun = agent.time.mark(END).id - first - 1  # each step has had a checkpoint
+    elapsed = time.monotonic() - started
+    cost = turn_cost(agent.stats, recorder.record)
+    return recorder.end(outcome, message=message, cost=cost, milliseconds=round(elapsed * 1000), begun=begun)
 
 
 async def let_go(agent: Agent, link: ModelLink) -> None:

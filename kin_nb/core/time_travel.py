@@ -7,11 +7,13 @@ somebody has changed since is left alone and named. Prompts and replies cannot b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.core import onlookers
 from kin_nb.core.accounting import drop
 from kin_nb.core.beginning import set_fresh
 from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, NoSuchCheckpointError, branch, end_of
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class TurnRunningError(RuntimeError):
-    """A turn was begun, or undone, while another one runs: an agent has one conversation."""
+    """A turn was begun, or undone, while another one runs, or a compaction: an agent has one conversation."""
 
     def __init__(self) -> None:
-        super().__init__("The turn before is still ending: what it runs does not stop. Try again in a moment.")
+        super().__init__("The turn before, or a compaction, is still ending. Try again in a moment.")
 
 
 class UndoError(Exception):
@@ -141,16 +143,20 @@ class TimeTravel:
             raise TurnRunningError
         self.agent.log.check()
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No turn begins meanwhile, and nothing is undone, cleared or compacted. Raises as `check_between_turns`."""
+        self.check_between_turns()
+        self.agent.busy = True
+        try:
+            yield
+        finally:
+            self.agent.busy = False
+
     async def _whole(self, travel: Coroutine[Any, Any, UndoRecord]) -> UndoRecord:
         """Files, conversation and record together, also when whoever waits is cancelled; no turn begins meanwhile."""
-        try:
-            self.check_between_turns()
-        except BaseException:
-            travel.close()
-            raise
-        self.agent.busy = True
-        task = asyncio.create_task(travel)
-        try:
+        with closing(travel), self.alone():
+            task = asyncio.create_task(travel)
             cancelled: asyncio.CancelledError | None = None
             while not task.done():
                 try:
@@ -160,8 +166,6 @@ class TimeTravel:
             if cancelled is not None:
                 raise cancelled
             return task.result()
-        finally:
-            self.agent.busy = False
 
     async def _back_to(self, place: Place) -> UndoRecord:
         agent = self.agent
@@ -215,7 +219,10 @@ class TimeTravel:
 
     def _recorded(self, record: UndoRecord) -> UndoRecord:
         kept = tuple(file.model_copy(update={"path": self.agent.redact(file.path)}) for file in record.kept)
-        record = record.model_copy(update={"files": self._redacted(record.files), "kept": kept})
+        files = self._redacted(record.files)
+        onlookers.begins(self.agent)
+        said = tuple(onlookers.remarks(self.agent, files))
+        record = record.model_copy(update={"files": files, "kept": kept, "warnings": said})
         self.agent.undone.append(record)
         self.agent.log.append("undo", record=record.model_dump(mode="json"))
         self.agent.log.sync()

@@ -12,12 +12,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from kin_nb.core.accounting import count_reply, turn_cost
-from kin_nb.core.compacting import prune
+from kin_nb.core.accounting import count_reply
+from kin_nb.core.compacting import compact, prune
 from kin_nb.core.config import ConfigError
 from kin_nb.core.context.compaction import CompactionError
 from kin_nb.core.context.history import user_message
 from kin_nb.core.dmail import BackToTheFuture, checkpoints_to_show, go_back
+from kin_nb.core.ending import end_turn
 from kin_nb.core.events import (
     AssistantEvent,
     BaseEvent,
@@ -36,7 +37,7 @@ from kin_nb.core.going_in_circles import endless, look_for_loops
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
 from kin_nb.core.middleware import SHORTEST, MiddlewareAction
 from kin_nb.core.reply import Reply
-from kin_nb.core.session.records import END, Outcome, RecordedDMail, RecordedImage, RecordedStep, TurnRecord
+from kin_nb.core.session.records import Outcome, RecordedDMail, RecordedImage, RecordedStep, TurnRecord
 from kin_nb.core.skills.models import SkillError
 from kin_nb.core.tools.executor import ToolExecutor
 from kin_nb.core.types import ImageContent, LLMMessage, Role
@@ -114,11 +115,8 @@ class Turn:
             outcome, message = "error", f"kin_nb failed: {type(error).__name__}: {error}"
             raise
         finally:
-            begun = agent.time.mark(END).id - self._checkpoint.id - 1  # each step has had a checkpoint
-            elapsed = time.monotonic() - started
-            cost = turn_cost(agent.stats, recorder.record)
-            agent.turns[self._position] = recorder.end(
-                outcome, message=message, cost=cost, milliseconds=round(elapsed * 1000), begun=begun
+            agent.turns[self._position] = end_turn(
+                agent, recorder, outcome, message, first=self._checkpoint.id, started=started
             )
         yield TurnEndEvent(record=agent.turns[self._position])
 
@@ -272,7 +270,7 @@ class Turn:
         stats = self._agent.stats
         old = stats.context_tokens
         yield CompactStartEvent(current_context_tokens=old, threshold=threshold)
-        summary = await self._agent.compact()
+        summary = await compact(self._agent)
         yield CompactEndEvent(
             old_context_tokens=old,
             new_context_tokens=stats.context_tokens,

@@ -9,14 +9,21 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 
 from kin_nb import __version__
+from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.welcome import welcome
 
 _typed: ContextVar[str | None] = ContextVar("typed", default=None)
 """The cell that a person runs, while it runs."""
+_LEAVE = frozenset({"exit", "quit", "exit()", "quit()"})
 
 
 def as_cell(code: str) -> str:
     """What IPython runs for a cell of this kernel: a prompt, or a /command, becomes a %%kin cell."""
+    return "%kin exit" if code.strip() in _LEAVE else _being_typed(code)
+
+
+def _being_typed(code: str) -> str:
+    """`as_cell` of what is not complete yet: `exit` may be a prompt's first word."""
     text = code.lstrip()
     first, _, rest = text.partition("\n")
     if first.strip() == "%%python":
@@ -55,6 +62,8 @@ class KinKernel(IPythonKernel):
         """Front ends run silent code of their own (widgets, debuggers): that stays Python."""
         if not silent:
             self._welcome(code)
+            if code.strip() in _LEAVE and _is_console(self.shell):
+                code = f"%%python\n{code.strip()}"  # IPython's own: the console ends, and its kernel with it
         token = _typed.set(None if silent else code)
         try:
             return await super().do_execute(
@@ -71,7 +80,7 @@ class KinKernel(IPythonKernel):
 
     def do_complete(self, code: str, cursor_pos: int) -> Any:
         """Where the cell is a prompt, its own completions; positions are those of what was typed."""
-        cell = as_cell(code)
+        cell = _being_typed(code)
         shift = len(cell) - len(code)
         reply = super().do_complete(cell, max(0, cursor_pos + shift))
         reply |= {key: reply[key] - shift for key in ("cursor_start", "cursor_end")}
@@ -80,7 +89,7 @@ class KinKernel(IPythonKernel):
         return reply
 
     def do_inspect(self, code: str, cursor_pos: int, *args: Any, **kwargs: Any) -> Any:
-        cell = as_cell(code)
+        cell = _being_typed(code)
         return super().do_inspect(cell, max(0, cursor_pos + len(cell) - len(code)), *args, **kwargs)
 
     def do_is_complete(self, code: str) -> Any:
@@ -92,6 +101,12 @@ class KinKernel(IPythonKernel):
         if not self._welcomed and (_is_prompt(code) or "%kin replay" in code):
             self._welcomed = True
             welcome(self.shell)
+
+
+def _is_console(shell: Any) -> bool:
+    """Consoles name no cells, and take input."""
+    io = cell_io(shell)
+    return io.cell_id is None and io.allow_stdin
 
 
 def _is_prompt(code: str) -> bool:

@@ -20,6 +20,7 @@ def render_undo(undo: UndoRecord) -> Output:
     lines += [f"not covered: {clean(sentence).strip()}" for sentence in undo.uncovered]
     if not (undo.files or undo.kept):
         lines.insert(0, "no file had changed")
+    lines += [f"warning: {clean(warning).strip()}" for warning in undo.warnings]
     lines.append("%kin redo gives it back." if undo.type == "undo" else "%kin undo takes it back again.")
     html = "<br>\n".join([f"<b>{escape(title)}</b>", *map(escape, lines)])
     text = "\n".join([title, *map(indent, lines)])

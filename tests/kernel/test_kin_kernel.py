@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from notebook_client import LiveKernel, run, shown, write_config
 
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, tool_call
 from tests.notebook.people import kin_nb
 
 pytestmark = pytest.mark.kernel
@@ -55,3 +55,30 @@ def test_a_session_whose_file_is_not_known_is_saved_from_what_was_run_and_replay
     assert sources[1:] == ["%%kin\nHello?", "x = 6 * 7", "print(x)"]
     done = kin_nb("replay", saved, home=tmp_path / "home", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("word", ["exit", "quit()\n"])
+def test_in_a_notebook_exit_is_no_prompt_and_says_how_to_stop(kin, model_server, word):
+    assert "Kernel > Shut Down" in shown(kin, run(kin, word))
+    assert kin.text(run(kin, "%%python\nprint(6 * 7)")) == "42\n"
+    assert model_server.requests == []
+
+
+def test_a_prompt_that_begins_with_exit_is_one(kin, model_server):
+    model_server.enqueue("It ends the loop.")
+    assert "It ends the loop." in shown(kin, run(kin, "exit the loop earlier?"))
+
+
+def test_a_hint_about_changed_code_is_shown_live_saved_and_played(kin, model_server, tmp_path):
+    (tmp_path / "hinted.py").write_text("x = 1\n")
+    hint = "warning: hinted.py changed, and this kernel has imported it: %load_ext autoreload"
+    model_server.enqueue(calls=[tool_call("write_file", path="hinted.py", content="x = 22\n", overwrite=True)])
+    model_server.enqueue("Done.")
+    run(kin, "%%python\nimport sys; sys.path.insert(0, '.'); import hinted")
+    run(kin, "/mode auto-approve")
+    assert hint in shown(kin, run(kin, "Make x 22."))
+    assert "Saved" in shown(kin, run(kin, "/save"))
+    saved = tmp_path / "session.kin.ipynb"
+    assert hint in saved.read_text()
+    done = kin_nb("replay", saved, home=tmp_path / "home", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -22,5 +22,8 @@ def exit(host: CommandHost, words: list[str]) -> CommandResult:  # noqa: A001
     del host, words
     return CommandResult(
         "There is nothing to leave",
-        lines=("A notebook's session ends with its kernel, kin-nb run with its answer. What was said is stored.",),
+        lines=(
+            "A notebook's session ends with its kernel: Kernel > Shut Down. The stop button ends a turn.",
+            "kin-nb run ends with its answer. What was said is stored: %kin resume goes on with it.",
+        ),
     )

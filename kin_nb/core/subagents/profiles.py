@@ -58,7 +58,7 @@ PROFILES = {
         Profile(
             "explore",
             f"{_TOLD} You only read: change nothing.",
-            only=frozenset({"read_file", "list_dir", "glob", "grep", "bash"}),
+            only=frozenset({"read_file", "list_dir", "glob", "grep", "bash", "variables"}),
             reads=True,
         ),
         Profile("general", _TOLD),

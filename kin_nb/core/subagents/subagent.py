@@ -67,7 +67,7 @@ class Subagent(Agent):
         super().__init__(parent.config, parent.mode, session_id=session_id, log=log, toolbox=toolbox)
         self.configured = self.config = _settings(parent.config, max_steps)
         self._parent, self._call, self._profile, self._title = parent, call, profile, title
-        self._model = parent._model  # noqa: SLF001  (one HTTP client for both)
+        self.link = parent.link  # one HTTP client for both
         self.files, self.compaction_strategy = parent.files, parent.compaction_strategy
         self.audit, self.journal.warnings = parent.audit, parent.journal.warnings
         self.set_ask(self._ask_the_parents)

@@ -14,10 +14,10 @@ from kin_nb.core.tools.limits import capped, closed
 from kin_nb.core.types import ImageContent
 from kin_nb.notebook.live import last_error, pictures
 from kin_nb.notebook.live.attached_files import file_or_folder
-from kin_nb.notebook.live.describing import is_a
 from kin_nb.notebook.live.looking import label, problem, summary, user_variables
 from kin_nb.notebook.live.mentions import Mention, mentions
 from kin_nb.notebook.live.own_secrets import without_secrets
+from kin_nb.notebook.live.tables import is_a
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

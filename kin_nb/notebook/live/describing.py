@@ -8,14 +8,19 @@ from __future__ import annotations
 import inspect
 import sys
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from kin_nb.notebook.live.glimpse import one_line
+from kin_nb.core.safety.secrets import SECRET
+from kin_nb.notebook.live import tables
+from kin_nb.notebook.live.glimpse import label_text, named_secretly, one_line
+from kin_nb.notebook.live.tables import is_a
 
 MOST_COLUMNS = 100
+_WIDE, _FEW = 1_000, 10
+"""With more columns than that the labels are data, as those of `df.T` are: few of them do."""
 MOST_KEYS = 50
 _MOST_COUNTED = 1_000
 _MOST_CELLS = 50_000_000
@@ -25,12 +30,6 @@ _KIB = 1024
 
 CODE = (ModuleType, FunctionType, BuiltinFunctionType, MethodType, type)
 """What most cells import or define, and hold no data."""
-
-
-def is_a(value: object, module: str, name: str) -> bool:
-    """Whether it is an instance of `module.name`, as far as somebody has imported that."""
-    kind = getattr(sys.modules.get(module), name, None)
-    return isinstance(kind, type) and isinstance(value, kind)
 
 
 def type_name(value: object) -> str:
@@ -60,6 +59,8 @@ def memory(value: object) -> int | None:
         return int(value.memory_usage().sum())  # type: ignore[attr-defined]
     if is_a(value, "pandas", "Series") or is_a(value, "pandas", "Index"):
         return int(value.memory_usage())  # type: ignore[attr-defined]
+    if (known := tables.memory(value)) is not None:
+        return known
     taken = getattr(value, "nbytes", None)
     return taken if isinstance(taken, int) else sys.getsizeof(value)
 
@@ -85,9 +86,20 @@ def schema(value: Any) -> Iterator[str]:
     if is_a(value, "pandas", "DataFrame"):
         yield from _table(value)
     elif is_a(value, "pandas", "Series"):
-        yield f"dtype {value.dtype}, name {one_line(str(value.name))}"
+        yield f"dtype {value.dtype}, name {label_text(value.name)}"
         yield _index(value.index)
         yield f"missing: {int(value.isna().sum()):,}"
+    elif tables.is_lazy(value):
+        yield "lazy: not collected"
+        yield from _columns(tables.columns(value))
+    elif tables.is_frame(value):
+        yield from _columns(tables.columns(value))
+        yield _missing(tables.missing(value), len(tables.columns(value)))
+    elif tables.is_column(value):
+        dtype, missing = tables.column_type(value)
+        name = f", name {label_text(value.name)}" if getattr(value, "name", None) else ""
+        yield f"dtype {one_line(str(dtype))}{name}"
+        yield f"missing: {missing:,}"
     elif isinstance(value, Mapping):
         yield from _keys(value)
     elif isinstance(value, list | tuple | set | frozenset | deque):
@@ -100,24 +112,39 @@ def schema(value: Any) -> Iterator[str]:
 
 def _table(frame: Any) -> Iterator[str]:
     yield _index(frame.index)
-    yield f"{counted(len(frame.columns), 'column')}:"
-    pairs = list(zip(frame.columns, frame.dtypes, strict=True))
-    yield from (f"  {one_line(str(label))}: {dtype}" for label, dtype in pairs[:MOST_COLUMNS])
-    yield from _left_out(len(pairs) - MOST_COLUMNS, "column")
+    labels = [SECRET] * len(frame.columns) if named_secretly(frame.columns) else frame.columns
+    yield from _columns(list(zip(labels, frame.dtypes, strict=True)))
     if frame.size <= _MOST_CELLS:
-        missing = zip(frame.columns, frame.isna().sum(), strict=True)
-        found = [f"{one_line(str(label))} {count:,}" for label, count in missing if count]
-        yield f"missing: {', '.join(found[:MOST_COLUMNS]) or 'none'}"
+        yield _missing(zip(labels, frame.isna().sum(), strict=True), len(labels))
+
+
+def _columns(columns: Sequence[tuple[Any, Any]]) -> Iterator[str]:
+    """`columns`: (label, type) of each."""
+    yield f"{counted(len(columns), 'column')}:"
+    most = _most(len(columns))
+    yield from (f"  {label_text(label)}: {one_line(str(dtype))}" for label, dtype in columns[:most])
+    yield from _left_out(len(columns) - most, "column")
+
+
+def _missing(counts: Iterable[tuple[Any, Any]], columns: int) -> str:
+    found = [
+        f"{label_text(label)} {count:,}" for label, count in islice(((k, n) for k, n in counts if n), _most(columns))
+    ]
+    return f"missing: {', '.join(found) or 'none'}"
+
+
+def _most(columns: int) -> int:
+    return _FEW if columns > _WIDE else MOST_COLUMNS
 
 
 def _index(index: Any) -> str:
-    names = ", ".join(one_line(str(name)) for name in index.names if name is not None)
+    names = ", ".join(label_text(name) for name in index.names if name is not None)
     return f"index: {type(index).__name__}, {index.dtype}{f', named {names}' if names else ''}"
 
 
 def _keys(mapping: Mapping[Any, Any]) -> Iterator[str]:
     for key, value in islice(mapping.items(), MOST_KEYS):
-        yield f"  {one_line(key if isinstance(key, str) else repr(key))}: {' '.join((type_name(value), size(value))).strip()}"
+        yield f"  {label_text(key if isinstance(key, str) else repr(key))}: {' '.join((type_name(value), size(value))).strip()}"
     yield from _left_out(len(mapping) - MOST_KEYS, "key")
 
 
@@ -142,7 +169,7 @@ def _code(value: Any) -> Iterator[str]:
 def _object(value: Any) -> Iterator[str]:
     dtype = getattr(value, "dtype", None)
     if dtype is not None:
-        yield f"dtype {one_line(str(dtype))}"
+        yield f"dtype {one_line(str(dtype))}{_device(value)}"
     if getattr(value, "shape", None) is not None:  # an array: its methods are known
         return
     yield from _first_line_of_doc(type(value))
@@ -155,6 +182,13 @@ def _object(value: Any) -> Iterator[str]:
     if methods:
         more = f" and {len(methods) - _MOST_NAMES} more" if len(methods) > _MOST_NAMES else ""
         yield f"of its class: {', '.join(methods[:_MOST_NAMES])}{more}"
+
+
+def _device(value: Any) -> str:
+    """Of a tensor; numpy has one place only."""
+    device = getattr(value, "device", None)
+    known = device is not None and not callable(device) and not is_a(value, "numpy", "ndarray")
+    return f", device {one_line(str(device))}" if known else ""
 
 
 def _first_line_of_doc(value: object) -> Iterator[str]:

@@ -6,10 +6,13 @@ import re
 import reprlib
 import sys
 from collections.abc import Mapping
+from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from kin_nb.core.safety.secrets import SECRET, is_secret_name
+from kin_nb.core.safety.secrets import SECRET, Redactor, is_secret_name
+from kin_nb.notebook.live import tables
 
 ROWS = 5
 LONGEST = 2_000
@@ -24,12 +27,14 @@ _NAMED = re.compile(
 
 
 def glimpse(value: Any, rows: int = ROWS) -> str:
-    """A table's or series' first rows, what is said of an array, the beginning of anything else."""
+    """A table's or a column's first rows, what is said of an array, the beginning of anything else."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(value, pandas.DataFrame):
         text = _rows(value, rows)
     elif pandas is not None and isinstance(value, pandas.Series):
         text = _rows(value.to_frame(), rows)
+    elif tables.is_frame(value) or tables.is_column(value):
+        text = _first_rows(value, rows)
     elif type(value).__module__ in ("numpy", "numpy.rec"):  # it cuts itself short
         fields = getattr(value.dtype, "names", None)
         text = repr(value[[name for name in fields if not is_secret_name(name)]] if fields else value)
@@ -50,6 +55,30 @@ def one_line(text: str) -> str:
     return f"{line}…" if len(text) > _LONGEST_LINE else line
 
 
+def label_text(label: object) -> str:
+    """A column's or a key's name may be data: on one line, cut short, without what looks like a secret."""
+    return one_line(without_named_secrets(_shapes_of_keys().text(str(label))))
+
+
+@cache
+def _shapes_of_keys() -> Redactor:
+    return Redactor((), Path("/"), Path("/"))
+
+
+def named_secretly(index: Any) -> bool:
+    """The labels are what stood in a column of a secret's name."""
+    return any(map(_names_a_secret, index.names))
+
+
+def _first_rows(value: Any, rows: int) -> str:
+    """As dicts, which know their secrets, or as values; a row that holds a secret's name is only named."""
+    lines = []
+    for at, row in enumerate(tables.first_rows(value, rows)):
+        named = isinstance(row, dict) and any(map(_names_a_secret, row.values()))
+        lines.append(f"[not shown: row {at}]" if named else _Short().repr(row))
+    return "\n".join(lines)
+
+
 def _rows(frame: Any, rows: int) -> str:
     """The first columns of the first rows; a column with a secret's name is only named, as is a row that holds such a name."""
     frame = frame.iloc[:rows]
@@ -58,7 +87,10 @@ def _rows(frame: Any, rows: int) -> str:
     named = [any(map(_names_a_secret, row)) for row in frame.itertuples(name=None)]
     hidden += [f"row {at}" for at, is_named in enumerate(named) if is_named]
     shown = frame.iloc[[at for at, is_named in enumerate(named) if not is_named], kept]
-    if any(map(_names_a_secret, frame.index.names)):
+    if named_secretly(frame.columns):
+        hidden.append("the columns' labels")
+        shown = shown.set_axis(range(len(kept)), axis=1)
+    if named_secretly(frame.index):
         hidden.append("the index")
         shown = shown.reset_index(drop=True)
     note = f"\n[not shown: {', '.join(hidden)}]" if hidden else ""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from kin_nb.core.safety.secrets import SECRET, is_secret_name
-from kin_nb.notebook.live.describing import CODE, counted, in_bytes, is_a, memory, schema, size, type_name
+from kin_nb.notebook.live import tables
+from kin_nb.notebook.live.describing import CODE, counted, in_bytes, memory, schema, size, type_name
 from kin_nb.notebook.live.glimpse import ROWS, glimpse
+from kin_nb.notebook.live.tables import is_a
 from kin_nb.notebook.live.time_limit import TooSlowError, within
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ def label(name: str, value: object) -> str:
     def look() -> None:
         if is_a(value, "pandas", "DataFrame"):
             found.append(counted(len(value.columns), "column"))  # type: ignore[attr-defined]
+        elif tables.is_lazy(value) or tables.is_frame(value):
+            found.append(counted(len(tables.columns(value)), "column"))
         else:
             found.append(size(value) or type_name(value))
         found.append(in_bytes(memory(value) or 0))

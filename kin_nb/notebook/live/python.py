@@ -11,10 +11,11 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview
 from kin_nb.core.types import ImageContent
+from kin_nb.notebook.live.changed_modules import Imports
 from kin_nb.notebook.live.main_thread import on_main_thread
 from kin_nb.notebook.live.pictures import fitted
 from kin_nb.notebook.live.printed import Printed
-from kin_nb.notebook.live.running_code import run_code
+from kin_nb.notebook.live.running_code import Ran, run_code
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 _WHY = "it runs in your notebook's namespace"
 _LONGEST_SUMMARY = 100
 _MOST_NAMES = 30
+_TIME_UP = 124
+"""As bash has it."""
 
 
 class PythonArgs(BaseModel):
     code: str = Field(min_length=1, description="Python code")
+    timeout: int | None = Field(None, ge=1, le=600, description="Seconds; no limit when absent")
 
 
 class PythonResult(BaseModel):
@@ -41,6 +45,8 @@ class PythonResult(BaseModel):
     deleted: list[str] = Field(default_factory=list)
     pictures: list[ImageContent] = Field(default_factory=list)
     left_out: list[str] = Field(default_factory=list)
+    timed_out: bool = False
+    """It was interrupted when its time was up, and may have gone on to its end."""
 
 
 class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
@@ -50,6 +56,7 @@ class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
     description: ClassVar[str] = "Run Python code in the notebook's namespace"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
     shell: ClassVar[InteractiveShell]
+    imports: ClassVar[Imports]
 
     def accesses(self, args: PythonArgs) -> Accesses:  # noqa: ARG002
         return Accesses(everything=True, reason=_WHY)
@@ -64,7 +71,7 @@ class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
         """An exception in the code is a result. Raises ToolError, nothing run, for magics and top-level await."""
         printed = Printed(asyncio.get_running_loop(), self.emit)
         try:
-            ran = await on_main_thread(partial(run_code, self.shell, args.code, printed))
+            ran = await on_main_thread(partial(self._run, args, printed))
         finally:
             printed.flush()
         fitting = [fitted(picture) for picture in printed.pictures]
@@ -75,22 +82,28 @@ class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
             changed=list(ran.changed),
             deleted=list(ran.deleted),
             pictures=[picture for picture, _ in fitting if picture is not None],
+            timed_out=ran.timed_out,
             left_out=[f"[a picture is left out: {why}]" for picture, why in fitting if picture is None],
         )
+
+    def _run(self, args: PythonArgs, printed: Printed) -> Ran:
+        with self.imports.noted():
+            return run_code(self.shell, args.code, printed, args.timeout)
 
     def to_model(self, result: PythonResult) -> str:
         texts = [text.rstrip("\n") for text in (result.printed, result.value, result.error) if text.strip()]
         if result.pictures:
             texts.append(f"[{len(result.pictures)} picture{'' if len(result.pictures) == 1 else 's'} with this result]")
         notes = [("new or changed", result.changed), ("deleted", result.deleted)]
-        said = [f"[{what}: {_listed(names)}]" for what, names in notes if names]
+        said = ["[its timeout was up: it was interrupted]"] if result.timed_out else []
+        said += [f"[{what}: {_listed(names)}]" for what, names in notes if names]
         return "\n".join([*(texts or ["[no output]"]), *result.left_out, *said])
 
     def images(self, result: PythonResult) -> list[ImageContent]:
         return result.pictures
 
     def exit_code(self, result: PythonResult) -> int | None:
-        return 1 if result.error else 0
+        return _TIME_UP if result.timed_out else 1 if result.error else 0
 
     def uncovered(self, result: PythonResult | None) -> str:
         if result is None:

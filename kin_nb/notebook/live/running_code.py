@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kin_nb.core.tools.base import ToolError
 from kin_nb.notebook.live.capture import captured
 from kin_nb.notebook.live.printed import Printed, plain
+from kin_nb.notebook.live.time_limit import Limit, interrupting
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -37,12 +38,16 @@ _SyntaxProblem = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 @dataclass
 class Ran:
-    """`value`: the last expression, as text. `error`: a traceback. `changed`: names bound anew, or whose object was."""
+    """`value`: the last expression, as text. `error`: a traceback. `changed`: names bound anew, or whose object was.
+
+    `timed_out`: it was interrupted because its time was up.
+    """
 
     value: str = ""
     error: str = ""
     changed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    timed_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,26 +58,29 @@ class _Program:
     """Names whose object is changed in place, where code shows that: `df["x"] = 1`, `cfg.path = 2`."""
 
 
-def run_code(shell: InteractiveShell, code: str, printed: Printed) -> Ran:
+def run_code(shell: InteractiveShell, code: str, printed: Printed, timeout: float | None = None) -> Ran:
     """An exception in the code is an answer like any other. Raises ToolError, nothing run, for what is no plain Python.
 
-    A KeyboardInterrupt passes through: it stops the turn.
+    A KeyboardInterrupt passes through: it stops the turn. Not the one that comes after `timeout` seconds.
     """
     ran, before = Ran(), {name: _is(value) for name, value in shell.user_ns.items()}
     written: frozenset[str] = frozenset()
+    limit = Limit()
     with captured(shell, printed):
         try:
             name = _remembered(code)
             program = _compiled(shell, code, name)
             written = program.written_into
-            ran.value = _run(shell, program, printed)
+            with interrupting(timeout) as limit:
+                ran.value = _run(shell, program, printed)
         except ToolError:
             raise
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  (SystemExit too: the kernel stays)
+        except BaseException as error:  # (SystemExit too: the kernel stays)
+            if isinstance(error, KeyboardInterrupt) and not limit.was_up:
+                raise
             ran.error = _traceback(error)
         finally:
+            ran.timed_out = limit.was_up
             _flush_figures()
     after = shell.user_ns
     ran.changed = tuple(

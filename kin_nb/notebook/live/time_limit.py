@@ -1,14 +1,19 @@
-"""Looking at an object may run its own code: `within` puts an end to that."""
+"""Looking at an object may run its own code: `within` puts an end to that. `interrupting` is for code that the model runs."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T")
+
+_AGAIN = 1.0
+"""Seconds after which code that has caught its KeyboardInterrupt, and goes on, gets the next."""
 
 
 class TooSlowError(Exception):
@@ -26,7 +31,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     before goes on afterwards. What hangs in compiled code is not stopped.
     """
     handler = signal.getsignal(signal.SIGALRM)
-    if threading.current_thread() is not threading.main_thread() or handler is None:
+    if not _can_ring():
         return work()
     started = time.monotonic()
     left, interval = signal.setitimer(signal.ITIMER_REAL, 0)
@@ -43,6 +48,44 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         signal.signal(signal.SIGALRM, handler)
         if left:
             signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - started), 0.001), interval)
+
+
+@dataclass
+class Limit:
+    """`was_up`: the time was, whatever the code made of it."""
+
+    was_up: bool = False
+
+
+@contextmanager
+def interrupting(seconds: float | None) -> Iterator[Limit]:
+    """A KeyboardInterrupt in the code within when the time is up, as an interrupt gives it; again each second until it ends.
+
+    Without a limit where `within` has none, and where the code takes SIGALRM for itself. A timer of before is not kept.
+    """
+    limit = Limit()
+    if seconds is None or not _can_ring():
+        yield limit
+        return
+
+    def ring(_signum: int, _frame: object) -> None:
+        limit.was_up = True
+        raise KeyboardInterrupt(f"its timeout of {seconds:g} s was up")
+
+    handler = signal.signal(signal.SIGALRM, ring)
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
+            yield limit
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)  # it may have rung on the way to the line above
+        signal.signal(signal.SIGALRM, handler)
+
+
+def _can_ring() -> bool:
+    return threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGALRM) is not None
 
 
 def _time_up(_signum: int, _frame: object) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import signal
 import sys
 import threading
+import time
 
 import pytest
 from IPython.core.displaypub import DisplayPublisher
@@ -116,6 +118,45 @@ def test_a_keyboard_interrupt_stops_the_turn_and_all_is_as_it_was(shell, call):
     assert (sys.stdout, sys.stderr, shell.display_pub) == before[:3]
     assert vars(shell).keys() == before[3].keys()
     assert call.tools["python"].uncovered(None)
+
+
+def test_code_that_takes_longer_than_its_timeout_is_interrupted_and_told_so(shell, call, told):
+    handler = signal.getsignal(signal.SIGALRM)
+    started = time.monotonic()
+    result = call("python", code="import time\nkept = 1\nprint('begun')\ntime.sleep(60)", timeout=1)
+    assert 1 <= time.monotonic() - started < 10
+    text = call.tools["python"].to_model(result)
+    assert text.startswith("begun\nTraceback")
+    assert "    time.sleep(60)" in text
+    assert "KeyboardInterrupt: its timeout of 1 s was up\n[its timeout was up: it was interrupted]\n" in text
+    assert call.tools["python"].exit_code(result) == 124
+    assert shell.user_ns["kept"] == 1
+    assert signal.getsignal(signal.SIGALRM) is handler
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_code_that_catches_the_interrupt_and_goes_on_gets_another(shell, call):
+    code = (
+        "import time\ncaught = 0\nwhile True:\n    try:\n        time.sleep(60)\n"
+        "    except KeyboardInterrupt:\n        caught += 1\n        if caught == 2: raise"
+    )
+    assert call("python", code=code, timeout=1).timed_out
+    assert shell.user_ns["caught"] == 2
+
+
+def test_code_that_tidies_up_when_its_time_is_up_may_end_on_its_own(told):
+    code = "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    found = 'so far'\nfound"
+    assert told("python", code=code, timeout=1).startswith("'so far'\n[its timeout was up: it was interrupted]")
+
+
+def test_code_that_is_done_in_time_hears_nothing_of_its_timeout(told):
+    assert told("python", code="6 * 7", timeout=600) == "42"
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_the_persons_interrupt_stops_the_turn_with_a_timeout_too(call):
+    with pytest.raises(Interrupted):
+        call("python", code="raise KeyboardInterrupt", timeout=600)
 
 
 def test_the_persons_history_and_hooks_see_nothing(shell, call, capsys):

@@ -17,9 +17,9 @@ from tests.model_server import tool_call
 
 @pytest.fixture
 def play(shell, config, in_turn, model_server):
-    """`play(calls...)`: one turn in which the model makes these calls; returns its record."""
+    """`play(calls...)`: one turn in which the model makes these calls; returns its record. `inside`: a subagent's calls."""
 
-    def run(*calls, mode=AgentMode.AUTO_APPROVE, ask=None, open_files=(), tools=()):
+    def run(*calls, inside=(), mode=AgentMode.AUTO_APPROVE, ask=None, open_files=(), tools=()):
         agent = Agent(config, mode)
         agent.open_files = frozenset(open_files)
         run.agent, run.events = agent, []
@@ -29,6 +29,9 @@ def play(shell, config, in_turn, model_server):
         if ask is not None:
             agent.set_ask(ask)
         model_server.enqueue(calls=list(calls))
+        if inside:
+            model_server.enqueue(calls=list(inside))
+            model_server.enqueue("Looked.")
         model_server.enqueue("Done.")
 
         async def turn():
@@ -165,3 +168,23 @@ def test_settings_found_anew_keep_the_tools(shell, config):
     add_live_tools(agent, shell)
     agent.switch_config(config.model_copy(update={"dmail": not config.dmail}))
     assert {"variables", "python", "notebook"} <= set(agent.tool_manager.available_tools())
+
+
+EXPLORE = tool_call("task", description="look", prompt="Look.", profile="explore")
+
+
+def test_a_subagent_that_explores_reads_variables(play, shell, model_server):
+    shell.run_cell("prices = {'apple': 3}")
+    [task] = play(EXPLORE, inside=[tool_call("variables", names=["prices"])]).calls
+    assert [(call.name, call.status) for call in task.subagent.calls] == [("variables", "ok")]
+    assert "  apple: int" in model_server.requests[2]["messages"][-1]["content"]
+
+
+def test_a_subagent_that_explores_runs_no_code_and_inserts_no_cell(play, shell, model_server):
+    inside = [tool_call("python", code="n = 1"), tool_call("notebook", action="insert", code="n")]
+    [task] = play(EXPLORE, inside=inside).calls
+    offered = {tool["function"]["name"] for tool in model_server.requests[1]["tools"]}
+    assert offered.isdisjoint({"python", "notebook"})
+    assert [(call.name, call.status) for call in task.subagent.calls] == [("python", "error"), ("notebook", "error")]
+    assert "Unknown tool 'notebook'. Tools: " in model_server.requests[2]["messages"][-1]["content"]
+    assert "n" not in shell.user_ns

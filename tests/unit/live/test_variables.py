@@ -214,57 +214,6 @@ def test_without_a_cell_that_waits_it_says_so(call):
         coroutine.send(None)
 
 
-class TestTables:
-    @pytest.fixture(autouse=True)
-    def frame(self, shell):
-        pandas = pytest.importorskip("pandas")
-        data = {"city": ["Bonn", "Köln", None], "n": [1, 2, 3], "api_token": ["hunter2"] * 3}
-        shell.user_ns["df"] = pandas.DataFrame(data)
-        shell.user_ns["s"] = shell.user_ns["df"]["n"]
-
-    def test_a_table_is_its_columns_types_missing_values_and_index(self, told):
-        text = told("variables", names=["df"])
-        assert "(3 x 3, " in text
-        assert "  n: int64" in text
-        assert "missing: city 1" in text
-        assert "index: RangeIndex, int64" in text
-        assert "Bonn" not in text
-
-    def test_its_first_rows_come_only_when_asked_for_and_without_secret_columns(self, told):
-        text = told("variables", names=["df"], values=True)
-        assert "Bonn" in text
-        assert "hunter2" not in text
-        assert "[not shown: api_token]" in text
-
-    @pytest.mark.parametrize(
-        "code",
-        [
-            "df['password']",
-            "df.iloc[0]",
-            "df.T",
-            "df.set_index('password')",
-            "pandas.concat({'x': df}, axis=1)",
-            "pandas.DataFrame({'key': ['password'], 'value': ['hunter2-Zq8']})",
-            "df.to_records()",
-        ],
-    )
-    def test_what_a_secret_column_becomes_is_not_shown_either(self, shell, told, code):
-        shell.run_cell("import pandas\ndf = pandas.DataFrame({'user': ['ann'], 'password': ['hunter2-Zq8']})")
-        shell.run_cell(f"found = {code}")
-        assert "hunter2" not in told("variables", names=["found"], values=True)
-
-    def test_a_series_is_its_type_and_name(self, told):
-        text = told("variables", names=["s"])
-        assert "dtype int64, name n" in text
-        assert "missing: 0" in text
-
-    def test_an_array_is_its_shape_and_type(self, shell, told):
-        numpy = pytest.importorskip("numpy")
-        shell.user_ns["a"] = numpy.zeros((3, 4))
-        text = told("variables", names=["a"])
-        assert text == "a: numpy.ndarray (3 x 4, 96 B)\ndtype float64"
-
-
 def test_numbers_too_long_for_text_are_a_line_that_says_so(shell, told):
     shell.user_ns["n"] = math.factorial(3000)
     assert "n: int" in told("variables", names=["n"], values=True)

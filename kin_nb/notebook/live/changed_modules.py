@@ -1,0 +1,141 @@
+"""A turn has changed the file of a module that this kernel has imported, and the kernel goes on with what it has."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kin_nb.core.paths import real_path
+from kin_nb.core.session.file_history.names import file_name
+from kin_nb.core.session.records import FileChange
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from kin_nb.core.agent import Agent
+
+_MOST = 5
+"""Files that one line names."""
+_PACKAGES = frozenset({"site-packages", "dist-packages"})
+_NO_IMPORT = frozenset({"__main__", "__mp_main__"})
+_Stamp: TypeAlias = tuple[int, int] | None
+
+
+class Imports:
+    """The files that code of the agent's has imported, or reloaded, as they were then: no news to the kernel."""
+
+    def __init__(self) -> None:
+        self._stamps: dict[Path, _Stamp] = {}
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        before = {name: _spec(module) for name, module in sys.modules.copy().items()}
+        try:
+            yield
+        finally:
+            for name, module in sys.modules.copy().items():
+                is_new = name not in before or before[name] is not _spec(module)  # importlib.reload makes a new spec
+                if is_new and (file := file_of(module)):
+                    path = real_path(Path(file))
+                    self._stamps[path] = _stamp(path)
+
+    def has(self, path: Path) -> bool:
+        """Whether it is as it was then. `path`: without links."""
+        return path in self._stamps and self._stamps[path] == _stamp(path)
+
+
+class ChangedModules:
+    """An onlooker (core.onlookers). Silent about what autoreload sees to, and about installed packages."""
+
+    def __init__(self, agent: Agent, shell: InteractiveShell, imports: Imports) -> None:
+        self._agent, self._shell, self._imports = agent, shell, imports
+
+    def begins(self) -> None:
+        """Nothing to look at before there is a change."""
+
+    def ends(self, files: Sequence[FileChange]) -> Iterator[str]:
+        names = self._changed(files)
+        there: list[str] = []
+        reloads: list[str] = []
+        gone: list[str] = []
+        for path, module in _imported(names):
+            if self._imports.has(path) or _reloads_itself(self._shell, module):
+                continue
+            if path.exists():
+                there.append(names[path])
+                reloads.append(f"importlib.reload({module})")
+            else:
+                gone.append(names[path])
+        if there:
+            yield f"{_said(there)}: %load_ext autoreload / %autoreload 2, or {', '.join(reloads[:_MOST])}"
+        if gone:
+            yield f"{_said(gone, 'deleted')}: restart the kernel to be without {_them(gone)}"
+
+    def _changed(self, files: Sequence[FileChange]) -> dict[Path, str]:
+        """The names of the .py files that came out otherwise than they were, by real path."""
+        first: dict[str, FileChange] = {}
+        last: dict[str, FileChange] = {}
+        for change in files:
+            if change.path.endswith(".py"):
+                first.setdefault(change.path, change)
+                last[change.path] = change
+        changed = [last[path] for path in first if first[path].before != last[path].after]
+        if not changed:
+            return {}
+        real = self._agent.files.real_names(changed, self._agent.redact)
+        root = self._agent.workspace.root
+        return {real_path(root / file_name(change.path)): change.path for change in real}
+
+
+def _imported(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
+    """(path, the module's name) for each of `paths`, which have no links in them, that a module was imported from."""
+    wanted = {path for path in paths if not _PACKAGES.intersection(path.parts)}
+    ends = tuple({f"{os.sep}{path.name}" for path in wanted})
+    for name, module in sys.modules.copy().items() if wanted else ():
+        file = file_of(module)
+        if file.endswith(ends) and name not in _NO_IMPORT:
+            path = real_path(Path(file))
+            if path in wanted:
+                wanted.remove(path)  # once, should it have two names
+                yield path, name
+
+
+def _reloads_itself(shell: InteractiveShell, module: str) -> bool:
+    """`_reloader` is private to IPython's autoreload (8.20 to 9.18); without it we say too much, and nothing breaks."""
+    reloader: Any = getattr(shell.magics_manager.registry.get("AutoreloadMagics"), "_reloader", None)
+    if not getattr(reloader, "enabled", False):
+        return False
+    return module not in reloader.skip_modules if reloader.check_all else module in reloader.modules
+
+
+def _spec(module: object) -> object:
+    return vars(module).get("__spec__") if issubclass(type(module), ModuleType) else None
+
+
+def file_of(module: object) -> str:
+    """What it was imported from; "" for what is no module, or built in. None of its own code runs."""
+    file = vars(module).get("__file__") if issubclass(type(module), ModuleType) else None
+    return file if isinstance(file, str) else ""
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _said(names: Sequence[str], what: str = "changed") -> str:
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    were = "" if what == "changed" else "was " if len(names) == 1 else "were "
+    return f"{', '.join(names[:_MOST])}{more} {were}{what}, and this kernel has imported {_them(names)}"
+
+
+def _them(names: Sequence[str]) -> str:
+    return "it" if len(names) == 1 else "them"

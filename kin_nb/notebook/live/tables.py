@@ -1,0 +1,71 @@
+"""Tables and columns of polars and pyarrow: what is known of them without reading a value, and their first rows.
+
+Known by the names of their classes, as far as somebody has imported them. A lazy frame is never collected.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+_FRAMES = (("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch"))
+_COLUMNS = (("polars", "Series"), ("pyarrow", "Array"), ("pyarrow", "ChunkedArray"))
+
+
+def is_a(value: object, module: str, name: str) -> bool:
+    """Whether it is an instance of `module.name`, as far as somebody has imported that."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+def is_lazy(value: object) -> bool:
+    return is_a(value, "polars", "LazyFrame")
+
+
+def is_frame(value: object) -> bool:
+    """It has rows in memory."""
+    return any(is_a(value, *kind) for kind in _FRAMES)
+
+
+def is_column(value: object) -> bool:
+    return any(is_a(value, *kind) for kind in _COLUMNS)
+
+
+def columns(table: Any) -> list[tuple[str, Any]]:
+    """(label, type) of each column of a frame, lazy or not."""
+    if hasattr(table, "collect_schema"):  # polars
+        return list(table.collect_schema().items())
+    return [(field.name, field.type) for field in table.schema]
+
+
+def missing(frame: Any) -> Iterator[tuple[str, int]]:
+    """(label, how many) of each column of a frame in memory."""
+    labels = (label for label, _ in columns(frame))
+    if is_a(frame, "polars", "DataFrame"):
+        return zip(labels, frame.null_count().row(0), strict=True)
+    return zip(labels, (column.null_count for column in frame.columns), strict=True)
+
+
+def column_type(column: Any) -> tuple[Any, int]:
+    """(type, missing values)"""
+    if is_a(column, "polars", "Series"):
+        return column.dtype, column.null_count()
+    return column.type, column.null_count
+
+
+def memory(value: Any) -> int | None:
+    """Bytes; None where this is no table, or it says so itself (`nbytes`)."""
+    polars = is_a(value, "polars", "DataFrame") or is_a(value, "polars", "Series")
+    return int(value.estimated_size()) if polars else None
+
+
+def first_rows(value: Any, rows: int) -> list[Any]:
+    """A dict for each row of a frame, a value for each of a column."""
+    if is_a(value, "polars", "DataFrame"):
+        found: list[Any] = value.head(rows).to_dicts()
+    elif is_a(value, "polars", "Series"):
+        found = value.head(rows).to_list()
+    else:
+        found = value.slice(0, rows).to_pylist()
+    return found
