@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping
 from hashlib import sha256
@@ -46,6 +47,10 @@ class CellOutput(Protocol):
 
     def stream(self, text: str, name: str = "stdout") -> None: ...
 
+    def asking(self, prompt: str) -> str:
+        """`prompt` as `input()` is to have it here."""
+        ...
+
 
 class CellIO:
     """The cell that is being executed when this is made; its outputs stay its own, whatever the kernel runs next.
@@ -56,6 +61,7 @@ class CellIO:
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
         self._parent: dict[str, Any] = kernel.get_parent("shell")
+        self._column = _Column()
         _flush_printed()  # what the cell has printed so far comes first
 
     @property
@@ -92,13 +98,20 @@ class CellIO:
         display_id: str | None = None,
         update: bool = False,
     ) -> None:
-        """Show a MIME bundle. With `update`, redraw every output that was shown under `display_id`."""
+        """Show a MIME bundle. With `update`, redraw every output that was shown under `display_id`; a console does not."""
+        if update and not self.updates_in_place:
+            return
         transient = {"display_id": display_id} if display_id else {}
         content = {"data": dict(data), "metadata": dict(metadata or {}), "transient": transient}
+        if not self.updates_in_place:
+            content["data"]["text/plain"] = self._column.card(data, metadata, bold=_wants_bold())
         self._send("update_display_data" if update else "display_data", content)
 
     def stream(self, text: str, name: str = "stdout") -> None:
-        self._send("stream", {"name": name, "text": text})
+        self._send("stream", {"name": name, "text": text if self.updates_in_place else self._column.line(text)})
+
+    def asking(self, prompt: str) -> str:
+        return prompt if self.updates_in_place else self._column.question(prompt, bold=_wants_bold())
 
     def _send(self, msg_type: str, content: dict[str, Any]) -> None:
         kernel = self._kernel
@@ -107,10 +120,7 @@ class CellIO:
 
 
 class TerminalIO:
-    """IPython in a terminal: text/plain, printed once, a blank line between two. Nothing printed can be redrawn.
-
-    A card's first line, the fact, is bold where a terminal draws that and the person has not set NO_COLOR.
-    """
+    """IPython in a terminal: text/plain, printed once. Nothing printed can be redrawn."""
 
     updates_in_place = False
     is_watched = False
@@ -118,7 +128,7 @@ class TerminalIO:
     cell_id: str | None = None
 
     def __init__(self) -> None:
-        self._has_shown = False
+        self._column = _Column()
 
     @property
     def allow_stdin(self) -> bool:
@@ -129,18 +139,54 @@ class TerminalIO:
         data: Mapping[str, Any],
         metadata: Mapping[str, Any] | None = None,
         display_id: str | None = None,  # noqa: ARG002
-        update: bool = False,  # noqa: ARG002
+        update: bool = False,
     ) -> None:
-        text = str(data.get("text/plain", ""))
-        kind = (metadata or {}).get("kin", {}).get("kind", "reply")
-        if kind != "reply" and _draws_bold():  # in a reply the first line is no heading
-            fact, newline, rest = text.partition("\n")
-            text = f"\x1b[1m{fact}\x1b[0m{newline}{rest}"
-        self.stream(("\n" if self._has_shown else "") + text + "\n")
-        self._has_shown = True
+        if update:
+            return
+        if _is_reply(metadata) and _is_terminal():
+            from kin_nb.render.wrapping import wrapped  # noqa: PLC0415  (%load_ext draws nothing)
+
+            data = {**data, "text/plain": wrapped(_text(data), shutil.get_terminal_size().columns)}
+        self._print(self._column.card(data, metadata, bold=_is_terminal() and _wants_bold()) + "\n")
 
     def stream(self, text: str, name: str = "stdout") -> None:
+        self._print(self._column.line(text), name)
+
+    def asking(self, prompt: str) -> str:
+        return self._column.question(prompt, bold=_is_terminal() and _wants_bold())
+
+    def _print(self, text: str, name: str = "stdout") -> None:
         print(text, end="", file=sys.stderr if name == "stderr" else sys.stdout, flush=True)
+
+
+class _Column:
+    """What a cell prints for a person who reads along, where nothing is drawn twice.
+
+    A blank line stands between two cards, and above a question. Their first line, the fact, may be bold.
+    """
+
+    def __init__(self) -> None:
+        self._begun = self._ends_in_card = False
+
+    def card(self, data: Mapping[str, Any], metadata: Mapping[str, Any] | None, *, bold: bool) -> str:
+        text = self._apart(_text(data), bold=bold and not _is_reply(metadata))  # a reply's first line is no heading
+        self._ends_in_card = True
+        return text
+
+    def question(self, prompt: str, *, bold: bool) -> str:
+        return self._apart(prompt, bold=bold)
+
+    def line(self, text: str) -> str:
+        """Lines stand together."""
+        above = "\n" if self._ends_in_card else ""
+        self._begun, self._ends_in_card = True, False
+        return above + text
+
+    def _apart(self, text: str, *, bold: bool) -> str:
+        above = "\n" if self._begun else ""
+        self._begun, self._ends_in_card = True, False
+        fact, newline, rest = text.partition("\n")
+        return above + (f"\x1b[1m{fact}\x1b[0m{newline}{rest}" if bold else text)
 
 
 def cell_io(ip: Any) -> CellOutput:
@@ -149,11 +195,21 @@ def cell_io(ip: Any) -> CellOutput:
     return CellIO(kernel) if kernel is not None else TerminalIO()
 
 
-def _draws_bold() -> bool:
-    """https://no-color.org: NO_COLOR set to anything but nothing."""
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
+def _text(data: Mapping[str, Any]) -> str:
+    return str(data.get("text/plain", ""))
+
+
+def _is_reply(metadata: Mapping[str, Any] | None) -> bool:
+    return bool((metadata or {}).get("kin", {}).get("kind", "reply") == "reply")
+
+
+def _is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
+
+
+def _wants_bold() -> bool:
+    """https://no-color.org: NO_COLOR set to anything but nothing. A kernel cannot know more about its console."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _flush_printed() -> None:

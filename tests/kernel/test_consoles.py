@@ -83,7 +83,11 @@ class Console:
         return self._printed()
 
     def close(self) -> None:
-        self.child.send("\x04")
+        if not self.child.closed:
+            self.child.send("\x04")
+            self.ended()
+
+    def ended(self) -> None:
         self.child.expect(pexpect.EOF)
         self.child.close()
         assert self.child.exitstatus == 0
@@ -208,22 +212,41 @@ def test_in_the_kin_kernels_console_a_line_is_a_prompt(start, model_server, work
     assert (workspace / "a.py").read_text() == "x = 2\n"
 
 
-def test_in_a_terminal_the_first_line_of_a_card_is_bold_and_a_blank_line_stands_between_two(start, model_server):
-    console = start("ipython")
-    _, answered = approve_an_edit(console, model_server)
+@pytest.mark.parametrize("word", ["exit", "quit", "exit()"])
+def test_in_the_kin_kernels_console_exit_ends_the_console(start, model_server, tmp_path, word):
+    assert main(["kernel", "install", "--prefix", str(tmp_path / "prefix")]) == 0
+    console = start("kin", JUPYTER_PATH=str(tmp_path / "prefix" / "share" / "jupyter"))
+    console.send(word)
+    console.ended()
+    assert "Traceback" not in console.child.before
+    assert model_server.requests == []
+
+
+def test_the_first_line_of_a_card_is_bold_and_a_blank_line_stands_above_each_card_and_question(console, model_server):
+    asked, answered = approve_an_edit(console, model_server)
+    assert "I change it.\n\nAllow this? edit a.py (+1 -1)\n  Asks because: " in asked
     raw = console.raw.replace("\r", "")
     assert "\x1b[1m[edit_file] a.py · +1 -1 · done · approved by you\x1b[0m\n  @@" in raw
     assert re.search(r"\x1b\[1m2 steps · [^\n]* · done\x1b\[0m\n", raw)
     assert "\x1b[1m# Done" not in raw
+    assert re.match(r"y\n\n?\[edit_file\]", answered), answered
     assert f"+x = 2\n\n{REPLY}\n\n2 steps" in answered
 
 
-def test_without_colour_it_prints_nothing_but_text(start, model_server):
-    console = start("ipython", NO_COLOR="1")
+@pytest.mark.parametrize("program", ["ipython", "console"])
+def test_without_colour_it_prints_nothing_but_text(start, model_server, program):
+    console = start(program, NO_COLOR="1")
     _, answered = approve_an_edit(console, model_server)
     assert "[edit_file] a.py" in answered
     assert "\x1b[1m[" not in console.raw
     assert "\x1b[1m2 steps" not in console.raw
+
+
+def test_in_a_terminal_long_lines_of_a_reply_are_broken_between_words(start, model_server):
+    console = start("ipython")
+    model_server.enqueue("- " + "seven " * 30)
+    printed = console.run("%%kin\ncount")
+    assert "- " + " ".join(["seven"] * 19) + "\n  " + " ".join(["seven"] * 11) + "\n\n1 step" in printed
 
 
 def test_a_script_that_nobody_watches_gets_text_and_a_refusal(workspace, tmp_path, model_server):
@@ -262,12 +285,13 @@ def test_qtconsole_is_asked_by_input_and_each_card_comes_once(kin, model_server)
     model_server.enqueue("I change it.", calls=[EDIT])
     model_server.enqueue("Done.")
     cell = kin.run("%%kin\nmake x two", cell=None)
-    assert kin.prompt().startswith("Allow this? edit a.py (+1 -1)")
+    assert kin.prompt().startswith("\n\x1b[1mAllow this? edit a.py (+1 -1)\x1b[0m\n")
     kin.answer("y")
     kin.done(cell)
-    first_lines = [text.partition("\n")[0] for text in displays(kin, cell, "display_data")]
-    assert first_lines[:3] == ["I change it.", "[edit_file] a.py · +1 -1 · done · approved by you", "Done."]
-    assert first_lines[3].startswith("2 steps · 1 tool call")
+    reply, card, last, receipt = displays(kin, cell, "display_data")
+    assert (reply, last) == ("I change it.", "\nDone.")
+    assert card.startswith("\n\x1b[1m[edit_file] a.py · +1 -1 · done · approved by you\x1b[0m\n")
+    assert receipt.startswith("\n\x1b[1m2 steps · 1 tool call")
     assert displays(kin, cell, "update_display_data") == []
     assert kin.widgets() == []
 

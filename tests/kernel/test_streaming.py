@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pytest
@@ -43,6 +44,22 @@ def test_a_long_reply_is_written_into_widgets_and_settles_into_one_static_output
     assert closed == opened
 
 
+def test_the_widgets_show_the_text_from_the_first_and_none_of_them_ever_moves(kin, model_server):
+    model_server.enqueue(TEXT, chunk=400, delay=0.1)
+    kin.done(kin.run("%%kin\ngo"))
+    opened = {m["content"]["comm_id"]: m["content"]["data"]["state"] for m in kin.seen if m["msg_type"] == "comm_open"}
+    [box] = [state for state in opened.values() if state["_model_name"] == "VBoxModel"]
+    [first] = box["children"]
+    assert "Paragraph 0 " in opened[first.removeprefix("IPY_MODEL_")]["value"]
+    children = [box["children"]] + [
+        m["content"]["data"]["state"]["children"]
+        for m in kin.seen
+        if m["msg_type"] == "comm_msg" and "children" in m["content"]["data"].get("state", {})
+    ]
+    assert len(children) > 1
+    assert all(after[: len(before)] == before for before, after in itertools.pairwise(children))
+
+
 def test_a_front_end_without_widgets_gets_the_text_in_place(kin, model_server):
     hold = threading.Event()
     model_server.enqueue(TEXT, chunk=1_500, hold=hold)
@@ -71,7 +88,7 @@ def test_a_console_reads_along_and_nothing_comes_twice(kin, model_server):
     hold.set()
     kin.done(cell)
     texts = first_outputs(kin, cell)
-    assert "\n\n".join(texts[:-1]) == TEXT.strip()
+    assert "\n".join(texts[:-1]) == TEXT.strip()  # each but the first with a blank line above it
     assert "1 step" in texts[-1]
     assert not any(m["msg_type"] == "update_display_data" for m in kin.of(cell))
 

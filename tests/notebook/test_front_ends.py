@@ -170,6 +170,7 @@ def test_the_latex_compiles(notebook, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
     assert done.returncode == 0, done.stdout[-2000:]
     assert (tmp_path / "out.pdf").stat().st_size > 0
+    assert "Missing character" not in (tmp_path / "out.log").read_text(errors="replace")
 
 
 def test_nbconvert_that_executes_shows_the_session_again(tmp_path):

@@ -61,7 +61,7 @@ class _CellChannel:
                 self._way = way_without_widgets(self._io)
         if self._way is Way.STDIN:
             try:
-                return await ask_by_stdin(request, self._submit_main)
+                return await ask_by_stdin(request, self._submit_main, self._io.asking)
             except NotImplementedError:  # IPython's StdinNotImplementedError: this client takes no input()
                 self._way = Way.HEADLESS
         return refuse_headless(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
@@ -18,12 +19,14 @@ _HOW = "n = refuse, other text = refuse and tell the agent: "
 _NOT_HERE = "Editing this needs the notebook: here one line can be typed. y = allow it as it is"
 
 
-async def ask_by_stdin(request: ApprovalRequest, submit_main: SubmitMain) -> ApprovalDecision:
-    """Show the whole request and read one line. End of input and Ctrl-C interrupt the turn.
+async def ask_by_stdin(
+    request: ApprovalRequest, submit_main: SubmitMain, asking: Callable[[str], str] = str
+) -> ApprovalDecision:
+    """Show the whole request, as `asking` makes it, and read one line. End of input and Ctrl-C interrupt the turn.
 
     Raises IPython's StdinNotImplementedError (a NotImplementedError) where the client takes no input.
     """
-    prompt = prompt_text(request)
+    prompt = asking(prompt_text(request))
     for _ in range(_TRIES):
         line = await submit_main(partial(read_line, prompt))
         if not (request.editable and line.strip().lower() in _EDIT):
