@@ -9,6 +9,7 @@ import pytest
 from notebook_client import LiveKernel
 from test_session_commands import CONFIG, ask, error, home, kin, ok, sent, workspace, write  # noqa: F401
 
+from tests.flow import FLOW
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.comparing import assert_same_notebook
 from tests.notebook.headless import LOAD, Headless, error_text, shown
@@ -16,20 +17,6 @@ from tests.notebook.people import environment, kin_nb, write_config
 
 pytestmark = pytest.mark.kernel
 
-FLOW = """---
-name: mend
-description: Mends
-type: flow
----
-```mermaid
-flowchart TD
-    BEGIN --> run[Run the tests.]
-    run --> passed{Do they pass?}
-    passed -->|yes| END
-    passed -->|no| mend[Mend the first.]
-    mend --> run
-```
-"""
 WRITE = tool_call("write_file", path="b.txt", content="one\n")
 
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import shutil
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from kin_nb.core.events import (
@@ -24,9 +19,8 @@ from kin_nb.core.events import (
 from kin_nb.core.session.records import RecordedCall, RecordedStep
 from kin_nb.notebook.cell_view import CellView
 from tests.model_server import ModelServer, tool_call
-from tests.notebook.comparing import assert_same_notebook
-from tests.notebook.headless import LOAD, Headless, shown
-from tests.notebook.people import environment, kin_nb, run, write_config
+from tests.notebook.headless import Headless, shown
+from tests.notebook.recorded import Lived, PlayedAgain, live
 
 pytestmark = pytest.mark.kernel
 
@@ -36,65 +30,37 @@ READ = tool_call("read_file", path="long.txt")
 LOOK = tool_call("bash", command="sleep 0.1; echo quick")
 
 
-@dataclass(frozen=True)
-class Lived:
-    """`notebook` was saved in `workspace`, which was `before` at first; `cells`: those that asked, as they were live."""
-
-    notebook: Path
-    before: Path
-    home: Path
-    cells: list[Any]
-    requests: list[dict[str, Any]]
-
-    @property
-    def nb(self) -> Any:
-        return nbformat.read(self.notebook, as_version=4)
-
-
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory) -> Lived:
-    root = tmp_path_factory.mktemp("mechanisms")
-    workspace, home = root / "project", root / "home"
-    workspace.mkdir()
-    (workspace / "long.txt").write_text("a line of a long file\n" * 150)
-    before = shutil.copytree(workspace, root / "before")
-    with ModelServer.start() as server:
-        config = write_config(home, server.url)
-        config.write_text(f"dmail = true\n{config.read_text()}context_window = 20000\n")
-        with Headless.start(workspace, environment(home)) as kernel:
-            cells = _live(kernel, server)
-        assert server.violations == []
-    return Lived(workspace / "out.ipynb", before, home, cells, server.requests)
+    return live(
+        tmp_path_factory.mktemp("mechanisms"),
+        {"long.txt": "a line of a long file\n" * 150},
+        _cells,
+        lambda text: f"dmail = true\n{text}context_window = 20000\n",
+    )
 
 
-def _live(kernel: Headless, server: ModelServer) -> list[Any]:
-    kernel.ok(LOAD)
+class TestPlayedAgain(PlayedAgain):
+    said = "^Every tool call came out as it was recorded"
+
+
+def _cells(kernel: Headless, server: ModelServer, _: Path) -> None:
     server.enqueue("I read.", calls=[READ], usage=SMALL)
     server.enqueue("Too long.", calls=[tool_call("send_dmail", checkpoint_id=1, message="It is long.")], usage=SMALL)
     server.enqueue("I know: it is long.", usage=SMALL)
-    cells = [kernel.ok("%%kin\nHow long is it?")]
+    kernel.ok("%%kin\nHow long is it?")
     for _ in range(3):
         server.enqueue(calls=[READ], usage=SMALL)
     server.enqueue("It stays long.", usage=SMALL)
-    cells.append(kernel.ok("%%kin\nLook three times."))
+    kernel.ok("%%kin\nLook three times.")
     slow = tool_call("bash", command="sleep 0.5; echo slow")
     server.enqueue("Both.", calls=[slow, LOOK, LOOK], usage=SMALL)
     server.enqueue("Seen.", calls=[LOOK], usage=SMALL)
     server.enqueue("And again.", calls=[tool_call("bash", command="sleep 0.1; echo other")], usage=SMALL)
     server.enqueue("Seen both.", usage=FULL)
-    cells.append(kernel.ok("%%kin\nSide by side."))
+    kernel.ok("%%kin\nSide by side.")
     server.enqueue("Room again.", usage=SMALL)
-    cells.append(kernel.ok("%%kin\nGo on."))
-    kernel.ok("%kin save out")
-    return cells
-
-
-def asking(nb: Any) -> list[Any]:
-    return [cell for cell in nb["cells"] if cell["source"].startswith("%%kin")]
-
-
-def data_of(cell: Any) -> list[Any]:
-    return [(output["output_type"], output["data"], output["metadata"].get("kin")) for output in cell["outputs"]]
+    kernel.ok("%%kin\nGo on.")
 
 
 def kinds_of(cell: Any) -> list[str]:
@@ -127,40 +93,6 @@ def test_pruned_results_are_a_quiet_line(lived):
     assert kinds_of(lived.cells[3]) == ["pruned", "reply", "receipt"]
     assert "[3 old tool results shortened, to make room]" in shown(lived.cells[3])
     assert "a line of a long file" not in words_of(lived.requests[-1])
-
-
-def test_what_is_saved_is_what_the_cells_showed_to_the_byte(lived):
-    for live, stored in zip(lived.cells, asking(lived.nb), strict=True):
-        assert data_of(live) == data_of(stored)
-
-
-def test_jupyter_execute_shows_the_same_again(lived, tmp_path):
-    path = tmp_path / "shared" / "out.ipynb"
-    path.parent.mkdir()
-    stripped = copy.deepcopy(lived.nb)
-    for cell in stripped["cells"]:
-        cell["outputs"], cell["execution_count"] = [], None
-    nbformat.write(stripped, path)
-    script = Path(sys.executable).with_name("jupyter-execute")
-    done = run(script, path, "--output", tmp_path / "again.ipynb", home=tmp_path / "home", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert_same_notebook(nbformat.read(tmp_path / "again.ipynb", as_version=4), lived.nb)
-
-
-def test_the_tools_run_again_without_drift_and_the_cards_are_the_same(lived, tmp_path):
-    argv = ["--tools", "--approve", "recorded", "--workspace", lived.before, "--output-dir", tmp_path]
-    done = kin_nb("replay", *argv, lived.notebook, home=tmp_path / "home", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    again = nbformat.read(tmp_path / "out.ipynb", as_version=4)
-    assert [shown(cell) for cell in asking(again)] == [shown(cell) for cell in asking(lived.nb)]
-
-
-def test_a_rebuilt_notebook_from_the_log_is_the_same_recording(lived, tmp_path):
-    (session,) = [log.parent.name for log in (lived.home / ".kin-code" / "sessions").glob("*/log.jsonl")]
-    done = kin_nb("save", session, "from-log.ipynb", home=lived.home, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    saved = nbformat.read(tmp_path / "from-log.ipynb", as_version=4)
-    assert [data_of(cell) for cell in asking(saved)] == [data_of(cell) for cell in asking(lived.nb)]
 
 
 class Shown:

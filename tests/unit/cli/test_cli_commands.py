@@ -6,22 +6,9 @@ import json
 
 import pytest
 
+from tests.flow import FLOW
 from tests.model_server import tool_call
 from tests.unit.cli.conftest import log_records, logs, session_ids
-
-FLOW = """---
-name: mend
-description: Mends
-type: flow
----
-```mermaid
-flowchart TD
-    BEGIN --> run[Run the tests.]
-    run --> passed{Do they pass?}
-    passed -->|yes| END
-    passed -->|no| run
-```
-"""
 
 
 @pytest.fixture
@@ -118,14 +105,14 @@ def test_an_escaped_command_is_a_prompt(kin, server):
 
 
 def test_a_flow_runs_its_turns_and_prints_the_last_answer(kin, server, flow, home):
-    for answer in ("One fails.", "<choice>no</choice>", "All pass.", "Done. <choice>yes</choice>"):
+    for answer in ("One fails.", "<choice>no</choice>", "Mended.", "All pass.", "Done. <choice>yes</choice>"):
         server.enqueue(answer)
     done = kin("run", "-p", "/flow:mend only the parser")
     assert (done.returncode, done.stdout) == (0, "Done. <choice>yes</choice>\n")
     asked = [request["messages"][-1]["content"] for request in server.requests]
     assert asked[0] == "Run the tests.\n\nonly the parser"
-    assert asked[2] == "Run the tests."
-    assert [line["type"] for line in log_records(logs(home)[0])].count("turn") == 4
+    assert asked[2:4] == ["Mend the first.", "Run the tests."]
+    assert [line["type"] for line in log_records(logs(home)[0])].count("turn") == 5
 
 
 def test_a_flow_that_does_not_reach_its_end_says_where_and_fails(kin, server, flow):
