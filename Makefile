@@ -39,11 +39,12 @@ lint: $(VENV)/with-test-dev  ## ruff and mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/with-test  ## the figures of benchmarks/
+bench: $(VENV)/with-test chromium  ## the figures of benchmarks/
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
-screenshots: $(VENV)/with-test chromium  ## take the picture of the README anew, in real JupyterLab
-	KIN_SCREENSHOTS=$(CURDIR)/docs/images $(PYTEST) tests/browser/test_quickstart.py
+screenshots: $(VENV)/with-test chromium  ## take all pictures anew, in real JupyterLab and Notebook; docs/images gets its own
+	@folder="$$(mktemp -d)" && KIN_SCREENSHOTS="$$folder" $(PYTEST) tests/browser && \
+	  for picture in docs/images/*.png; do cp "$$folder/$${picture##*/}" "$$picture"; done && echo "== all of them: $$folder"
 
 # The parts of `make test`
 

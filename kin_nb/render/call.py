@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import FileChange, RecordedCall
-from kin_nb.render.code import READ_FILE, code_part, read_part, uncovered_part
-from kin_nb.render.diff import diff_text, render_diff, without_header
+from kin_nb.core.session.records import RecordedCall
+from kin_nb.render.code import READ_FILE, code_part, read_part, uncovered_part, without_notes
 from kin_nb.render.fact import PYTHON, Arguments, summary, words
+from kin_nb.render.file import file_part
 from kin_nb.render.output import AMBER, BLUE, GREY, RED, Output, frame
 from kin_nb.render.part import Part
 from kin_nb.render.question import TOOL as QUESTION
@@ -14,7 +14,6 @@ from kin_nb.render.subagent import subagent_html, subagent_text
 from kin_nb.render.text import CARD_LIMIT, clean, clip, count, escape, indent, line_count, one_line, pre
 from kin_nb.render.todo import Checklist
 
-_DIFF_LIMIT = 10_000
 _OPEN_OUTPUT_LINES = 12
 _OPEN_DIFF_LINES = 40
 _HOW_TO_ANSWER = (
@@ -34,7 +33,9 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
     call is shown, uncut. A settled call shows at most 2,000 characters of its output and 10,000 of each diff.
     """
     arguments = Arguments.read(call.edited_arguments or call.arguments)
-    output = clean(tail[-CARD_LIMIT:] if call.status == "pending" else call.output).strip("\n")
+    output = clean(tail[-CARD_LIMIT:] if call.status == "pending" else call.told).strip("\n")
+    if call.name == PYTHON and call.status == "ok":
+        output = without_notes(output)
     name, subject = one_line(call.name), summary(call, arguments)
     said = words(call, waiting=waiting, printing=bool(output))
     if (todos := Checklist.of(call, arguments.values)) is not None:
@@ -47,7 +48,7 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
         parts = _parts(call, arguments, subject, clip(output), waiting=waiting)
     unfolded = unfolded or waiting
     fact = " · ".join(said)
-    folded = "" if unfolded or not lines else f" · {count(lines, 'line')} out"
+    folded = "" if unfolded or not lines else f" · {count(lines, 'line')}"
     html = frame(
         f"<b>{escape(name)}</b>{f' <code>{escape(subject)}</code>' if subject else ''} · {escape(fact)}{folded}",
         "".join(part.html for part in parts),
@@ -90,7 +91,7 @@ def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, 
     parts = [*_waiting(waiting), *_asked(call, arguments, subject, waiting=waiting)]
     if call.edited_arguments is not None:
         parts.append(_asked_for(Arguments.read(call.arguments)))
-    parts += [_file(file, subject) for file in call.files]
+    parts += [file_part(file, subject) for file in call.files]
     if call.subagent is not None:
         parts.append(Part(subagent_html(call.subagent), subagent_text(call.subagent)))
     # A patch that went in says more than the sentence that the model was told about it.
@@ -132,17 +133,3 @@ def _question(call: RecordedCall, question: str, output: str, *, waiting: bool) 
 def _asked_for(arguments: Arguments) -> Part:
     asked, head = clip(arguments.command or arguments.pretty), "The model had asked for"
     return Part(f"<details><summary>{head}</summary>\n{pre(asked)}</details>\n", f"{head}\n{indent(asked)}")
-
-
-def _file(file: FileChange, subject: str) -> Part:
-    """Named above its hunks, unless the card's first line has named it already."""
-    verb = "New file" if file.before is None else "Deleted" if file.after is None else "Changed"
-    path = one_line(file.path, 400)
-    if not file.patch:
-        note = "binary, too large, or secret: not shown" if file.patch is None else "empty"
-        return Part(f"{verb} <code>{escape(path)}</code> ({note})<br>\n", f"{verb} {path} ({note})")
-    patch = without_header(file.patch)
-    html, text = render_diff(patch, path=file.path, limit=_DIFF_LIMIT), diff_text(patch, limit=_DIFF_LIMIT)
-    if verb == "Changed" and path == subject:
-        return Part(html, text)
-    return Part(f"{verb} <code>{escape(path)}</code>\n{html}", f"{verb} {path}\n{text}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kin_nb.core.commands import CommandResult
 from kin_nb.core.session.records import RecordedCompaction, TurnRecord, UndoRecord
+from kin_nb.render.changes import render_changes
 from kin_nb.render.compaction import render_compaction
 from kin_nb.render.notice import render_notice
 from kin_nb.render.output import Output
@@ -19,6 +20,8 @@ def render_result(result: CommandResult) -> list[Output]:
         outputs.append(render_table(result.title, result.table, result.lines))
     elif result.title:
         outputs.append(render_notice(result.title, result.lines))
+    if result.changes:
+        outputs.append(render_changes(result.changes, turn=result.turn))
     match result.record:
         case UndoRecord():
             outputs.append(render_undo(result.record))

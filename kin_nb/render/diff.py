@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from kin_nb.render.highlight import LARGEST, highlighted_lines
+from kin_nb.render.highlight import LARGEST, code_html, highlighted_lines
 from kin_nb.render.languages import language_of
-from kin_nb.render.text import count, escape, literal, pre_html
+from kin_nb.render.text import count, escape, literal
 
 HUNK = re.compile(r"@@ -(?P<old>\d{1,20})(?:,(\d{1,20}))? \+(?P<new>\d{1,20})(?:,(\d{1,20}))? @@")
 STYLES = {"+": "background:#2ea04333", "-": "background:#f8514933"}
@@ -28,18 +28,18 @@ def render_diff(patch: str, *, path: str = "", limit: int | None = None) -> str:
 
     `path`: the file, by whose name its lines are highlighted; for a patch without header lines.
     """
-    shown, note = _cut(patch, limit)
+    shown, note = cut(patch, limit)
     pieces = []
     for style, lines in groupby(diff_lines(shown, path), key=lambda line: STYLES.get(line.mark)):
         html = "\n".join(line.html for line in lines)
         pieces.append(f'<span style="{style}">{html}</span>' if style else html)
     # Wrapped, so that no blanks push the end of a line out of sight of whoever approves it.
-    return pre_html("\n".join(pieces) + escape(note))
+    return code_html("\n".join(pieces) + escape(note))
 
 
 def diff_text(patch: str, *, limit: int | None = None) -> str:
     """The same for a terminal, without colour."""
-    shown, note = _cut(patch, limit)
+    shown, note = cut(patch, limit)
     return literal(shown) + note
 
 
@@ -84,7 +84,8 @@ def _path(patch: str) -> str:
     return next((name for name in reversed(names) if name != "/dev/null"), "")
 
 
-def _cut(patch: str, limit: int | None) -> tuple[str, str]:
+def cut(patch: str, limit: int | None) -> tuple[str, str]:
+    """Whole lines of `patch` up to `limit` characters, and the line that says how many were left out, or ""."""
     patch = patch.removesuffix("\n")
     if limit is None or len(patch) <= limit:
         return patch, ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from kin_nb.core.session.records import RecordedCall
 from kin_nb.render.diff import changed_lines, without_header
-from kin_nb.render.text import count, literal, one_line
+from kin_nb.render.text import count, indent, literal, one_line
 
 PYTHON = "python"
 """The tool whose argument `code` runs in the notebook's own namespace."""
@@ -31,7 +31,7 @@ class Arguments:
         """As written where it does not parse: a card is drawn for every call."""
         try:
             values = json.loads(text)
-            pretty = json.dumps(values, indent=2, ensure_ascii=False)
+            pretty = _pretty(values)
         except (ValueError, RecursionError):
             values, pretty = {}, text.strip()
         values = values if isinstance(values, dict) else {}
@@ -46,14 +46,24 @@ class Arguments:
         return literal(code) if isinstance(code, str) else None
 
 
-def summary(call: RecordedCall, arguments: Arguments) -> str:
-    """The file that was changed, not by a subagent; else the tool's own line; for calls without, the command or path.
+def _pretty(values: Any) -> str:
+    """Indented JSON; texts of several lines are below it, as they are: `\\n` is hard to read."""
+    texts = {key: value for key, value in values.items() if _has_lines(value)} if isinstance(values, dict) else {}
+    rest = {key: value for key, value in values.items() if key not in texts} if texts else values
+    json_text = [json.dumps(rest, indent=2, ensure_ascii=False)] if rest or not texts else []
+    return "\n".join([*json_text, *(f"{one_line(key)}:\n{indent(text.rstrip())}" for key, text in texts.items())])
 
-    Of code that ran in the notebook, its first line.
-    """
+
+def _has_lines(value: object) -> bool:
+    return isinstance(value, str) and "\n" in value
+
+
+def summary(call: RecordedCall, arguments: Arguments) -> str:
+    """The tool's own line, or the command or path; of an edit, the file; of code that ran here, its first line."""
     if (code := arguments.code_of(call)) is not None:
         return one_line(code.strip().partition("\n")[0])
-    if len(call.files) == 1 and call.status == "ok" and call.subagent is None:
+    edits = arguments.command is None and call.subagent is None and call.status == "ok"
+    if edits and len(call.files) == 1:
         return one_line(call.files[0].path, 400)
     if call.summary and call.summary != call.name:
         return one_line(call.summary)

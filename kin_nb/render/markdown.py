@@ -5,12 +5,13 @@ JupyterLab trusts live outputs and sanitises neither text/html nor text/markdown
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.render.highlight import STYLES, highlighted
+from kin_nb.render.highlight import STYLES, highlighted, palette
 from kin_nb.render.maths import CLASS, add_maths
-from kin_nb.render.text import clean, escape, literal
+from kin_nb.render.text import WRAPPED, clean, escape, literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +25,17 @@ _TAGS = {
     *("strong", "em", "s", "code", "pre", "span", "a", "table", "thead", "tbody", "tr", "th", "td"),
 }
 _ATTRIBUTES = {"a": {"href"}, "ol": {"start"}}
-_VALUES = {"span": {"style": set(STYLES.values()), "class": {CLASS}}, "th": {"scope": {"col"}}}
+_ALIGNED = {"style": {f"text-align:{side}" for side in ("left", "center", "right")}}
+_LEFT = "margin-left:0"
+"""Of tables: JupyterLab centres those in widgets, and they would jump when the reply settles."""
+_VALUES = {
+    "span": {"style": set(STYLES.values()), "class": {CLASS}},
+    "th": {"scope": {"col"}, **_ALIGNED},
+    "td": _ALIGNED,
+    "table": {"style": {_LEFT}},
+}
 """Attributes that keep these values and no other: the colours of code are ours alone, and the marks of formulas."""
+_FENCE = re.compile(r"<pre>(<code>.*?</code></pre>)", re.DOTALL)
 _MOST_CODE = 20_000
 """Characters of the code in one text that are highlighted."""
 
@@ -36,6 +46,7 @@ def markdown_html(source: str) -> str:
 
     rendered = parser().render(clean(source))
     safe = nh3.clean(rendered, tags=_TAGS, attributes=_ATTRIBUTES, tag_attribute_values=_VALUES, url_schemes=_SCHEMES)
+    safe = _FENCE.sub(lambda fence: f'<pre style="{WRAPPED}{palette(fence[1])}">{fence[1]}', safe)
     return literal(safe)  # once more: &#x202E; is a character only after parsing
 
 
@@ -47,7 +58,9 @@ def parser() -> MarkdownIt:
     parser.validateLink = _may_link  # type: ignore[method-assign]  # a refused link stays as text, address and all
     parser.add_render_rule("image", _image_as_text)
     parser.add_render_rule("fence", _code)
-    parser.add_render_rule("th_open", _column_head)
+    parser.add_render_rule("table_open", lambda *_: f'<table style="{_LEFT}">\n')
+    for cell in ("th_open", "td_open"):
+        parser.add_render_rule(cell, _table_cell)
     add_maths(parser)
     return parser
 
@@ -68,5 +81,8 @@ def _code(_self: Any, tokens: Sequence[Token], index: int, _options: Any, env: A
     return f"<pre><code>{highlighted(fence.content, language)}</code></pre>\n"
 
 
-def _column_head(*_: Any) -> str:
-    return '<th scope="col">'
+def _table_cell(_self: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
+    """As the text aligns it, else to the left: JupyterLab would draw words to the right."""
+    cell = tokens[index]
+    scope = ' scope="col"' if cell.tag == "th" else ""
+    return f'<{cell.tag}{scope} style="{cell.attrs.get("style", "text-align:left")}">'

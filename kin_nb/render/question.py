@@ -11,15 +11,16 @@ from kin_nb.render.text import escape, indent, literal, one_line, pre
 TOOL = "ask_user"
 
 
-def question_html(text: str) -> str:
-    """The static part of the question's card; the choices are the widget's."""
+def question_html(text: str, *, own: bool = False) -> str:
+    """The static part of the question's card; the choices are the widget's. `own`: it is kin_nb that asks."""
     shown = f"<b>{escape(text)}</b>" if _is_short(text) else pre(literal(text))
-    return frame(f"The agent asks: {shown}", label="question", color=BLUE)
+    return frame(shown if own else f"The agent asks: {shown}", label="question", color=BLUE)
 
 
-def question_text(text: str, choices: Sequence[str]) -> str:
+def question_text(text: str, choices: Sequence[str], *, own: bool = False) -> str:
     """The same for the stdin prompt, the choices numbered from 1."""
-    return "\n".join(["The agent asks:", indent(literal(text)), *map(indent, _numbered(choices))])
+    question = [literal(text)] if own else ["The agent asks:", indent(literal(text))]
+    return "\n".join([*question, *map(indent, _numbered(choices))])
 
 
 def asked(arguments: Mapping[str, Any], subject: str) -> str | None:

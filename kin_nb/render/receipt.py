@@ -35,7 +35,7 @@ def _figures(record: TurnRecord) -> list[str]:
         figures.append(count(len(record.calls), "tool call"))
     if record.prompt_tokens or record.completion_tokens:
         figures.append(f"{record.prompt_tokens:,} tokens in, {record.completion_tokens:,} out")
-    if record.cost:
+    if record.cost and (record.prompt_tokens or record.completion_tokens):
         figures.append(f"${one_line(record.cost)}")
     figures.append(_duration(record.milliseconds))
     return figures

@@ -11,9 +11,9 @@ def render_table(title: str, table: Table, lines: tuple[str, ...] = ()) -> Outpu
     """text/plain has columns of blanks, and fits a terminal as far as the cells do."""
     title, rest = one_line(title), [clean(line) for line in lines]
     rows = [tuple(map(one_line, row)) for row in (table.headings, *table.rows)]
-    html = [f"<b>{escape(title)}</b>", f"<table>\n{_html(rows, table.right)}\n</table>", *map(escape, rest)]
+    html = f"<b>{escape(title)}</b>\n<table>\n{_html(rows, table.right)}\n</table>\n" + "<br>\n".join(map(escape, rest))
     text = [title, *map(indent, _text(rows, table.right)), *map(indent, rest)]
-    return Output.of(frame("<br>\n".join(html), label="info", color=BLUE), "\n".join(text), kind="notice", level="info")
+    return Output.of(frame(html, label="info", color=BLUE), "\n".join(text), kind="notice", level="info")
 
 
 def _html(rows: list[tuple[str, ...]], right: frozenset[int]) -> str:

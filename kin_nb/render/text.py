@@ -10,6 +10,8 @@ from __future__ import annotations
 import html
 import re
 
+WRAPPED = "white-space:pre-wrap;word-break:break-word"
+"""For text in a <pre>. JupyterLab alone would break a line in the middle of a word."""
 CARD_LIMIT = 2_000
 """Most characters of one result on a card."""
 
@@ -88,7 +90,7 @@ def pre(text: str) -> str:
     return pre_html(escape(text))
 
 
-def pre_html(html: str) -> str:
-    """The same of HTML."""
+def pre_html(html: str, style: str = "") -> str:
+    """The same of HTML. `style`: more declarations, each after a semicolon."""
     first = "\n" if html.startswith("\n") else ""  # the HTML parser swallows one leading newline
-    return f'<pre style="white-space:pre-wrap;margin:4px 0">{first}{html}</pre>\n'
+    return f'<pre style="{WRAPPED};margin:4px 0{style}">{first}{html}</pre>\n'

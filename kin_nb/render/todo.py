@@ -43,7 +43,7 @@ class Checklist(NamedTuple):
     @property
     def part(self) -> Part:
         lines = [_line(item) for item in self.items]
-        html = "\n".join(f"<li>{escape(line)}</li>" for line in lines)
+        html = "\n".join(f"<li><samp>{line[:3]}</samp>{escape(line[3:])}</li>" for line in lines)
         return Part(
             f'<ul style="list-style-type:none;padding-left:8px;margin:4px 0">\n{html}\n</ul>\n', "\n".join(lines)
         )

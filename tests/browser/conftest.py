@@ -5,25 +5,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
+from browser.chromium import running_chromium
 from browser.lab import Lab
 from browser.servers import FrontEnd, JupyterHome, JupyterServer, jupyter_server
 
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM_FLAGS = [
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--disable-dev-shm-usage",  # containers have a small /dev/shm
-]
 ALONE = {"test_cards", "test_harness"}
 FRONT_ENDS: tuple[FrontEnd, ...] = ("lab", "notebook")
 RESULTS = Path(__file__).parents[2] / "test-results"
@@ -45,14 +37,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Headless Chromium: the one on PATH, else Playwright's own. Package scope: Playwright's loop must not outlive it."""
-    os.environ.setdefault("PLAYWRIGHT_BROWSERS_PATH", str(Path(sys.prefix) / "browsers"))
-    flags = [*CHROMIUM_FLAGS, "--no-sandbox"] if os.geteuid() == 0 else CHROMIUM_FLAGS
-    with sync_playwright() as playwright:
-        executable = next(filter(None, map(shutil.which, CHROMIUMS)), None)
-        chromium = playwright.chromium.launch(executable_path=executable, args=flags)
+    """Package scope: Playwright's loop must not outlive it."""
+    with running_chromium() as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="package")

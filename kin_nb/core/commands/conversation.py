@@ -1,4 +1,4 @@
-"""/compact, /clear, /undo, /redo and /last."""
+"""/compact, /clear, /undo, /redo, /last and /diff."""
 
 from __future__ import annotations
 
@@ -52,6 +52,21 @@ def last(host: CommandHost, words: list[str]) -> CommandResult:
     if host.agent is None or not host.agent.turns:
         raise CommandError("Nothing to show yet: no prompt has run in this session.")
     return CommandResult(record=host.agent.turns[-1])
+
+
+def diff(host: CommandHost, words: list[str]) -> CommandResult:
+    if len(words) > 1 or (words and not re.fullmatch(r"\d{1,9}", words[0], re.ASCII)):
+        raise CommandError("Usage: /diff [N], for what turn N changed; without N, the last turn")
+    host.check_live("compare the files of")
+    turns = _agent(host, "compare").turns
+    if not turns:
+        raise CommandError("Nothing to compare yet: no prompt has run in this session.")
+    number = int(words[0]) if words else turns[-1].turn
+    turn = next((turn for turn in turns if turn.turn == number), None)
+    if turn is None:
+        raise CommandError(f"There is no turn {number}: turns are counted from 1, and this is turn {turns[-1].turn}.")
+    changes = tuple(file for call in turn.calls for file in call.files)
+    return CommandResult("" if changes else f"Turn {number} changed no files", changes=changes, turn=number)
 
 
 def _agent(host: CommandHost, what: str) -> Agent:

@@ -48,7 +48,10 @@ _ALL = (
     Command("undo", "[N]", "take back the last N turns, with the files that they changed", "conversation"),
     Command("redo", "", "give back what the last undo took", "conversation"),
     Command("last", "", "show the last turn again", "conversation"),
-    Command("save", "[PATH]", "write the session notebook, or with PATH.json the session's document", "storage"),
+    Command("diff", "[N]", "what the last turn, or turn N, changed in files, side by side", "conversation"),
+    Command(
+        "save", "[PATH] [OPTIONS]", "write the session notebook, or with PATH.json the session's document", "storage"
+    ),
     Command("load", "PATH", "go on after a saved session, .ipynb or .json", "storage"),
     Command("sessions", "", "the stored sessions, newest first", "storage"),
     Command("resume", "[ID]", "go on with a stored session: this folder's newest, or the one of that id", "storage"),

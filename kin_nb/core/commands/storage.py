@@ -17,7 +17,7 @@ from kin_nb.core.session.store import LATEST, SessionStore
 def save(host: CommandHost, words: list[str]) -> CommandResult:
     path = " ".join(words)
     if not path.endswith(".json"):
-        return host.save(path or None)
+        return host.save(path)
     host.check_live("save")
     if host.agent is None or not host.agent.turns:
         raise CommandError("Nothing to save yet: no prompt has run in this session.")

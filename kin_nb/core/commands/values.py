@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
     from kin_nb.core.custom_modes import CustomMode
     from kin_nb.core.modes import AgentMode
-    from kin_nb.core.session.records import RecordedCompaction, TurnRecord, UndoRecord
+    from kin_nb.core.session.records import FileChange, RecordedCompaction, TurnRecord, UndoRecord
     from kin_nb.core.skills.flows import Flow
 
 T = TypeVar("T")
@@ -46,6 +46,7 @@ class CommandResult:
     title: str = ""
     table: Table | None = None
     lines: tuple[str, ...] = ()
+    changes: tuple[FileChange, ...] = ()
     record: UndoRecord | RecordedCompaction | TurnRecord | None = None
     turn: int = 0
     prompt: str | None = None
@@ -83,8 +84,8 @@ class CommandHost(Protocol):
 
     def choose_mode(self, name: str) -> None: ...
 
-    def save(self, path: str | None) -> CommandResult:
-        """The session as a notebook; None: where it belongs by default."""
+    def save(self, line: str) -> CommandResult:
+        """The session as a notebook. `line`: its path and options; "": where it belongs by default."""
         ...
 
     def notebook(self, path: Path) -> Callable[[Agent], None]:

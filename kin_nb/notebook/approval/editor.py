@@ -50,10 +50,10 @@ class Editor(Fold):
             description=name.capitalize(),  # its label, for who cannot see it too
             rows=min(max(line_count(text), _FEWEST_ROWS), _MOST_ROWS),
             continuous_update=False,
-            layout=widgets.Layout(width="100%"),
+            layout=widgets.Layout(width="auto"),
             style={"description_width": "initial"},
         ).add_class("kin-edit")
-        super().__init__("Edit", "Do not edit", f"Change the {name} before it runs", [about, self._text])
+        super().__init__("Edit", "Cancel edit", f"Change the {name} before it runs", [about, self._text])
 
     @property
     def args(self) -> dict[str, Any] | None:

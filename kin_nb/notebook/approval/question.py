@@ -47,19 +47,19 @@ class _QuestionChannel:
                 self._way = way_without_widgets(self._io)
         if self._way is Way.STDIN:
             try:
-                return await ask_question_by_stdin(question, self._submit_main)
+                return await ask_question_by_stdin(question, self._submit_main, self._io.asking)
             except NotImplementedError:  # IPython's StdinNotImplementedError: this client takes no input()
                 self._way = Way.HEADLESS
         return await nobody(question)
 
 
-async def ask_question_by_stdin(question: Question, submit_main: SubmitMain) -> str:
+async def ask_question_by_stdin(question: Question, submit_main: SubmitMain, asking: Callable[[str], str] = str) -> str:
     """An empty line asks again. End of input and Ctrl-C interrupt the turn.
 
     Raises ToolError after `_TRIES` empty lines, NotImplementedError where the client takes no input.
     """
     for _ in range(_TRIES):
-        answer = read_reply(await submit_main(partial(read_line, prompt_text(question))), question)
+        answer = read_reply(await submit_main(partial(read_line, asking(prompt_text(question)))), question)
         if answer:
             return answer
     raise ToolError("The person gave no answer. Decide yourself, and say what you assumed.")
@@ -71,7 +71,7 @@ def prompt_text(question: Question) -> str:
     how = "answer: "
     if question.choices:
         how = "answer, or numbers with commas: " if question.multiple else "answer or number: "
-    return f"{question_text(question.text, question.choices)}\n{how}"
+    return f"{question_text(question.text, question.choices, own=not question.own_words)}\n{how}"
 
 
 def read_reply(line: str, question: Question) -> str:

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from kin_nb.core.questions import Question
-from kin_nb.notebook.approval.card import Card, text, with_parts
+from kin_nb.notebook.approval.card import FOCUS, Card, text, with_parts
 from kin_nb.notebook.approval.widget import CardPlace
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.tap import TapRun
@@ -55,19 +55,19 @@ class _QuestionCard(Card[str]):
         super().__init__(answer, asker)
         self._question = question
         layout = widgets.Layout(width="auto")
-        self.body = widgets.HTML(text(question_html(question.text)), layout=layout)
+        self.body = widgets.HTML(FOCUS + text(question_html(question.text, own=not question.own_words)), layout=layout)
         kind = partial(widgets.Checkbox, indent=False) if question.multiple else widgets.Button
         self._choices = {kind(description=literal(choice), layout=layout): choice for choice in question.choices}
         # Sent when the field is left, so a click finds it whole: updates per keystroke wait for each other.
         self._own = widgets.Text(
             placeholder="An answer of your own", continuous_update=False, layout=widgets.Layout(width="100%")
         )
-        self._send = widgets.Button(description="Send", layout=layout)
+        self._send = widgets.Button(description="Send", layout=widgets.Layout(width="auto", flex="none"))
         row = widgets.VBox if question.multiple else partial(widgets.HBox, layout=widgets.Layout(flex_flow="row wrap"))
         self._row = row(list(self._choices))
         self._last = widgets.HBox([self._own, self._send])
         last = [self._last] if question.own_words or question.multiple else []
-        self.root = widgets.VBox([self.body, self._row, *last], layout=layout)
+        self.root = widgets.VBox([self.body, self._row, *last], layout=layout).add_class("kin-card")
         shown = [*self._choices, self._row, self._own, self._send, self._last, self.body, self.root]
         self.everything = with_parts(shown)
 

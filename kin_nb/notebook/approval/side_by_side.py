@@ -12,7 +12,7 @@ class SideBySide(Fold):
         from ipywidgets import HTML  # noqa: PLC0415  (loaded by then)
 
         self._patch, self._html = preview.body, HTML()
-        super().__init__("Side by side", "Not side by side", "Show before and after beside each other", [self._html])
+        super().__init__("Side by side", "Hide side by side", "Show before and after beside each other", [self._html])
 
     def toggle(self) -> None:
         """Drawn when somebody wants to see it: it is large."""

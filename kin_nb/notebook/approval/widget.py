@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.notebook.approval.card import Card, text, with_parts
+from kin_nb.notebook.approval.card import FOCUS, Card, text, with_parts
 from kin_nb.notebook.approval.choices import choices, covered
 from kin_nb.notebook.approval.editor import Editor
 from kin_nb.notebook.approval.fold import Fold
@@ -88,13 +88,13 @@ class _Card(Card[ApprovalDecision]):
         self._parts = parts_of(request)
         folded = self._parts is not None
         html = approval_html(preview.summary, request.reason, preview.body, preview.kind, request.risk, folded=folded)
-        self.body = widgets.HTML(text(html), layout=layout)
+        self.body = widgets.HTML(FOCUS + text(html), layout=layout)
         # Sent when the field is left, so a click finds it whole: updates per keystroke wait for each other.
         self._note = widgets.Text(
             description="Note to the agent",
             placeholder="optional",
             continuous_update=False,
-            layout=widgets.Layout(width="100%"),
+            layout=widgets.Layout(width="auto"),  # 100% and its margins would be too wide
             style={"description_width": "initial"},
         )
         self._editor = Editor(request) if request.editable else None
@@ -106,13 +106,16 @@ class _Card(Card[ApprovalDecision]):
         self._row = widgets.HBox(list(self._decisions), layout=widgets.Layout(flex_flow="row wrap"))
         foldable: list[Fold | Parts] = [*self._folds, *([self._parts] if self._parts else [])]
         areas = [part.area for part in foldable]
-        self.root = widgets.VBox([self.body, self._note, *tools, *areas, self._row], layout=layout)
+        self.root = widgets.VBox([self.body, self._note, *tools, *areas, self._row], layout=layout).add_class(
+            "kin-card"
+        )
         inside = [widget for part in foldable for widget in part.widgets]
         own = [self._row, self._note, self.body, self.root]
         self.everything = with_parts([*self._decisions, *inside, *tools, *own])
 
     def _add_decisions(self, request: ApprovalRequest, layout: Any) -> None:
-        self._add_button("Approve", ApprovalDecision(approved=True), layout, button_style="success")
+        dark = {"text_color": "#000"}  # JupyterLab's white on this green is too faint to read (4.1)
+        self._add_button("Approve", ApprovalDecision(approved=True), layout, button_style="success", style=dark)
         for choice in choices(request):
             label = f"{_BUTTONS[choice.decision.scope]}: {choice.covers}"
             style = {"button_color": "transparent"} if choice.decision.scope == "always" else {}

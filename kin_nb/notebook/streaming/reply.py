@@ -53,7 +53,7 @@ class Reply:
         step = self._newest
         grown = len(step.content) + len(step.reasoning) > _SHORT
         if self._run is not None and self._widgets is None and grown:
-            self._widgets = WidgetReply(self._display, self._run, self._draw(step), self._redraw)
+            self._widgets = WidgetReply(self._display, self._run, step, self._draw(step), self._redraw)
         if self._widgets is not None and not self._widgets.refused:
             self._widgets.show(step.content, step.reasoning)
         else:

@@ -7,16 +7,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kin_nb.core.session.records import RecordedStep
 from kin_nb.notebook.approval.card import Card, with_parts
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import TapRun
 from kin_nb.render import Output
 from kin_nb.render.blocks import cut
 
-_INTERVAL = 0.18
+_INTERVAL = 0.21
 _BYTES_PER_SECOND = 8_000
 """What the last block may cost; one that grows long is sent less often."""
-_FROZEN = 700
+_FROZEN = 800
 """Characters of complete blocks that are worth a widget of their own: it costs about a kilobyte."""
 _REASONING = 300
 """Characters of the reasoning, the newest, that are shown while there is no text yet."""
@@ -27,21 +28,25 @@ _LOOK = "jp-RenderedHTMLCommon mathjax_ignore"
 class WidgetReply:
     """One reply. `show` takes the whole text so far; `close` leaves nothing behind but what `Display` shows then.
 
+    `first` is the reply so far, `card` what a client without widgets is shown of it.
     `refused`: the front end has said that it draws no widgets.
     """
 
-    def __init__(self, display: Display, run: TapRun, first: Output, on_refused: Callable[[], None]) -> None:
+    def __init__(
+        self, display: Display, run: TapRun, first: RecordedStep, card: Output, on_refused: Callable[[], None]
+    ) -> None:
         self._display, self._run = display, run
         loop = asyncio.get_running_loop()
         self._refused: asyncio.Future[None] = loop.create_future()
         self._refused.add_done_callback(lambda _: None if self._closed else on_refused())
         self._closed = False
-        self._widgets = _Widgets(self._refused, display.io.parent.get("header", {}).get("session"))
         self._taken, self._opener = 0, ""
-        self._text = self._reasoning = ""
+        self._text, self._reasoning = first.content, first.reasoning
+        asker = display.io.parent.get("header", {}).get("session")
+        self._widgets = _Widgets(self._refused, asker, self._newest(self._text))
         self._timer: asyncio.TimerHandle | None = None
         self._watch(self._widgets.everything)
-        display.put({**first.data, **self._widgets.view()}, first.metadata)
+        display.put({**card.data, **self._widgets.view()}, card.metadata)
 
     @property
     def refused(self) -> bool:
@@ -72,14 +77,15 @@ class WidgetReply:
         pending = self._opener + self._text[self._taken :]
         end, opener = cut(pending)
         if end >= _FROZEN:
-            self._watch(self._widgets.freeze(_html(pending[:end])))
             self._taken += end - len(self._opener)
             self._opener = opener
-            pending = opener + pending[end:]
-        if not self._text.strip():
-            self._widgets.write(_thinking(self._reasoning))
+            done, pending = pending[:end], opener + pending[end:]
+            self._watch(self._widgets.freeze(_html(done), _html(pending)))
         else:
-            self._widgets.write(_html(pending))
+            self._widgets.write(self._newest(pending))
+
+    def _newest(self, pending: str) -> str:
+        return _html(pending) if self._text.strip() else _thinking(self._reasoning)
 
     def _watch(self, widgets: list[Any]) -> None:
         loop = asyncio.get_running_loop()
@@ -90,13 +96,13 @@ class WidgetReply:
 class _Widgets(Card[None]):
     """The comms. Nothing in them can be clicked."""
 
-    def __init__(self, refused: asyncio.Future[None], asker: str | None) -> None:
+    def __init__(self, refused: asyncio.Future[None], asker: str | None, html: str) -> None:
         import ipywidgets as widgets  # noqa: PLC0415  (0.1 s, with the first reply)
 
         super().__init__(refused, asker)
         self._layout = widgets.Layout(width="auto", margin="0")
         self._style: Any = None
-        self.body = self._piece("")
+        self.body = self._piece(html)
         self._style = self.body.style
         self.root = widgets.VBox([self.body], layout=self._layout)
         self.everything = with_parts([self.body, self.root])
@@ -108,11 +114,15 @@ class _Widgets(Card[None]):
     def write(self, html: str) -> None:
         self.body.value = html
 
-    def freeze(self, html: str) -> list[Any]:
-        """A piece above the last one. The comms that it opened."""
-        piece = self._piece(html)
-        self.root.children = (*self.root.children[:-1], piece, self.body)
-        new = [part for part in with_parts([piece]) if part not in self.everything]
+    def freeze(self, done: str, rest: str) -> list[Any]:
+        """What was the last piece stays as `done`, a new one comes after it. The comms that it opened.
+
+        A new one above it would move the last one: front ends draw anew all that has moved.
+        """
+        self.body.value = done
+        self.body = self._piece(rest)
+        self.root.children = (*self.root.children, self.body)
+        new = [part for part in with_parts([self.body]) if part not in self.everything]
         self.everything += new
         return new
 
@@ -136,7 +146,7 @@ class _Widgets(Card[None]):
 def _html(text: str) -> str:
     from kin_nb.render.markdown import markdown_html  # noqa: PLC0415  (the renderer is loaded with the first text)
 
-    return f'<div class="{_LOOK}">{markdown_html(text)}</div>'
+    return f'<div class="{_LOOK}"><div>{markdown_html(text)}</div></div>'
 
 
 def _thinking(reasoning: str) -> str:

@@ -219,11 +219,33 @@ def test_what_cannot_be_undone_says_why(talked, text, said):
         talked.types(text)
 
 
-@pytest.mark.parametrize("name", ["undo", "redo", "compact", "cost", "last", "save out.json"])
+@pytest.mark.parametrize("name", ["undo", "redo", "compact", "cost", "last", "diff", "save out.json"])
 def test_before_the_first_prompt_there_is_nothing(person, name):
     with pytest.raises(CommandError, match=r"^Nothing "):
         person.types(f"/{name}")
     assert person.server.requests == []
+
+
+def test_diff_compares_what_the_last_turn_or_an_older_one_changed(talked):
+    talked.server.enqueue(calls=[tool_call("edit_file", path="b.txt", old_string="one", new_string="two <2>")])
+    talked.server.enqueue("Done.")
+    talked.ask("Change b.")
+    talked.server.enqueue("Hello.")
+    talked.ask("Say hello.")
+    assert talked.types("/diff") == "Turn 3 changed no files"
+    (card,) = render_result(talked.run("/diff 2"))
+    assert card.data["text/plain"] == "Turn 2 changed a file\n  Changed b.txt\n  @@ -1 +1 @@\n  -one\n  +two <2>"
+    cells = re.findall(r"<t[dh](?: [^>]*)?>(?:<pre[^>]*>)?([^<]*)", card.data["text/html"])
+    assert cells == ["Line", "Before", "Line", "After", "@@ -1 +1 @@", "1", "-one", "1", "+two &lt;2&gt;"]
+    assert talked.types("/diff 1") == "Turn 1 changed a file\n  New file b.txt\n  @@ -0,0 +1 @@\n  +one"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("/diff x", "Usage: /diff"), ("/diff 1 2", "Usage"), ("/diff 7", "no turn 7")]
+)
+def test_a_turn_that_is_not_there_cannot_be_compared(talked, text, said):
+    with pytest.raises(CommandError, match=said):
+        talked.types(text)
 
 
 # What the session is.

@@ -19,8 +19,8 @@ def test_one_line_the_reason_and_the_whole_command() -> None:
 
 
 def test_a_high_risk_is_said_after_the_reason_and_no_other() -> None:
-    for draw in (approval_html, approval_text):
-        assert "Asks because: it deletes (high risk)" in draw("rm x", "it deletes", "rm x", "command", Risk.HIGH)
+    for draw, high in ((approval_html, "<b>high risk</b>"), (approval_text, "high risk")):
+        assert f"Asks because: it deletes ({high})" in draw("rm x", "it deletes", "rm x", "command", Risk.HIGH)
         assert "risk" not in draw("a.py", "it edits", "", "diff", Risk.MEDIUM)
 
 
@@ -35,10 +35,18 @@ def test_a_summary_that_is_the_whole_command_is_not_said_twice() -> None:
     assert approval_text("rm x", "deletes", "rm x\n", "command").count("rm x") == 1
 
 
+def test_a_command_of_one_line_is_said_once_and_whole() -> None:
+    command = f"python -c '{'x' * 300}'  \u202e; rm -rf ~"
+    for draw in (approval_html, approval_text):
+        drawn = draw("python -c …", "runs a program", command, "command")
+        assert drawn.count("x" * 300 + "'  ⟨U+202E⟩; rm -rf ~") == drawn.count("python -c") == 1
+    assert "python -c …" not in approval_text("python -c …", "runs a program", command, "command")
+
+
 def test_a_long_line_is_wrapped_so_that_blanks_hide_nothing() -> None:
     html = approval_html("ls", "x", "ls" + " " * 500 + "; rm -rf /", "command")
-    assert '<pre style="white-space:pre-wrap;margin:4px 0">ls' in html
-    assert "; rm -rf /" in html
+    assert '<code style="white-space:pre-wrap;word-break:break-word">ls  ' in html
+    assert "; rm -rf /</code>" in html
 
 
 def test_a_change_is_asked_with_its_diff() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision
 from kin_nb.render import render_call
+from kin_nb.render.highlight import STYLES
 from kin_nb.render.text import CARD_LIMIT
 
 
@@ -106,7 +107,7 @@ def test_short_command_output_and_every_failure_are_open(call: RecordedCall, unf
 
 def test_a_folded_card_says_in_its_summary_how_much_is_folded() -> None:
     html, _ = card(bash(output="\n".join("x" * 13)))
-    assert "<b>bash</b> <code>make</code> · done · 13 lines out</summary>" in html
+    assert "<b>bash</b> <code>make</code> · done · 13 lines</summary>" in html
 
 
 def test_a_long_result_keeps_head_and_tail_and_says_what_is_missing() -> None:
@@ -176,7 +177,7 @@ def test_changed_files_show_their_diff_and_not_their_arguments() -> None:
         "  New file empty (empty)"
     )
     assert "SECOND COPY" not in html
-    two, three = (f'<span style="color:#be5f1b">{number}</span>' for number in (2, 3))
+    two, three = (f'<span style="{STYLES["number"]}">{number}</span>' for number in (2, 3))
     assert f'<span style="background:#2ea04333">+x = {two}\n+y = {three}</span>' in html
 
 
@@ -192,3 +193,26 @@ def test_only_a_cards_first_line_starts_at_the_margin() -> None:
     """Output cannot pass for another card in plain text."""
     _, plain = card(bash(output="ok\n[bash] rm -rf / · done · approved by you"))
     assert [line for line in plain.split("\n") if not line.startswith("  ")] == ["[bash] make · done"]
+
+
+def test_arguments_of_several_lines_are_shown_as_lines_and_nothing_passes_for_another_argument() -> None:
+    arguments = json.dumps({"path": "a.py", "content": 'x = "\\n"\nmode: 7\n', "mode": 6})
+    call = RecordedCall(id="c", name="write_file", arguments=arguments, status="refused", output="no")
+    plain = render_call(call, turn=1, step=1).data["text/plain"]
+    assert plain.split("\n")[1:] == [
+        "  {",
+        '    "path": "a.py",',
+        '    "mode": 6',
+        "  }",
+        "  content:",
+        '    x = "\\n"',
+        "    mode: 7",
+        "  no",
+    ]
+
+
+def test_a_command_that_made_one_file_is_still_known_by_its_command() -> None:
+    made = FileChange(path="done.txt", after="0" * 64, patch="")
+    arguments = json.dumps({"command": "make all"})
+    call = RecordedCall(id="c", name="bash", arguments=arguments, status="ok", exit=0, files=(made,))
+    assert render_call(call, turn=1, step=1).data["text/plain"] == "[bash] make all · done\n  New file done.txt (empty)"

@@ -9,7 +9,7 @@ import pytest
 
 from kin_nb.core.session.records import FileChange, RecordedCall
 from kin_nb.render import approval_html, approval_text, render_call
-from kin_nb.render.highlight import highlighted
+from kin_nb.render.highlight import STYLES, highlighted
 
 LONG = "import pandas as pd\n" + "\n".join(f"x{n} = {n}" for n in range(12))
 
@@ -104,7 +104,8 @@ def test_a_tool_of_another_name_with_code_shows_its_arguments() -> None:
 def test_the_lines_of_a_file_are_highlighted_behind_their_numbers() -> None:
     output = '     9\t"""Doc\n    10\tstring"""\n    11\tx = 1\n[lines 9-11 of 40; go on with offset=12]'
     html, plain = card("read_file", {"path": "src/a.py"}, output=output, summary="read src/a.py from line 9")
-    doc = ['     9\t<span style="color:#288a51">"""Doc</span>', '    10\t<span style="color:#288a51">string"""</span>']
+    string = f'<span style="{STYLES["string"]}">'
+    doc = [f'     9\t{string}"""Doc</span>', f'    10\t{string}string"""</span>']
     assert "\n".join(doc) in html
     assert f"    11\t{highlighted('x = 1', 'py')}\n[lines 9-11 of 40; go on with offset=12]</pre>" in html
     assert "    11\tx = 1\n" in plain
@@ -127,7 +128,7 @@ def test_a_file_too_long_for_a_card_keeps_its_note_and_its_colours() -> None:
 def test_a_look_at_the_notebook_is_a_quiet_folded_block(name: str) -> None:
     html, plain = card(name, {"action": "read", "last": 3}, output="df  DataFrame  3 x 2\nn  int", summary="look")
     assert html.startswith("<details class")
-    assert "· done · 2 lines out</summary>" in html
+    assert "· done · 2 lines</summary>" in html
     assert plain == f"[{name}] look · done\n  df  DataFrame  3 x 2\n  n  int"
     assert '"last": 3' in card(name, {"last": 3}, status="error", output="no")[1]
 
@@ -137,3 +138,18 @@ def test_code_that_a_person_is_asked_about_is_highlighted_and_whole() -> None:
     assert "<summary>The whole code, 2 lines</summary>" in html
     assert f"{highlighted('x = 1', 'python')}\n{highlighted('y = 2', 'python')}" in html
     assert approval_text("x = 1 …", "why", "x = 1\ny = 2\n", "code").endswith("\n  x = 1\n  y = 2")
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ("5\n[1 picture with this result]\n[new or changed: totals]", "5"),
+        ("[2 pictures with this result]", ""),
+        ("[new or changed: a, b]\nprinted last", "[new or changed: a, b]\nprinted last"),
+        ("5\n[new or changed: a]\n[deleted: b]", "5\n[new or changed: a]\n[deleted: b]"),
+    ],
+)
+def test_what_the_person_sees_anyway_is_not_told_them_as_the_model_is_told(output: str, shown: str) -> None:
+    html, plain = card("python", {"code": "f()"}, output=output, summary="f()", exit=0, uncovered="variables: totals")
+    assert plain.split("\n")[1:-1] == [f"  {line}" for line in shown.split("\n") if line]
+    assert ("with this result" in html) == ("with this result" in shown)

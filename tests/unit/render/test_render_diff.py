@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+from kin_nb.core.session.records import FileChange
 from kin_nb.render import diff_text, render_diff, side_by_side
+from kin_nb.render.changes import render_changes
 from kin_nb.render.diff import changed_lines, without_header
+from kin_nb.render.highlight import STYLES as HIGHLIGHTED
 
 SQL = """--- a/q.sql
 +++ b/q.sql
@@ -24,7 +27,7 @@ SQL = """--- a/q.sql
 def test_removed_lines_that_look_like_a_file_header_count_as_removed() -> None:
     assert changed_lines(SQL) == (2, 2)
     html = render_diff(SQL)
-    comment = '<span style="color:#747a80">-- old comment</span>'
+    comment = f'<span style="{HIGHLIGHTED["comment"]}">-- old comment</span>'
     assert f'<span style="background:#f8514933">-{comment}</span>' in html
     assert "<span" not in html.split("@@")[0]
 
@@ -71,7 +74,7 @@ def test_a_patch_that_lies_about_its_lengths_is_still_shown_whole() -> None:
 def test_lines_are_highlighted_by_the_name_of_the_file_they_belong_to() -> None:
     patch = '@@ -1,2 +1,2 @@\n x = """a\n-b"""\n+c"""\n'
     html = render_diff(patch, path="a.py")
-    string = '<span style="color:#288a51">{}</span>'
+    string = f'<span style="{HIGHLIGHTED["string"]}">{{}}</span>'
     assert f" x = {string.format(chr(34) * 3 + 'a')}\n" in html
     assert f"-{string.format('b' + chr(34) * 3)}</span>" in html  # each side is read as a text of its own
     assert f"+{string.format('c' + chr(34) * 3)}</span>" in html
@@ -81,7 +84,7 @@ def test_lines_are_highlighted_by_the_name_of_the_file_they_belong_to() -> None:
 
 def test_a_file_that_is_gone_is_known_by_its_old_name() -> None:
     patch = "--- a/x.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x = 1\n"
-    assert 'color:#be5f1b">1</span>' in render_diff(patch)
+    assert f'{HIGHLIGHTED["number"]}">1</span>' in render_diff(patch)
     assert "color:" not in render_diff(patch.replace("x.py", "x.txt"))
 
 
@@ -100,7 +103,7 @@ def test_a_patch_over_the_limit_of_highlighting_is_drawn_plain() -> None:
 
 def cells(html: str) -> list[list[str]]:
     """The text of each cell of each row."""
-    rows = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", html, re.DOTALL)
     return [
         [re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)]
         for row in rows
@@ -146,3 +149,13 @@ def test_side_by_side_of_a_patch_with_absurd_numbers_is_a_table() -> None:
     patch = "@@ -" + "9" * 5_000 + " +1 @@\n-a\n+b\n"
     assert changed_lines(patch) == (0, 0)
     assert "-a" in side_by_side(patch)
+
+
+def test_changes_of_many_files_share_a_limit_and_what_is_left_out_is_said() -> None:
+    patch = "--- /dev/null\n+++ b/x.txt\n@@ -0,0 +1,2000 @@\n" + "+line\n" * 2_000
+    card = render_changes([FileChange(path=f"{n}.txt", after="0" * 64, patch=patch) for n in range(60)], turn=2)
+    for text in card.data.values():
+        assert text.startswith("Turn 2 made 60 changes to files") or "<b>Turn 2 made 60 changes to files</b>" in text
+        assert text.count("+line") == 50 * 330
+        assert text.count("… 1,670 more lines of this change; the session log has all of it") == 50
+        assert "and 10 more changes: %kin last shows them" in text

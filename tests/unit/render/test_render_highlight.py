@@ -9,15 +9,15 @@ import time
 import pytest
 
 from kin_nb.render.diff import STYLES as CHANGED
-from kin_nb.render.highlight import COLORS, LARGEST, STYLES, highlighted, highlighted_lines
+from kin_nb.render.highlight import COLORS, LARGEST, STYLES, highlighted, highlighted_lines, palette
 from kin_nb.render.languages import LEXERS, language_of
 
-SPAN = re.compile(r'<span style="color:#[0-9a-f]{6}">|</span>')
+SPAN = re.compile(r'<span style="color:#[0-9a-f]{6};color:var\(--kin-[a-z]{2}\)">|</span>')
 
 
 def kinds(code: str, language: str) -> list[tuple[str, str]]:
     """(kind, text) of what is coloured."""
-    found = re.findall(r'<span style="(color:#[0-9a-f]{6})">(.*?)</span>', highlighted(code, language))
+    found = re.findall(r'<span style="(color:#[0-9a-f]{6};[^"]*)">(.*?)</span>', highlighted(code, language))
     names = {style: kind for kind, style in STYLES.items()}
     return [(names[style], html.unescape(text)) for style, text in found]
 
@@ -203,3 +203,35 @@ def test_colours_read_on_the_backgrounds_of_changed_lines() -> None:
             behind = over(style.removeprefix("background:"), page)
             assert all(contrast(color, behind) >= 3.3 for color in COLORS.values())
             assert contrast(BLACK if page == WHITE else WHITE, behind) > 10  # what has no kind
+
+
+def _light(color: tuple[float, ...]) -> float:
+    """Relative luminance (WCAG 2.2)."""
+    parts = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in color)
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+
+
+def _over(front: tuple[float, ...], back: tuple[float, ...], share: float) -> tuple[float, ...]:
+    return tuple(f * share + b * (1 - share) for f, b in zip(front, back, strict=True))
+
+
+def _hex(text: str) -> tuple[float, ...]:
+    return tuple(int(text[n : n + 2], 16) / 255 for n in range(1, len(text), 2))
+
+
+@pytest.mark.parametrize(("page", "ink", "strength"), [(1.0, 0.0, 0.87), (0x11 / 255, 1.0, 1.0)], ids=["light", "dark"])
+@pytest.mark.parametrize("changed", [None, *CHANGED.values()])
+def test_every_colour_of_code_can_be_read_in_both_themes_on_changed_lines_too(
+    page: float, ink: float, strength: float, changed: str | None
+) -> None:
+    """4.5 to 1 at least (WCAG 2.2, AA). `strength`: how much of the text's colour JupyterLab's themes put on the page."""
+    for kind, color in COLORS.items():
+        mixed = palette(STYLES[kind])
+        assert mixed == f";--kin-{kind[:2]}:color-mix(in srgb,{color} 75%,currentColor)"
+        back = (page,) * 3
+        if changed:
+            *tint, share = _hex(changed.removeprefix("background:"))
+            back = _over(tuple(tint), back, share)
+        drawn = _over(_hex(color), _over((ink,) * 3, back, strength), 0.75)
+        low, high = sorted((_light(drawn), _light(back)))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, kind

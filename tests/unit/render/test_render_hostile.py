@@ -56,7 +56,7 @@ HOSTILE = {
 }
 TAGS = {
     *("div", "details", "summary", "b", "code", "pre", "span", "small", "br", "p", "a", "em", "strong", "s", "hr"),
-    *("h1", "h2", "h3", "ul", "ol", "li", "blockquote", "table", "thead", "tbody", "tr", "th", "td"),
+    *("samp", "h1", "h2", "h3", "ul", "ol", "li", "blockquote", "table", "thead", "tbody", "tr", "th", "td"),
 }
 ATTRIBUTES = {"class", "role", "aria-label", "style", "open", "href", "rel", "start", "scope", "colspan"}
 RAW = re.compile(

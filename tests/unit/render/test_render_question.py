@@ -6,7 +6,7 @@ import json
 
 from kin_nb.core.session.records import RecordedCall
 from kin_nb.render import render_call
-from kin_nb.render.question import question_html
+from kin_nb.render.question import question_html, question_text
 
 
 def card(status: str = "ok", output: str = "", *, waiting: bool = False, **asked: object) -> dict[str, str]:
@@ -73,3 +73,10 @@ def test_arguments_that_ask_nothing_are_shown_as_they_are() -> None:
         data = card("error", "ask_user: invalid arguments", **wrong)
         assert "invalid arguments" in data["text/plain"]
     assert '"question": 7' in card("error", "x", question=7)["text/plain"]
+
+
+def test_what_kin_nb_asks_itself_is_not_said_to_come_from_the_agent() -> None:
+    assert "The agent asks: <b>Which?</b>" in question_html("Which?")
+    assert question_text("Which?", ["a"]) == "The agent asks:\n  Which?\n  1) a"
+    assert "agent" not in question_html("What now?", own=True)
+    assert question_text("What now?", ["a"], own=True) == "What now?\n  1) a"

@@ -15,20 +15,21 @@ from kin_nb.render.markdown import markdown_html
 def test_tables_code_and_lists_are_drawn_without_classes_or_foreign_styles() -> None:
     html = markdown_html("# A\n\n| x | y |\n|:--|--:|\n| 1 | ~~2~~ |\n\n```python\nif a < b: pass\n```\n\n3. three\n")
     assert "<h1>A</h1>" in html
-    assert "<td>1</td>" in html
-    assert "<s>2</s>" in html
-    keywords = [f'<span style="color:#a852d4">{word}</span>' for word in ("if", "pass")]
-    assert f"<pre><code>{keywords[0]} a &lt; b: {keywords[1]}\n</code></pre>" in html
-    assert '<th scope="col">x</th>' in html
+    assert '<td style="text-align:left">1</td>' in html
+    assert '<td style="text-align:right"><s>2</s></td>' in html
+    keywords = [f'<span style="color:#a852d4;color:var(--kin-ke)">{word}</span>' for word in ("if", "pass")]
+    assert f"<code>{keywords[0]} a &lt; b: {keywords[1]}\n</code></pre>" in html
+    assert html.count("--kin-ke:color-mix(in srgb,#a852d4 75%,currentColor)") == 1
+    assert '<th scope="col" style="text-align:left">x</th>' in html
     assert '<ol start="3">' in html
     assert "class" not in html
-    assert html.count("style=") == 2
+    assert html.count("style=") == 1 + 4 + 1 + 2  # the table, its cells, the program, its keywords
 
 
 def test_code_of_no_known_language_is_drawn_as_it_is() -> None:
     for fence in ("```", "```brainfuck", "```{python}", "~~~ text"):
         html = markdown_html(f"{fence}\nif a < b: pass\n{fence[:3]}\n")
-        assert "<pre><code>if a &lt; b: pass\n</code></pre>" in html
+        assert "<code>if a &lt; b: pass\n</code></pre>" in html
 
 
 @pytest.mark.parametrize(
@@ -49,15 +50,15 @@ def test_a_model_cannot_bring_a_style_or_a_span_of_its_own(smuggled: str) -> Non
 
 
 def test_the_sanitizer_itself_lets_only_our_own_styles_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = '<span style="color:#a852d4">a</span>'
+    ours = f'<span style="{STYLES["keyword"]}">a</span>'
     theirs = (
         '<span style="color:#a852d4;position:fixed">b</span><span style="color:red" class="x">c</span>'
-        '<th scope="row">d</th><p style="color:#a852d4">e</p>'
+        '<th scope="row" style="text-align:justify">d</th><p style="color:#a852d4">e</p>'
     )
     monkeypatch.setattr("kin_nb.render.markdown.highlighted", lambda code, language: ours + theirs)
     html = markdown_html("```\nx\n```")
-    assert f"<pre><code>{ours}<span>b</span><span>c</span>" in html
-    assert html.count("style=") == 1
+    assert f"<code>{ours}<span>b</span><span>c</span>" in html
+    assert html.count("style=") == 1 + 1  # the block's own
     assert "scope" not in html
 
 

@@ -40,7 +40,10 @@ def test_a_list_that_was_written_is_a_checklist_under_its_count() -> None:
     ]
     assert data["text/html"].startswith("<details open ")
     assert "<b>todo</b> · 2 of 5 done · in progress: Mend it</summary>" in data["text/html"]
-    assert "<li>[x] Find &lt;it&gt;</li>\n<li>[~] Mend it (high priority)</li>" in data["text/html"]
+    assert (
+        "<li><samp>[x]</samp> Find &lt;it&gt;</li>\n<li><samp>[~]</samp> Mend it (high priority)</li>"
+        in data["text/html"]
+    )
 
 
 def test_a_list_that_was_read_is_the_same_checklist() -> None:
@@ -53,7 +56,7 @@ def test_a_long_list_is_folded_and_its_count_stays() -> None:
     html = card(action="write", todos=[{"id": n, "content": f"item {n}"} for n in range(13)])["text/html"]
     assert html.startswith("<details class")
     assert "0 of 13 done</summary>" in html
-    assert html.count("<li>[ ] item") == 13
+    assert html.count("<li><samp>[ ]</samp> item") == 13
 
 
 def test_what_became_of_the_call_is_said_unless_it_went_well() -> None:

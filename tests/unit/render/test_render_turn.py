@@ -147,10 +147,12 @@ def test_styles_are_few_and_survive_jupyterlabs_sanitizer() -> None:
     """It keeps these properties with plain colours, and drops whatever holds var(...) (apputils 4.7)."""
     html = "".join(output.data["text/html"] for output in render_turn(TURN))
     styles = set(re.findall(r'style="([^"]*)"', html))
-    assert len(styles) <= 12
+    assert len(styles) <= 16
     for declaration in ";".join(styles).split(";"):
         assert re.fullmatch(
-            r"border-left:3px solid #[0-9a-f]{3,6}|padding-left:8px|white-space:pre-wrap|margin:4px 0"
+            r"border-left:3px solid #[0-9a-f]{3,6}|padding-left:8px|white-space:pre-wrap|word-break:break-word|margin:4px 0"
+            r"|margin-left:0|text-align:(left|right)|color:var\(--kin-[a-z]{2}\)"
+            r"|--kin-[a-z]{2}:color-mix\(in srgb,#[0-9a-f]{6} 75%,currentColor\)"
             r"|background:#[0-9a-f]{8}|color:#[0-9a-f]{6}|border-left-color:var\(--jp-[a-z-]+[01],#[0-9a-f]{3,6}\)",
             declaration,
         )
@@ -158,7 +160,7 @@ def test_styles_are_few_and_survive_jupyterlabs_sanitizer() -> None:
 
 def test_where_a_themes_colours_are_dropped_each_card_keeps_its_own() -> None:
     for output in render_turn(TURN):
-        for style in re.findall(r'style="([^"]*var[^"]*)"', output.data["text/html"]):
+        for style in re.findall(r'style="(border[^"]*var[^"]*)"', output.data["text/html"]):
             own, theme = re.search(
                 r"border-left:3px solid (#\w+);border-left-color:var\(--jp-[\w-]+,(#\w+)\)", style
             ).groups()

@@ -1,0 +1,33 @@
+"""One file that was changed: what happened to it, then its diff."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kin_nb.core.session.records import FileChange
+from kin_nb.render.diff import diff_text, render_diff, without_header
+from kin_nb.render.part import Part
+from kin_nb.render.text import escape, one_line
+
+DIFF_LIMIT = 10_000
+"""Most characters of one file's diff on a card."""
+
+
+class Draw(Protocol):
+    """`render_diff`, or `side_by_side`."""
+
+    def __call__(self, patch: str, *, path: str = "", limit: int | None = None) -> str: ...
+
+
+def file_part(file: FileChange, subject: str = "", *, limit: int = DIFF_LIMIT, draw: Draw = render_diff) -> Part:
+    """Named above its hunks, unless `subject`, which the card's first line says, is its name and it was only changed."""
+    verb = "New file" if file.before is None else "Deleted" if file.after is None else "Changed"
+    path = one_line(file.path, 400)
+    if not file.patch:
+        note = "binary, too large, or secret: not shown" if file.patch is None else "empty"
+        return Part(f"{verb} <code>{escape(path)}</code> ({note})<br>\n", f"{verb} {path} ({note})")
+    patch = without_header(file.patch)
+    html, text = draw(patch, path=file.path, limit=limit), diff_text(patch, limit=limit)
+    if verb == "Changed" and path == subject:
+        return Part(html, text)
+    return Part(f"{verb} <code>{escape(path)}</code>\n{html}", f"{verb} {path}\n{text}")
