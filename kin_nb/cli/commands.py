@@ -71,7 +71,7 @@ class TerminalHost:
     def save(self, path: str | None) -> CommandResult:
         """Raises CommandError, ReplayError."""
         from kin_nb.replay.rewriting import notebook_from_log  # noqa: PLC0415
-        from kin_nb.replay.saving import write_notebook  # noqa: PLC0415
+        from kin_nb.replay.writing import write_notebook  # noqa: PLC0415
 
         if self.agent is None or not self.agent.turns:
             raise CommandError("Nothing to save: say which session with --continue or --resume ID.")

@@ -123,8 +123,8 @@ class CellView:
     def draw_call(self, call_id: str) -> None:
         self._calls[call_id][0].draw(self._call_card(call_id))
 
-    def finish(self, record: TurnRecord) -> None:
-        """Settle whatever an interrupt left open, then the receipt."""
+    def finish(self, record: TurnRecord, carried: dict[str, Any]) -> None:
+        """Settle whatever an interrupt left open, then the receipt, which has `carried` in its metadata."""
         self._redraw_asked()
         if self._reply is not None and record.steps:
             self._settle_reply(record.steps[-1])
@@ -134,6 +134,7 @@ class CellView:
         self._draw_pictures()
         self._progress.rest()
         for output in self._ending(record):
+            output.metadata.update(carried)
             self._progress.take().draw(output, settled=True)
 
     def _stream(self, **text: str) -> None:

@@ -46,12 +46,18 @@ def command_in(prompt: str) -> TypedCommand | None:
 
 def show_command(session: KinSession, typed: TypedCommand) -> None:
     """Run a command, and show what it gives in the cell. Raises KinError."""
-    from kin_nb.render import render_result  # noqa: PLC0415  (unknown commands need none)
+    from kin_nb.core.session.records import UndoRecord  # noqa: PLC0415  (unknown commands need none)
+    from kin_nb.notebook.carried import carried_by  # noqa: PLC0415
+    from kin_nb.render import render_result  # noqa: PLC0415
 
     if session.in_playback and typed.command.name in {"undo", "redo"}:
         _undo_as_recorded(session, typed)
         return
-    for output in render_result(result_of(session, typed)):
+    result = result_of(session, typed)
+    outputs = render_result(result)
+    if isinstance(result.record, UndoRecord) and session.begun is not None:
+        outputs[-1].metadata.update(carried_by(session.shell, session.begun, result.record))
+    for output in outputs:
         session.show(output)
 
 
@@ -113,8 +119,8 @@ class NotebookHost:
     def choose_mode(self, name: str) -> None:
         self._session.choose_mode(name)
 
-    def save(self, path: str | None) -> CommandResult:
-        self._session.save(path)
+    def save(self, line: str) -> CommandResult:
+        self._session.save(line)
         return CommandResult()
 
     def notebook(self, path: Path) -> Callable[[Agent], None]:

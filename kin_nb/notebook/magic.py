@@ -65,6 +65,11 @@ class KinMagics(Magics):
         name, rest = session_named(line)
         run_line(self.session(name), rest)
 
+    @cell_magic("kin_recording")
+    def recording(self, line: str, cell: str) -> None:
+        """The recording of this notebook, in a cell: from here on its prompts are played from it."""
+        self.session().replay(line.strip(), None, cell)
+
     def close(self) -> None:
         while self._sessions:
             self._sessions.popitem()[1].close()
@@ -95,4 +100,5 @@ def unload(ip: InteractiveShell) -> None:
         if ip.Completer is not None and magics.matcher in ip.Completer.custom_matchers:
             ip.Completer.custom_matchers.remove(magics.matcher)
     for kind in ("line", "cell"):
-        ip.magics_manager.magics[kind].pop("kin", None)
+        for name in ("kin", "kin_recording"):
+            ip.magics_manager.magics[kind].pop(name, None)

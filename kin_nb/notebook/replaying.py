@@ -18,7 +18,7 @@ from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.render import render_turn
 from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError
-from kin_nb.replay.finding import find_recording
+from kin_nb.replay.finding import embedded_recording, find_recording
 from kin_nb.replay.going_on import go_on
 from kin_nb.replay.matching import Undoing
 from kin_nb.replay.playback import Player, passed_over, playback_notice, undo_card
@@ -52,6 +52,13 @@ class Replaying:
         found = find_recording(session_id, digest, surroundings=surroundings(session.shell), from_path=source)
         session.show(playback_notice(found.recording))
         return cls(found.recording, os.environ)
+
+    @classmethod
+    def embedded(cls, session: KinSession, name: str, body: str) -> Replaying:
+        """The recording is in the cell itself. Raises ReplayError naming what is wrong."""
+        recording = embedded_recording(name, body)
+        session.show(playback_notice(recording))
+        return cls(recording, os.environ)
 
     def run_cell(self, session: KinSession, key: str, io: CellOutput) -> TurnRecord | None:
         """Play the cell; the last of its turns. None for a new one after the last turn when a person is there: it goes on live."""

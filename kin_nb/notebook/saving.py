@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +15,13 @@ from kin_nb.notebook.own_file import surroundings
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import as_node, load_notebook
-from kin_nb.replay.matching import following_key, normal_body
+from kin_nb.replay.matching import normal_body
 from kin_nb.replay.placing import asked_key, is_kin_kernel, place_turns
+from kin_nb.replay.privacy import Cleaner, clean_notebook, reported, without_results
 from kin_nb.replay.recording import Recording, SessionMeta
-from kin_nb.replay.saving import Cell, session_notebook, write_notebook
+from kin_nb.replay.save_options import SaveOptions, large, parse_save
+from kin_nb.replay.saving import Cell, session_notebook
+from kin_nb.replay.writing import write_notebook
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -36,40 +37,68 @@ _SESSION = re.compile(r"(?:^|\s)--session[\s=]+(?P<name>\S+)")
 _BODY = re.compile(r"\n*%%kin[^\n]*\n(?P<body>.*)", re.DOTALL)
 
 
-def save_session(shell: InteractiveShell, agent: Agent, path: str | None, session: str = "") -> Output:
+def save_session(shell: InteractiveShell, agent: Agent, line: str, session: str = "") -> Output:
     """Write the session notebook; returns the notice to show. Raises KinError saying why it cannot be written.
 
-    Default: NAME.kin.ipynb beside the open notebook, `session.kin.ipynb` where the notebook's file is not known; with
-    `session`, one of several in this notebook, NAME.SESSION.kin.ipynb. The prompts of the others stay out of it.
+    `line`: what follows `save`. Default: NAME.kin.ipynb beside the open notebook, `session.kin.ipynb` where the
+    notebook's file is not known; with `session`, one of several in this notebook, NAME.SESSION.kin.ipynb. The prompts of
+    the others stay out of it.
     """
+    path, options = parse_save(line)
     own = next(surroundings(shell).own_files(), None)
-    target = _target(path, own, session)
+    target = _own_file(own, path) if options.in_place else _target(path, own, session)
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell)
     source["cells"] = [
         _as_prompt(cell)
         for cell in source["cells"]
         if not _is_command(source, cell) and _session_of(cell) in {None, session}
     ]
-    recording = _without_secrets(source, recording_of(agent, target.parent), agent.config)
+    recording, removed = _clean(source, recording_of(agent, target.parent), agent.config, options)
     before = len(source["cells"])
     source["cells"] = [cell for cell in source["cells"] if _may_be_played(source, cell, recording)]
     left_out = before - len(source["cells"])
-    if own is None:
-        nb = session_notebook(recording, cells=[Cell(cell["source"]) for cell in source["cells"]])
-    else:
-        nb = session_notebook(recording, source_nb=source)
     late = len(recording.turns) - len(place_turns(source, recording.turns))
+    if own is None:
+        nb = session_notebook(recording, cells=[Cell(cell["source"]) for cell in source["cells"]], options=options)
+    else:
+        nb = session_notebook(recording, source_nb=source, options=options)
     try:
-        write_notebook(nb, target, open_file=own)
+        write_notebook(nb, target, open_file=None if options.in_place else own, in_place=options.in_place)
     except OSError as error:
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
-    return _notice(read_recording(nb), target, late if own is not None else 0, left_out)
+    said = [_late(late) if own is not None else "", _left_out(left_out), large(target, options), *reported(removed)]
+    if options.in_place:
+        said.insert(0, "Now reload it: File > Reload Notebook from Disk. Saving what is open here would erase it.")
+    return _notice(read_recording(nb), target, list(filter(None, said)))
 
 
 def recording_of(agent: Agent, folder: Path) -> Recording:
     """The agent's turns as a recording for a notebook in `folder`."""
     meta = SessionMeta.of_session(agent.header, folder.resolve())
     return Recording(agent.journal.root_id, tuple(agent.turns), meta, undos=tuple(agent.undone))
+
+
+def _own_file(own: Path | None, path: str | None) -> Path:
+    """For `--in-place`: the person knows that the front end holds another text than the file will. Raises KinError."""
+    if own is None:
+        raise KinError("Which file this notebook is in is not known here. Name another: %kin save PATH")
+    if path is not None and Path(path).expanduser().absolute().resolve() != own.resolve():
+        raise KinError(
+            f"--in-place writes {own.name}, the notebook that is open. Leave out {path}, or leave out --in-place."
+        )
+    warning = (
+        f"{own.name} is open here, and its front end's next save would erase the recording, unless you reload the file "
+        "from disk first"
+    )
+    try:
+        answer = input(f"{warning}. Write it now, and reload it then? [y/N] ")
+    except (EOFError, NotImplementedError):
+        raise KinError(
+            f"{warning}. Nobody is here to do that: nothing was written. Without --in-place a copy is."
+        ) from None
+    if answer.strip().lower() not in {"y", "yes"}:
+        raise KinError("Nothing was written.")
+    return own
 
 
 def _target(path: str | None, own: Path | None, session: str) -> Path:
@@ -130,44 +159,34 @@ def _as_prompt(cell: Any) -> Any:
     return cell
 
 
-def _without_secrets(nb: Any, recording: Recording, config: KinConfig) -> Recording:
-    """Take secrets out of `nb`: what was typed, and what cells printed. The turns keep to the cells that asked them."""
+def _clean(nb: Any, recording: Recording, config: KinConfig, options: SaveOptions) -> tuple[Recording, list[str]]:
+    """(the recording without what does not belong in it, the report of that); `nb` is cleaned in place."""
     root = Path("/")  # a redactor without places: paths in a person's own cells must go on working
-    hide = Redactor(secret_values(config), root, home=root).text
-    keys: dict[str | None, str | None] = {}
-    for cell in nb["cells"]:
-        before = asked_key(nb, cell)
-        cell["source"] = hide(cell["source"])
-        if cell["cell_type"] == "code":
-            cell["outputs"] = _hidden(cell.get("outputs", []), hide)
-        keys[before] = after = asked_key(nb, cell)
-        if before and after and before != after:
-            keys |= {following_key(before, n): following_key(after, n) for n in range(1, len(recording.turns))}
-    turns = (turn.model_copy(update={"key": keys.get(turn.key) or turn.key}) for turn in recording.turns)
-    return replace(recording, turns=tuple(turns))
+    cleaner = Cleaner(options.redact, Redactor(secret_values(config), root, home=root).text)
+    clean = clean_notebook(nb, recording, cleaner)
+    return (clean if options.results else without_results(clean)), cleaner.report()
 
 
-def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return hide(value)
-    if isinstance(value, dict):
-        return {key: item if key.startswith("image/") else _hidden(item, hide) for key, item in value.items()}
-    return [_hidden(item, hide) for item in value] if isinstance(value, list) else value
+def _late(turns: int) -> str:
+    """`turns`, whose cells the file on disk does not have yet."""
+    if not turns:
+        return ""
+    return (
+        f"The open notebook's file did not hold {turns} of the prompts yet, so they stand at the end. "
+        "To keep them in their place, save the notebook and run %kin save again."
+    )
 
 
-def _notice(recording: Recording, target: Path, late: int, left_out: int) -> Output:
-    """`late`: turns whose cells the file on disk does not have yet. `left_out`: prompts that nothing was recorded of."""
+def _left_out(prompts: int) -> str:
+    """Of which nothing was recorded."""
+    were = "1 prompt that was" if prompts == 1 else f"{prompts} prompts that were"
+    return f"Left out: {were} never answered." if prompts else ""
+
+
+def _notice(recording: Recording, target: Path, said: list[str]) -> Output:
     count = len(recording.turns)
     lines = [
         f"{count} {'turn' if count == 1 else 'turns'}, recording {recording.name}.",
         f"Anyone can run it without a key: kin-nb replay {target.name}, jupyter execute, pytest --nbval, or open it and Run All.",
     ]
-    if late:
-        lines.append(
-            f"The open notebook's file did not hold {late} of the prompts yet, so they stand at the end. "
-            "To keep them in their place, save the notebook and run %kin save again."
-        )
-    if left_out:
-        were = "1 prompt that was" if left_out == 1 else f"{left_out} prompts that were"
-        lines.append(f"Left out: {were} never answered.")
-    return render_notice(f"Saved {target}", lines)
+    return render_notice(f"Saved {target}", [*lines, *said])

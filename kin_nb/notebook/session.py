@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -19,11 +20,12 @@ from kin_nb.core.time_travel import UndoError
 from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.notebook.agent_thread import AgentThread
 from kin_nb.notebook.answered import Rerun, answer_of, decide, show
+from kin_nb.notebook.carried import carried_by
 from kin_nb.notebook.cell_io import CellOutput, cell_io
 from kin_nb.notebook.commands import command_in, result_of, show_command
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.installed import import_installed
-from kin_nb.notebook.live import add_live_tools, attach
+from kin_nb.notebook.live import attach, move_in
 from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.pump import run_on_agent_thread
@@ -115,7 +117,8 @@ class KinSession:
             self.on_agent_thread(agent.clear_history)
         result = CommandResult(prompt=unescaped(prompt)) if typed is None else result_of(self, typed)
         attached = attach(result.prompt or prompt, self.shell, agent.workspace, agent)
-        turns = CellTurns(agent, key, io, display=display, tools=options.tools, attached=attached)
+        how: dict[str, Any] = {"display": display, "tools": options.tools, "attached": attached}
+        turns = CellTurns(agent, key, io, carry=partial(carried_by, self.shell, agent), **how)
         with self._limits(agent, options):
             if result.flow is not None:
                 run_flow(self.shell, self._thread, agent, turns, io, result.flow, result.prompt or "")
@@ -140,7 +143,9 @@ class KinSession:
             undone = self.on_agent_thread(lambda: agent.undo(len(active) - active.index(first)))
         except UndoError as error:
             raise KinError(str(error)) from None
-        display.draw(render_undo(undone), settled=True)
+        card = render_undo(undone)
+        card.metadata.update(carried_by(self.shell, agent, undone))
+        display.draw(card, settled=True)
 
     @contextmanager
     def _limits(self, agent: Agent, options: CellOptions) -> Iterator[None]:
@@ -160,14 +165,17 @@ class KinSession:
             texts = [step.content for step in turn.steps if step.content.strip()]
             self.shell.user_ns[name] = texts[-1].strip() if texts else ""
 
-    def replay(self, name: str, source: str | None) -> None:
-        """`%kin replay SESSION@DIGEST`: from here on, cells play the recording."""
+    def replay(self, name: str, source: str | None, body: str | None = None) -> None:
+        """`%kin replay SESSION@DIGEST`: from here on, cells play the recording. `body`: of a cell that embeds it."""
         from kin_nb.notebook.replaying import Replaying  # noqa: PLC0415  (only session notebooks replay)
 
         # Should this fail, later cells must not turn to a model: that would be a silent live call.
         self._replaying = None
         self._replay_failed = True
-        self._replaying = Replaying.start(self, name, Path(source) if source else None)
+        if body is None:
+            self._replaying = Replaying.start(self, name, Path(source) if source else None)
+        else:
+            self._replaying = Replaying.embedded(self, name, body)
         self._replay_failed = False
 
     def go_live(self) -> None:
@@ -182,14 +190,15 @@ class KinSession:
         if not agent.turns:
             replayed.go_on(agent)
 
-    def save(self, path: str | None) -> None:
+    def save(self, line: str) -> None:
+        """`line`: the path and options that follow `save`."""
         from kin_nb.notebook.saving import save_session  # noqa: PLC0415  (nbformat on first use)
 
         if self._replaying is not None:
             raise KinError("This notebook is in playback: there is nothing new to save.")
         if self._agent is None or not self._agent.turns:
             raise KinError("Nothing to save yet: no %%kin cell has run in this kernel.")
-        self.show(save_session(self.shell, self._agent, path, self.name))
+        self.show(save_session(self.shell, self._agent, line, self.name))
 
     def choose_model(self, alias: str) -> None:
         """Raises KinError, listing the models, when there is none of that name."""
@@ -268,7 +277,7 @@ class KinSession:
         agent.files.close()
         agent.files = watched_files(agent.workspace.root, agent.journal.root_id, apart)
         agent.open_files = frozenset(path.resolve() for path in own)
-        add_live_tools(agent, self.shell)
+        move_in(agent, self.shell)
         return agent
 
     def show(self, output: Output) -> None:

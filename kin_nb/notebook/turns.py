@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from typing import Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.events import BaseEvent, TurnStartEvent
 from kin_nb.core.questions import AskQuestion, Question
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalRequest
+from kin_nb.core.session.records import TurnRecord
 from kin_nb.notebook.approval import CardPlace, choose_channel, choose_question_channel, draws_widgets
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView
@@ -23,7 +25,8 @@ from kin_nb.replay.matching import following_key
 class CellTurns:
     """`view` is that of the first turn; each one after it gets its own. `through` and `answering` come before the person.
 
-    `display`: where the first output goes, if there is one already. `tools`: whether the model may call any.
+    `display`: where the first output goes, if there is one already. `tools`: whether the model may call any. `carry`: what
+    a turn's last output carries in its metadata.
     """
 
     def __init__(
@@ -35,13 +38,14 @@ class CellTurns:
         view: CellView | None = None,
         display: Display | None = None,
         tools: bool = True,
+        carry: Callable[[TurnRecord], dict[str, Any]] = lambda _: {},
         attached: Attached | None = None,
         through: Callable[[Ask], Ask] = lambda ask: ask,
         answering: Callable[[AskQuestion], AskQuestion] = lambda ask: ask,
     ) -> None:
         self._agent, self._key, self._io = agent, key, io
         self._view = view or CellView(io, figures=self._figures, display=display)
-        self._tools, self._attached = tools, attached or Attached()
+        self._tools, self._attached, self._carry = tools, attached or Attached(), carry
         self._through, self._answering = through, answering
         self._ran = 0
         self._widgets_run: TapRun | None = None
@@ -80,7 +84,7 @@ class CellTurns:
                         view.begin(agent.turns[-1])
                     yield event
         finally:
-            view.finish(agent.turns[-1])
+            view.finish(agent.turns[-1], self._carry(agent.turns[-1]))
 
     def _figures(self) -> str:
         """What the turn has taken so far."""

@@ -23,6 +23,14 @@ class UnreadableNotebookError(RecordingError):
         self.again = again
 
 
+class LaterFormatError(RecordingError):
+    """A later kin_nb wrote this, in a form that this one cannot read."""
+
+
+class MissingTextError(RecordingError):
+    """A long text is neither in the notebook nor in its sidecar."""
+
+
 class NoRecordingError(RecordingError):
     """The notebook holds no recording."""
 

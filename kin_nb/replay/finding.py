@@ -9,17 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kin_nb.replay.embedded import embedded
 from kin_nb.replay.errors import (
+    MissingTextError,
     RecordingError,
     RecordingNotFoundError,
     UnreadableNotebookError,
 )
 from kin_nb.replay.format import read_recording, session_of
-from kin_nb.replay.loading import parse_notebook, read_text
+from kin_nb.replay.loading import load_notebook, read_text
 from kin_nb.replay.recording import SESSION_ID, Recording
 from kin_nb.replay.surroundings import Surroundings
 
 MAX_FILES = 200
+_SHORTEST_DIGEST = 12
 TRIES = 5
 PAUSE = 0.05
 """Seconds between two looks at a file that is being rewritten."""
@@ -53,11 +56,15 @@ def find_recording(
         raise RecordingError(
             "`%kin replay` takes SESSION@DIGEST: the session id, then 12 or more hex digits of the digest."
         )
+    seen: list[str] = []
     for path in surroundings.own_files():
-        found = _own(path, session, digest, surroundings)
+        try:
+            found = _own(path, session, digest, surroundings)
+        except MissingTextError as error:  # a copy without its sidecar: the digest tells whether another file is it
+            seen.append(str(error))
+            continue
         if found:
             return found
-    seen: list[str] = []
     for path in _bounded(surroundings.near_files()):
         found = _near(path, session, digest, surroundings, seen)
         if found:
@@ -73,6 +80,18 @@ def find_recording(
     )
 
 
+def embedded_recording(name: str, body: str) -> Recording:
+    """What a cell embeds that says it is `name` (SESSION@DIGEST12). Raises RecordingError."""
+    recording = read_recording(embedded(body))
+    session, _, digest = name.partition("@")
+    if session != recording.session or len(digest) < _SHORTEST_DIGEST or not recording.digest.startswith(digest):
+        raise RecordingError(
+            f"This cell says {name}, and holds {recording.name}: one of the two was changed. Restore the cell, or save the "
+            f"session again: kin-nb save {recording.session} PATH --portable"
+        )
+    return recording
+
+
 def _own(path: Path, session: str, digest: str, surroundings: Surroundings) -> Found | None:
     """The recording in `path`; None when it holds none of this session. Raises when it does and differs."""
     nb = _load(path, surroundings.pause)
@@ -82,7 +101,7 @@ def _own(path: Path, session: str, digest: str, surroundings: Surroundings) -> F
     try:
         recording = read_recording(nb)
     except RecordingError as error:
-        raise RecordingError(f"{path.name}, {error}") from error
+        raise type(error)(f"{path.name}, {error}") from error
     if not recording.digest.startswith(digest):
         cell = _replay_cell(nb, session)
         raise RecordingError(
@@ -133,7 +152,7 @@ def _load(path: Path, pause: Callable[[float], None]) -> Any:
     """The notebook, read again a few times while its text makes no sense: a front end may be writing it."""
     for left in range(TRIES - 1, -1, -1):
         try:
-            return parse_notebook(read_text(path), path.name)
+            return load_notebook(path)
         except UnreadableNotebookError as error:
             if not error.again or not left:
                 raise

@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kin_nb.core.session.records import TurnRecord, canonical_json, sha256
-from kin_nb.replay.errors import NoRecordingError, RecordingError
+from kin_nb.core.session.records import TurnRecord, UndoRecord, canonical_json, sha256
+from kin_nb.replay.conflicted import merge_conflict
+from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
 from kin_nb.replay.placing import place_turns
 from kin_nb.replay.reading import Reading
 from kin_nb.replay.recording import (
@@ -21,9 +22,15 @@ from kin_nb.replay.recording import (
     undo_json,
     undo_sha,
 )
+from kin_nb.replay.sidecar import KEY as SIDECAR
+from kin_nb.replay.sidecar import named_sidecar
 from kin_nb.replay.undo_cells import undo_source, undoes
 
 BLOB_BYTES = 8 * 1024
+_KEYS = frozenset(
+    {"format", "session", "digest", "kin_nb", "model", "workspace", "system_prompt", "tools", "blobs", SIDECAR}
+)
+"""What this version writes; anything else is a later one's, and stays."""
 
 
 def read_recording(nb: Any) -> Recording:
@@ -32,6 +39,9 @@ def read_recording(nb: Any) -> Recording:
     Raises NoRecordingError when there is none, RecordingError when anything was edited, is missing or was written by a
     later format: the text names the cell (counted from 1 among all cells), turn, step and, where it shows, the field.
     """
+    conflict = merge_conflict(nb)
+    if conflict:
+        raise RecordingError(conflict)
     kin = nb["metadata"].get("kin")
     if not isinstance(kin, dict):
         raise NoRecordingError(
@@ -39,12 +49,12 @@ def read_recording(nb: Any) -> Recording:
         )
     if kin.get("format") != FORMAT:
         wrote = f"kin_nb {kin.get('kin_nb')}"
-        raise RecordingError(
+        raise LaterFormatError(
             f"Recorded in format {kin.get('format')} by {wrote}; this one reads format {FORMAT}: update kin_nb."
         )
     meta = _meta(kin)
     blobs = kin.get("blobs", {})
-    reading = Reading(meta, blobs if isinstance(blobs, dict) else {})
+    reading = Reading(meta, blobs if isinstance(blobs, dict) else {}, named_sidecar(nb))
     for number, cell in enumerate(nb["cells"], 1):
         records = cell["metadata"].get("kin", [])
         if not isinstance(records, list):
@@ -74,13 +84,12 @@ def write_recording(nb: Any, recording: Recording) -> None:
     blobs: dict[str, Any] = {}
     records: dict[int, list[dict[str, Any]]] = {}
     for turn in recording.turns:
-        records.setdefault(placed[turn.turn], []).append(_turn_json(turn, blobs))
+        records.setdefault(placed[turn.turn], []).append(record_json(turn, blobs))
     undoing = [index for index, cell in enumerate(nb["cells"]) if undoes(nb, cell) is not None]
     for number, undo in enumerate(recording.undos, 1):
         if number > len(undoing):
             raise RecordingError(f"No cell of this notebook plays undo {number}. Add a cell with {undo_source(undo)}")
-        stored = _stored(undo_json(number, undo), blobs)
-        records.setdefault(undoing[number - 1], []).append({**stored, "sha": undo_sha(number, undo)})
+        records.setdefault(undoing[number - 1], []).append(record_json(undo, blobs, number))
     for text in recording.others:
         other = json.loads(text)
         sha = other_sha(other)
@@ -89,7 +98,9 @@ def write_recording(nb: Any, recording: Recording) -> None:
         cell["metadata"].pop("kin", None)
         if index in records:
             cell["metadata"]["kin"] = records[index]
-    nb["metadata"]["kin"] = _meta_json(recording, blobs)
+    before = nb["metadata"].get("kin")
+    later = {key: before[key] for key in before if key not in _KEYS} if isinstance(before, dict) else {}
+    nb["metadata"]["kin"] = {**later, **_meta_json(recording, blobs)}
 
 
 def session_of(nb: Any) -> tuple[str, str]:
@@ -127,7 +138,11 @@ def _meta_json(recording: Recording, blobs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _turn_json(turn: TurnRecord, blobs: dict[str, Any]) -> dict[str, Any]:
+def record_json(record: TurnRecord | UndoRecord, blobs: dict[str, Any], number: int = 0) -> dict[str, Any]:
+    """As it is stored, with its hash; long texts go to `blobs`. `number`: an undo's, in its session."""
+    if isinstance(record, UndoRecord):
+        return {**_stored(undo_json(number, record), blobs), "sha": undo_sha(number, record)}
+    turn = record
     fields = json.loads(canonical_json(turn.model_dump(exclude={"steps"}, exclude_defaults=True)))
     steps = [json.loads(canonical_json(step.model_dump(exclude_defaults=True))) for step in turn.steps]
     stored = [{**_stored(step, blobs), "sha": step_sha(turn.steps[n])} for n, step in enumerate(steps)]

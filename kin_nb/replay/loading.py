@@ -8,7 +8,9 @@ import stat
 from pathlib import Path
 from typing import Any, NoReturn
 
+from kin_nb.replay.embedded import unfold
 from kin_nb.replay.errors import UnreadableNotebookError
+from kin_nb.replay.sidecar import join
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 200
@@ -19,10 +21,13 @@ _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|"', re.DOTALL)
 def load_notebook(path: Path, max_bytes: int = MAX_BYTES) -> Any:
     """The notebook at `path` as plain JSON values, each cell's source joined to one text (`as_node` for the rest).
 
-    Raises UnreadableNotebookError when it is missing, no regular file, over `max_bytes`, nested over 200 levels,
-    truncated, no notebook, or older than nbformat 4.
+    Its recording stands in metadata, wherever the file keeps it: in a sidecar, or in a cell. Raises
+    UnreadableNotebookError when it is missing, no regular file, over `max_bytes`, nested over 200 levels, truncated, no
+    notebook, or older than nbformat 4.
     """
-    return parse_notebook(read_text(path, max_bytes), path.name)
+    nb = parse_notebook(read_text(path, max_bytes), path.name)
+    join(nb, lambda name: _json(read_text(path.with_name(name)), name))
+    return nb
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
@@ -48,17 +53,13 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
 
 
 def parse_notebook(text: str, name: str) -> Any:
-    """As load_notebook, from text; `name` is for the message."""
-    _check_depth(text, name)
-    try:
-        value = json.loads(text, parse_constant=_no_constant)
-    except ValueError as error:
-        message = f"{name} is not complete JSON ({error}). Restore it from a copy, or save the session again."
-        raise UnreadableNotebookError(message, again=True) from error
+    """As load_notebook, from text, without a sidecar; `name` is for the message."""
+    value = _json(text, name)
     _check_shape(value, name)
     for cell in value["cells"]:
         cell["source"] = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
     value["nbformat"] = _OLDEST
+    unfold(value)
     return value
 
 
@@ -75,6 +76,15 @@ def as_node(nb: Any, name: str = "the notebook") -> Any:
         return rejoin_lines(from_dict(nb))
     except (AttributeError, TypeError) as error:  # nbformat trusts the shape of outputs and attachments
         raise UnreadableNotebookError(f"{name} is not a notebook: an output or attachment is malformed.") from error
+
+
+def _json(text: str, name: str) -> Any:
+    _check_depth(text, name)
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except ValueError as error:
+        message = f"{name} is not complete JSON ({error}). Restore it from a copy, or save the session again."
+        raise UnreadableNotebookError(message, again=True) from error
 
 
 def _check_depth(text: str, name: str) -> None:

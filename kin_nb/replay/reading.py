@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, UndoRecord, canonical_json, sha256
-from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.errors import LaterFormatError, MissingTextError, RecordingError
 from kin_nb.replay.recording import Recording, SessionMeta, other_sha, step_sha, turn_sha, undo_sha, whole_numbers
 
 R = TypeVar("R", bound=Record)
@@ -26,12 +26,13 @@ class Read:
 class Reading:
     """One notebook being read: `add` each record, then take `turns` and `undos` (by number) and `others` (by hash)."""
 
-    def __init__(self, meta: SessionMeta, blobs: dict[str, Any]) -> None:
+    def __init__(self, meta: SessionMeta, blobs: dict[str, Any], sidecar: str = "") -> None:
         self.turns: dict[int, Read] = {}
         self.undos: dict[int, UndoRecord] = {}
         self.others: dict[str, str] = {}
         self._meta = meta
         self._blobs = blobs
+        self._where_blobs_are = sidecar or "the notebook's blobs"
 
     def add(self, cell: int, raw: Any) -> None:
         """Verify one record. A cell that was copied brings its record twice: the second, if equal, adds nothing."""
@@ -125,7 +126,7 @@ class Reading:
         later = _unknown(raw, known.model_dump())
         if later:
             what = f"field {later} is of a later version (kin_nb {self._meta.kin_nb or '?'} wrote this): update kin_nb"
-            raise RecordingError(f"{where}: {what}.")
+            raise LaterFormatError(f"{where}: {what}.")
 
     def _resolved(self, value: Any, where: str, path: str) -> Any:
         if isinstance(value, list):
@@ -141,12 +142,13 @@ class Reading:
     def _blob(self, sha: Any, where: str, path: str) -> str:
         stored = self._blobs.get(sha) if isinstance(sha, str) else None
         if stored is None:
-            raise self.error(where, f"field {path[1:]}: its text is missing from the notebook's blobs")
+            missing = self.error(where, f"field {path[1:]}: its text is missing from {self._where_blobs_are}")
+            raise MissingTextError(str(missing))
         text: Any = stored
         if isinstance(stored, dict):
             text = self._escaped(stored.get("json"), where, path)
         if not isinstance(text, str) or sha256(text) != sha:
-            raise self.error(where, f"field {path[1:]}: its text in the notebook's blobs was changed")
+            raise self.error(where, f"field {path[1:]}: its text in {self._where_blobs_are} was changed")
         return text
 
     def _escaped(self, text: Any, where: str, path: str) -> str:

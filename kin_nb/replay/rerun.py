@@ -150,7 +150,7 @@ class Rerun:
         async def answer(question: Question) -> str:
             recorded = self._recorded.get(question.call_id)
             if recorded is not None and recorded.status == "ok":
-                return here(recorded.output, self._workspace)
+                return here(recorded.told, self._workspace)
             return await ask(question)
 
         return answer
@@ -185,7 +185,7 @@ class Rerun:
         call = self._recorded[call_id]
         if call.files and self._approve:
             self._missing[call_id] = write_again(self._workspace, call.files)
-        return call.model_copy(update={"output": here(call.output, self._workspace)})
+        return call.model_copy(update={"output": here(call.told, self._workspace)})
 
     def _without_subagent(self, recorded: RecordedCall, actual: RecordedCall, drift: Drift) -> Drift:
         """`drift`; for a task what it means that no subagent ran, where that is why files came out otherwise."""

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import copy
-import os
 import re
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from kin_nb.core.commands import escaped
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.render import Output, render_turn
 from kin_nb.replay.bound_cells import BOUND, HEAD, IGNORED, drop_bound_cells, put_bound_cells
-from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, RecordingError, UnreadableNotebookError
+from kin_nb.replay.embedded import embedding_source, is_embedding
+from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 from kin_nb.replay.format import write_recording
-from kin_nb.replay.loading import as_node, load_notebook
+from kin_nb.replay.jupytext import keep_out_of_text
+from kin_nb.replay.loading import as_node
 from kin_nb.replay.matching import cell_key
 from kin_nb.replay.placing import asked_key, place_turns
 from kin_nb.replay.playback import Player, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
+from kin_nb.replay.save_options import SaveOptions
+from kin_nb.replay.sidecar import KEY as SIDECAR
 from kin_nb.replay.undo_cells import undoes
 from kin_nb.replay.undo_placing import drop_undo_cells, put_undo_cells, with_own_cells
+from kin_nb.replay.writing import write_notebook  # noqa: F401  (until its callers name its module)
 
 _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*\s*")
@@ -39,13 +41,20 @@ class Cell:
     id: str | None = None
 
 
-def session_notebook(recording: Recording, *, source_nb: Any = None, cells: Sequence[Cell] | None = None) -> Any:
+def session_notebook(
+    recording: Recording,
+    *,
+    source_nb: Any = None,
+    cells: Sequence[Cell] | None = None,
+    options: SaveOptions | None = None,
+) -> Any:
     """The session as a notebook (NotebookNode, nbformat 4.5) that plays `recording`.
 
     From a copy of `source_nb`, the live notebook's file, when given; else from the `cells` that were run; else one
     `%%kin` cell per turn. Turns that no cell asked are appended; each undo has a cell of its own, and so has the agent's
-    code that bound variables. `source_nb` itself is not changed.
+    code that bound variables. `source_nb` itself is not changed. Of `options` only the form counts here.
     """
+    options = options or SaveOptions()
     nb = as_node(source_nb) if source_nb is not None else _from_cells(cells or ())
     nb["cells"] = [
         cell for cell in nb["cells"] if not (cell["cell_type"] == "code" and _SAVE.fullmatch(cell["source"]))
@@ -55,63 +64,27 @@ def session_notebook(recording: Recording, *, source_nb: Any = None, cells: Sequ
     recording = _with_every_turn_asked(nb, with_own_cells(nb, recording))
     put_undo_cells(nb, recording)
     put_bound_cells(nb, recording)
-    head = _put_head(nb, recording)
+    head = _put_head(nb, recording, portable=options.portable)
     _complete_ids(nb)
     write_recording(nb, recording)
     _put_outputs(nb, recording, head)
     nb["metadata"].pop("widgets", None)
+    if options.sidecar:
+        nb["metadata"]["kin"][SIDECAR] = ""  # named when it is written
+    keep_out_of_text(nb)
     nb["nbformat"], nb["nbformat_minor"] = 4, 5
     return nb
 
 
-def write_notebook(nb: Any, path: Path, *, open_file: Path | None = None) -> Path:
-    """Write `nb` to `path` at once or not at all; returns `path`. An existing file keeps its mode.
-
-    Raises RecordingError when `path` is `open_file`, the notebook that a front end has open (it would overwrite ours or
-    lose its own changes), and when another file stands there that is no session notebook; nbformat.ValidationError when
-    `nb` is no valid notebook, OSError when it cannot be written.
-    """
-    import nbformat  # noqa: PLC0415  (first use)
-
-    if open_file is not None and path.resolve() == open_file.resolve():
-        raise RecordingError(
-            f"{path.name} is the notebook that is open. Save the session under another name: %kin save PATH"
-        )
-    if path.exists() and not _is_session_notebook(path):
-        raise RecordingError(
-            f"{path.name} exists and is no session notebook: nothing was written. Choose another name, or remove that file."
-        )
-    nbformat.validate(nb)
-    text = nbformat.writes(nb, version=nbformat.NO_CONVERT) + "\n"
-    # UTF-8 has no bytes for a lone surrogate; JSON has an escape, and all of these stand within strings
-    data = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).chmod(_mode(path))
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
-
-
-def _is_session_notebook(path: Path) -> bool:
-    """Or nothing at all: an empty file is nobody's work."""
-    if path.is_file() and not path.stat().st_size:
-        return True
-    try:
-        return "kin" in load_notebook(path)["metadata"]
-    except UnreadableNotebookError:
-        return False
-
-
-def _from_cells(cells: Sequence[Cell]) -> Any:
+def empty_notebook() -> Any:
     from nbformat.v4 import new_notebook  # noqa: PLC0415  (first use)
 
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-    nb = new_notebook(metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+    return new_notebook(metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+
+
+def _from_cells(cells: Sequence[Cell]) -> Any:
+    nb = empty_notebook()
     for n, cell in enumerate(cells, 1):
         made = _code_cell(cell.source, cell.id or f"cell-{n}")
         made["execution_count"] = n
@@ -149,18 +122,26 @@ def _as_cell(nb: Any, turn: TurnRecord) -> tuple[str, TurnRecord]:
     return prompt if plain else f"%%kin\n{prompt}", turn.model_copy(update={"key": key})
 
 
-def _put_head(nb: Any, recording: Recording) -> Any:
-    """Make the first code cell load kin_nb and name the recording, in place of the cells that did so before."""
+def _put_head(nb: Any, recording: Recording, *, portable: bool) -> Any:
+    """Make the first code cell load kin_nb and name the recording, in place of the cells that did so before.
+
+    The cell that shows what is played: this one or, `portable`, the one after it, which will hold the recording.
+    """
     cells = nb["cells"]
     first = next((n for n, cell in enumerate(cells) if cell["cell_type"] == "code"), len(cells))
-    heads = [cell for cell in cells if cell["cell_type"] == "code" and _is_head(cell["source"])]
-    head = heads[0] if heads else _code_cell("", "kin-replay")
+    heads = [cell for cell in cells if is_embedding(cell) or (cell["cell_type"] == "code" and _is_head(cell["source"]))]
+    head = heads[0] if heads and not is_embedding(heads[0]) else _code_cell("", "kin-replay")
     if head["metadata"].get("tags") == [IGNORED]:
         del head["metadata"]["tags"]  # what it shows is known from here on
-    head["source"] = f"%load_ext kin_nb\n%kin replay {recording.name}"
+    head["source"] = "%load_ext kin_nb" if portable else f"%load_ext kin_nb\n%kin replay {recording.name}"
     nb["cells"] = [cell for cell in cells if all(cell is not old for old in heads)]
     nb["cells"].insert(first, head)
-    return head
+    if not portable:
+        return head
+    holder = _code_cell(embedding_source(recording.name), "kin-recording")
+    holder["metadata"]["jupyter"] = {"source_hidden": True}
+    nb["cells"].insert(first + 1, holder)
+    return holder
 
 
 def _is_head(source: str) -> bool:
@@ -228,11 +209,3 @@ def _complete_ids(nb: Any) -> None:
             wanted if wanted not in used else next(i for k in range(n + 1) if (i := f"cell-{n}-{k}") not in used)
         )
         used.add(cell["id"])
-
-
-def _mode(path: Path) -> int:
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

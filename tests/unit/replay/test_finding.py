@@ -12,8 +12,9 @@ import pytest
 from kin_nb.replay.errors import RecordingError, RecordingNotFoundError, UnreadableNotebookError
 from kin_nb.replay.finding import MAX_FILES, find_recording
 from kin_nb.replay.loading import load_notebook
-from kin_nb.replay.saving import session_notebook, write_notebook
+from kin_nb.replay.saving import session_notebook
 from kin_nb.replay.surroundings import Parent, Surroundings
+from kin_nb.replay.writing import write_notebook
 from tests.unit.replay.sessions import SESSION, recording, turn
 
 

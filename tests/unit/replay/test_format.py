@@ -16,7 +16,8 @@ from kin_nb.replay.errors import NoRecordingError, RecordingError, UnreadableNot
 from kin_nb.replay.format import read_recording, write_recording
 from kin_nb.replay.loading import as_node, load_notebook, parse_notebook
 from kin_nb.replay.recording import SessionMeta, other_sha
-from kin_nb.replay.saving import session_notebook, write_notebook
+from kin_nb.replay.saving import session_notebook
+from kin_nb.replay.writing import write_notebook
 from tests.unit.replay.sessions import LONG, SESSION, busy_turn, recording, turn
 
 

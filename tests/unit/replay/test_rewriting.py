@@ -15,7 +15,8 @@ from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import load_notebook
 from kin_nb.replay.matching import cell_key
 from kin_nb.replay.rewriting import notebook_from_log, redrawn
-from kin_nb.replay.saving import session_notebook, write_notebook
+from kin_nb.replay.saving import session_notebook
+from kin_nb.replay.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
 
 HEADER = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}

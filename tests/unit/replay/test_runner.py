@@ -11,7 +11,8 @@ from nbformat.v4 import new_code_cell, new_output
 from kin_nb.replay.errors import RecordingError, ReplayError
 from kin_nb.replay.loading import as_node, load_notebook
 from kin_nb.replay.runner import ReplayOptions, replay_notebook
-from kin_nb.replay.saving import session_notebook, write_notebook
+from kin_nb.replay.saving import session_notebook
+from kin_nb.replay.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
 
 

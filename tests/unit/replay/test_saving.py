@@ -17,7 +17,8 @@ from kin_nb.replay.loading import as_node, load_notebook
 from kin_nb.replay.matching import cell_key
 from kin_nb.replay.placing import asked_key
 from kin_nb.replay.playback import Player, playback_notice
-from kin_nb.replay.saving import Cell, session_notebook, write_notebook
+from kin_nb.replay.saving import Cell, session_notebook
+from kin_nb.replay.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
 
 

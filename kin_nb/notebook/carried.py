@@ -1,0 +1,23 @@
+"""What an output carries besides what it shows: the record, for notebooks that only a front end ever saves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.core.session.records import TurnRecord, UndoRecord
+from kin_nb.notebook.own_file import surroundings
+from kin_nb.replay.in_outputs import carried
+from kin_nb.replay.recording import SessionMeta
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from kin_nb.core.agent import Agent
+
+
+def carried_by(shell: InteractiveShell, agent: Agent, record: TurnRecord | UndoRecord) -> dict[str, Any]:
+    """Metadata for the last output of a turn, or for the card of an undo."""
+    here = surroundings(shell)
+    own = next(here.own_files(), None)
+    meta = SessionMeta.of_session(agent.header, (own.parent if own is not None else here.cwd).resolve())
+    return carried(record, meta, len(agent.undone))

@@ -1,0 +1,161 @@
+"""`%kin save` with its options in a real kernel, and notebooks whose recording is in a cell or in outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from notebook_client import LiveKernel, run, shown, write_config
+
+from kin_nb.replay.format import read_recording
+from kin_nb.replay.in_outputs import recording_in_outputs
+from kin_nb.replay.loading import as_node, load_notebook
+from tests.model_server import ModelServer, tool_call
+
+pytestmark = pytest.mark.kernel
+
+ASK = "%%kin\nWhat is in numbers.txt? It is for ACME-7."
+
+
+@pytest.fixture
+def kin(kernel, model_server: ModelServer, tmp_path) -> Iterator[LiveKernel]:
+    """One kernel is enough: nothing here depends on its version."""
+    write_config(tmp_path / "kin-home", model_server)
+    nb = kernel()
+    run(nb, f"import os; os.chdir({str(tmp_path)!r}); os.environ['KIN_HOME'] = {str(tmp_path / 'kin-home')!r}")
+    run(nb, "%load_ext kin_nb")
+    yield nb
+    run(nb, "%unload_ext kin_nb")
+
+
+@pytest.fixture
+def asked(kin, model_server: ModelServer, tmp_path) -> LiveKernel:
+    """A turn that reads a file and answers."""
+    (tmp_path / "numbers.txt").write_text("4111 1111\n")
+    model_server.enqueue("I look.", calls=[tool_call("bash", command="cat numbers.txt")])
+    model_server.enqueue("A number for ACME-7.")
+    run(kin, ASK)
+    return kin
+
+
+def failed(nb: LiveKernel, code: str, *, allow_stdin: bool = False) -> str:
+    cell = nb.run(code, allow_stdin=allow_stdin)
+    reply = nb.done(cell)["content"]
+    assert reply["status"] == "error"
+    return reply["evalue"]
+
+
+def played(nb) -> list[dict]:
+    """The cells that load, name or play the recording: what else this kernel ran for other tests is in there too."""
+    begins = ("%load_ext kin_nb", "%%kin")
+    return [cell for cell in nb["cells"] if cell["source"].startswith(begins)]
+
+
+def outputs_of(nb: LiveKernel, cell: str) -> list[dict]:
+    """As a front end keeps them: the last state of each display."""
+    kept: dict[str, dict] = {}
+    for message in nb.of(cell):
+        if message["msg_type"] in {"display_data", "update_display_data"}:
+            content = message["content"]
+            output = {"output_type": "display_data", "data": content["data"], "metadata": content["metadata"]}
+            kept[content["transient"].get("display_id", message["header"]["msg_id"])] = output
+    return list(kept.values())
+
+
+def test_a_portable_notebook_plays_where_the_kernel_sees_no_file(asked, model_server, tmp_path):
+    said = shown(asked, run(asked, "%kin save talk.ipynb --portable"))
+    assert "Saved" in said
+    nb = as_node(load_notebook(tmp_path / "talk.ipynb"))
+    (tmp_path / "talk.ipynb").unlink()
+    run(asked, "%unload_ext kin_nb")
+    for cell in played(nb):
+        ran = run(asked, cell["source"])
+        saved = [output["data"] for output in cell["outputs"]]
+        assert [output["data"] for output in outputs_of(asked, ran)] == saved
+    assert len(model_server.requests) == 2, "playback calls no model"
+
+
+def test_a_portable_cell_that_was_changed_plays_nothing_and_calls_no_model(asked, model_server, tmp_path):
+    run(asked, "%kin save talk.ipynb --portable")
+    holder = load_notebook(tmp_path / "talk.ipynb")["cells"][1]["source"]
+    assert "was changed after it was recorded" in failed(asked, holder.replace("A number", "Two numbers"))
+    assert "plays nothing and calls no model" in failed(asked, "%%kin\nAnything?")
+    assert len(model_server.requests) == 2
+
+
+def test_results_and_what_a_pattern_matches_stay_out_and_the_cell_says_what_went(asked, tmp_path):
+    said = shown(asked, run(asked, r"%kin save talk.ipynb --no-results --redact 'ACME-\d+'"))
+    assert "Taken out:" in said
+    assert r"turn 1, prompt: 1 match of ACME-\d+" in said
+    text = (tmp_path / "talk.ipynb").read_text()
+    assert "4111" not in text
+    assert "ACME-7" not in text
+    recording = read_recording(load_notebook(tmp_path / "talk.ipynb"))
+    assert [len(call.withheld) for call in recording.turns[0].calls] == [64]
+
+
+def test_a_sidecar_stands_beside_the_notebook(asked, tmp_path):
+    run(asked, "%kin save talk.kin.ipynb --sidecar")
+    assert "blobs" in json.loads((tmp_path / "talk.kin.json").read_text())
+    assert len(read_recording(load_notebook(tmp_path / "talk.kin.ipynb")).turns) == 1
+
+
+def test_in_place_asks_and_says_to_reload(asked, tmp_path):
+    path = tmp_path / "mine.ipynb"
+    path.write_text(json.dumps(new_notebook(cells=[new_code_cell(ASK, id="cell-1"), new_code_cell("x = 1", id="py")])))
+    assert "is not known here" in failed(asked, "%kin save --in-place")
+    run(asked, f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
+    try:
+        before = path.read_bytes()
+        assert "next save would erase the recording" in failed(asked, "%kin save --in-place")
+        cell = asked.run("%kin save --in-place")
+        assert "reload it then? [y/N]" in asked.prompt()
+        asked.answer("")
+        assert asked.done(cell)["content"]["evalue"] == "Nothing was written."
+        assert path.read_bytes() == before
+        cell = asked.run("%kin save --in-place")
+        asked.prompt()
+        asked.answer("y")
+        assert asked.done(cell)["content"]["status"] == "ok"
+        assert "Now reload it: File > Reload Notebook from Disk." in shown(asked, cell)
+        assert "--in-place writes mine.ipynb" in failed(asked, "%kin save other.ipynb --in-place")
+    finally:
+        run(asked, "del os.environ['JPY_SESSION_NAME']")
+    sources = [cell["source"] for cell in load_notebook(path)["cells"]]
+    assert sources[1:] == [ASK, "x = 1"]
+    assert len(read_recording(load_notebook(path)).turns) == 1
+
+
+def test_a_wrong_option_is_one_line_with_the_usage(asked):
+    assert failed(asked, "%kin save --portible").startswith("save: unrecognized arguments: --portible. Usage: save [")
+
+
+def test_the_outputs_alone_are_a_recording(kin, model_server, tmp_path):
+    (tmp_path / "a.py").write_text("x = 1\n")
+    model_server.enqueue("One.")
+    model_server.enqueue("Two.")
+    cells = [run(kin, code) for code in ("%%kin\none", "%%kin\ntwo", "%kin undo 1", "%kin redo")]
+    run(kin, "%kin save talk.ipynb")
+    saved = read_recording(load_notebook(tmp_path / "talk.ipynb"))
+    nb = new_notebook(
+        cells=[new_code_cell("", id=f"c{n}", outputs=outputs_of(kin, cell)) for n, cell in enumerate(cells)]
+    )
+    nb = json.loads(json.dumps(nb))
+    found = recording_in_outputs(nb)
+    assert [(t.prompt, t.steps[0].content) for t in found.turns] == [("one", "One."), ("two", "Two.")]
+    assert found.undos == saved.undos
+    assert found.session == saved.session
+    assert Path(found.meta.workspace.path) == Path(saved.meta.workspace.path)
+
+
+def test_playback_carries_nothing(asked, tmp_path):
+    """What is in metadata already need not be in outputs."""
+    run(asked, "%kin save talk.ipynb")
+    nb = as_node(load_notebook(tmp_path / "talk.ipynb"))
+    run(asked, "%unload_ext kin_nb")
+    shown_now = [output for cell in played(nb) for output in outputs_of(asked, run(asked, cell["source"]))]
+    assert shown_now
+    assert not any("kin_recording" in output["metadata"] for output in shown_now)
