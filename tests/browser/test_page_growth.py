@@ -13,7 +13,7 @@ from tests.model_server import ModelServer, tool_call
 
 CHUNK = 5
 TURNS = 6
-REPLY = "".join(f"File {n} is read once, and what was in it is kept.\n{chr(10) * (n % 6 == 0)}" for n in range(1, 201))
+REPLY = "".join(f"File {n} is read once, and what was in it is kept.\n" + "\n" * (n % 6 == 0) for n in range(1, 201))
 COMMS = "len(get_ipython().kernel.comm_manager.comms)"
 
 pytestmark = pytest.mark.parametrize("front_end", ["lab"], indirect=True)
