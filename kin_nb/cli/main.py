@@ -153,7 +153,44 @@ def _add_notebooks(commands: Commands[argparse.ArgumentParser]) -> None:
         help="session id or the beginning of one; or a session notebook, to draw its outputs anew",
     )
     save.add_argument("path", type=Path, metavar="FILE", help="the notebook to write")
+    save.add_argument("--plain", action="store_true", help="no recording: what it did, as cells that need no kin_nb")
     save.set_defaults(command=notebooks.save)
+    _add_comparing(commands)
+
+
+def _add_comparing(commands: Commands[argparse.ArgumentParser]) -> None:
+    diff = commands.add_parser(
+        "diff",
+        help="two runs of a session side by side",
+        description="Compare two runs of a session, by two models or on two days: turns, tool calls, files, tokens, "
+        "cost. Times, results and the words of replies are not compared.",
+        epilog="exit codes: 0 the same in turns, calls and files, 1 an error, 2 wrong usage, 3 they differ",
+    )
+    for name in "ab":
+        diff.add_argument(
+            name, metavar=name.upper(), help="a session notebook; or the id of a session of the log, or its beginning"
+        )
+    diff.add_argument(
+        "--output", choices=["text", "json"], default="text", help="for a terminal (default), or one JSON document"
+    )
+    diff.set_defaults(command=notebooks.diff)
+
+    merge = commands.add_parser(
+        "merge",
+        help="join two notebooks that went on from one",
+        description="Join two session notebooks, A and B, that went on from BASE. Where both have new turns, those of B "
+        "follow those of A, which are taken back between them; nothing is lost.",
+        epilog="exit codes: 0 merged, 1 an error (nothing was written), 2 wrong usage, 3 merged, and cells that both "
+        "changed wait for your choice. As git's merge driver: kin-nb merge %O %A %B -o %A --force",
+    )
+    merge.add_argument("base", type=Path, metavar="BASE", help="the notebook as it was before the two parted")
+    merge.add_argument("a", type=Path, metavar="A", help="one of the two; its turns come first")
+    merge.add_argument("b", type=Path, metavar="B", help="the other; the session goes on where it ended")
+    merge.add_argument(
+        "-o", "--out", type=Path, metavar="FILE", help="where to write (default: A.merged.ipynb beside A)"
+    )
+    merge.add_argument("--force", action="store_true", help="replace FILE when it exists, also when it is A or B")
+    merge.set_defaults(command=notebooks.merge)
 
 
 def _add_sessions(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -172,7 +209,9 @@ def _add_sessions(commands: Commands[argparse.ArgumentParser]) -> None:
         metavar="ID",
         help="an id, or the beginning of one (default: the newest)",
     )
-    show.add_argument("--json", action="store_true", help="everything, as one JSON document")
+    what = show.add_mutually_exclusive_group()
+    what.add_argument("--json", action="store_true", help="everything, as one JSON document")
+    what.add_argument("--output", metavar="CALL", help="all that a tool call put out, also what the model did not get")
     show.set_defaults(command=sessions.show)
 
 
