@@ -68,21 +68,22 @@ class TerminalHost:
     def choose_mode(self, name: str) -> None:
         raise CommandError(f"kin-nb run ends with this command. Use --mode {name} with the prompt.")
 
-    def save(self, path: str | None) -> CommandResult:
+    def save(self, line: str) -> CommandResult:
         """Raises CommandError, ReplayError."""
-        from kin_nb.replay.rewriting import notebook_from_log  # noqa: PLC0415
-        from kin_nb.replay.writing import write_notebook  # noqa: PLC0415
+        from kin_nb.replay.save_command import SaveCommand  # noqa: PLC0415
+        from kin_nb.replay.save_options import parse_save  # noqa: PLC0415
 
         if self.agent is None or not self.agent.turns:
             raise CommandError("Nothing to save: say which session with --continue or --resume ID.")
+        path, options = parse_save(line)
         target = Path(path or "session.kin.ipynb").expanduser().absolute()
         target = target if target.suffix == ".ipynb" else target.with_name(f"{target.name}.ipynb")
-        nb, name = notebook_from_log(self.agent.journal.root_id, target.parent)
+        command = SaveCommand(self.agent.journal.root_id, target, options)
         try:
-            write_notebook(nb, target)
+            first, *said = command.run()
         except OSError as error:
             raise CommandError(f"{target} cannot be written: {error.strerror}.") from None
-        return CommandResult(f"Saved {target}", lines=(f"Recording {name}. Run it again: kin-nb replay {target.name}",))
+        return CommandResult(first, lines=tuple(said))
 
     def notebook(self, path: Path) -> Callable[[Agent], None]:
         """Raises ReplayError."""
@@ -99,8 +100,8 @@ class TerminalHost:
             self._runner.run(before.aclose())
         note("To go on with it: kin-nb run --continue -p TEXT")
 
-    def replay(self, name: str, source: str | None) -> None:
-        del name, source
+    def replay(self, name: str, source: str | None, *, scratch: bool) -> None:
+        del name, source, scratch
         raise CommandError("In a terminal: kin-nb replay NOTEBOOK")
 
     def go_live(self) -> None:

@@ -1,35 +1,35 @@
-"""`kin-nb replay`, `save`, `diff`, `merge` and `demo`."""
+"""`kin-nb save`, `diff`, `merge` and `demo`."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from kin_nb.cli.exits import DONE, LIMITED, fail
 
 
-def replay(arguments: argparse.Namespace) -> int:
-    from kin_nb.replay.command import replay as replay_all  # noqa: PLC0415  (each command loads its own)
-    from kin_nb.replay.runner import ReplayOptions  # noqa: PLC0415
-
-    options = ReplayOptions(
-        tools=arguments.tools,
-        approve_recorded=arguments.approve == "recorded",
-        output_dir=arguments.output_dir,
-        workspace=arguments.workspace,
-    )
-    return replay_all(arguments.notebooks, options)
-
-
 def save(arguments: argparse.Namespace) -> int:
-    if arguments.plain:
-        from kin_nb.replay.plain_command import save_plain  # noqa: PLC0415
+    from kin_nb.replay.save_command import SaveCommand  # noqa: PLC0415
+    from kin_nb.replay.save_command import save as save_session  # noqa: PLC0415
+    from kin_nb.replay.save_options import save_options  # noqa: PLC0415
 
-        return save_plain(arguments.session, arguments.path)
-    from kin_nb.replay.command import save as save_session  # noqa: PLC0415
+    options, secrets = save_options(arguments), _known_secrets()
+    return save_session(SaveCommand(arguments.session, arguments.path, options, arguments.from_outputs, secrets))
 
-    return save_session(arguments.session, arguments.path)
+
+def _known_secrets() -> Callable[[str], str]:
+    """What takes them out of a text; paths stay."""
+    from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415
+    from kin_nb.core.safety.secrets import Redactor, secret_values  # noqa: PLC0415
+
+    try:
+        values = secret_values(KinConfig.load())
+    except ConfigError:  # a session can be saved all the same; the shapes of keys are known
+        values = []
+    root = Path("/")
+    return Redactor(values, root, home=root).text
 
 
 def diff(arguments: argparse.Namespace) -> int:

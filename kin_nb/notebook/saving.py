@@ -46,7 +46,9 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, session: str 
     """
     path, options = parse_save(line)
     own = next(surroundings(shell).own_files(), None)
-    target = _own_file(own, path) if options.in_place else _target(path, own, session)
+    if options.in_place and options.plain:
+        raise KinError("--plain makes a notebook of its own. Name it: %kin save PATH --plain")
+    target = _own_file(own, path) if options.in_place else _target(path, own, session, plain=options.plain)
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell)
     source["cells"] = [
         _as_prompt(cell)
@@ -57,6 +59,8 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, session: str 
     before = len(source["cells"])
     source["cells"] = [cell for cell in source["cells"] if _may_be_played(source, cell, recording)]
     left_out = before - len(source["cells"])
+    if options.plain:
+        return _plain(source if own is not None else None, recording, target, removed)
     late = len(recording.turns) - len(place_turns(source, recording.turns))
     if own is None:
         nb = session_notebook(recording, cells=[Cell(cell["source"]) for cell in source["cells"]], options=options)
@@ -70,6 +74,16 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, session: str 
     if options.in_place:
         said.insert(0, "Now reload it: File > Reload Notebook from Disk. Saving what is open here would erase it.")
     return _notice(read_recording(nb), target, list(filter(None, said)))
+
+
+def _plain(source: Any, recording: Recording, target: Path, removed: list[str]) -> Output:
+    from kin_nb.replay.plain import plain_notebook  # noqa: PLC0415  (rarely asked for)
+
+    if target.exists():
+        raise KinError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
+    write_notebook(plain_notebook(recording, source), target)
+    said = ["It needs no kin_nb, and holds no recording: what the session did, as cells.", *reported(removed)]
+    return render_notice(f"Saved {target}", said)
 
 
 def recording_of(agent: Agent, folder: Path) -> Recording:
@@ -101,9 +115,10 @@ def _own_file(own: Path | None, path: str | None) -> Path:
     return own
 
 
-def _target(path: str | None, own: Path | None, session: str) -> Path:
+def _target(path: str | None, own: Path | None, session: str, *, plain: bool) -> Path:
     stem = own.stem if own is not None else "session"
-    name = f"{stem}.{session}.kin.ipynb" if session else f"{stem}.kin.ipynb"
+    kind = "plain" if plain else "kin"
+    name = f"{stem}.{session}.{kind}.ipynb" if session else f"{stem}.{kind}.ipynb"
     if path is None:
         return own.with_name(name) if own is not None else Path(name).absolute()
     target = Path(path).expanduser().absolute()

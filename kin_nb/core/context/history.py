@@ -127,7 +127,8 @@ class History:
     def prune(self, call_ids: Iterable[str], expand: Expand = str) -> tuple[str, ...]:
         """Stubs in place of the answers to these calls. Returns those that changed: the next step records them."""
         self.repair()
-        wanted = set(call_ids)
+        if not (wanted := set(call_ids)):
+            return ()  # as before nearly every step
         calls = {call.id: call.function for m in self.messages for call in m.tool_calls or () if call.id in wanted}
         old = list(self.messages)
         changed = [i for i, m in enumerate(old) if m.tool_call_id in calls and not is_stub(m)]

@@ -10,14 +10,10 @@ import pytest
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
-from kin_nb.replay.errors import NoRecordingError, RecordingError, ReplayError
+from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format import read_recording
-from kin_nb.replay.loading import load_notebook
 from kin_nb.replay.matching import cell_key
-from kin_nb.replay.rewriting import notebook_from_log, redrawn
-from kin_nb.replay.saving import session_notebook
-from kin_nb.replay.writing import write_notebook
-from tests.unit.replay.sessions import recording, turn
+from kin_nb.replay.rewriting import notebook_from_log
 
 HEADER = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}
 SESSION = json.dumps({**HEADER, "type": "session", "session": "abc", "workspace": "/w"})
@@ -115,41 +111,3 @@ def test_a_log_that_cannot_be_used_is_named(home, tmp_path, text, said):
     log.write_text(text)
     with pytest.raises(ReplayError, match=said):
         notebook_from_log("abc", tmp_path)
-
-
-@pytest.fixture
-def saved(tmp_path):
-    """Writes a session notebook after `change`."""
-
-    def saved(change=lambda nb: None) -> Path:
-        nb = session_notebook(recording(turn(1, "first"), turn(2, "second")))
-        change(nb)
-        return write_notebook(nb, tmp_path / "talk.ipynb")
-
-    return saved
-
-
-def test_outputs_are_drawn_anew_from_the_recording_alone(saved):
-    def spoil(nb):
-        nb["cells"][1]["outputs"][0]["data"]["text/html"] = "<script>alert(1)</script>"
-        nb["cells"][2]["outputs"] = []
-
-    fresh = load_notebook(saved())
-    nb, name = redrawn(saved(spoil))
-    assert name == read_recording(fresh).name
-    assert [cell["outputs"] for cell in nb["cells"]] == [cell["outputs"] for cell in redrawn(saved())[0]["cells"]]
-    assert "<script>" not in str(nb)
-    assert "Answer 2." in str(nb["cells"][2]["outputs"])
-
-
-def test_a_changed_recording_is_not_drawn_anew(saved):
-    def tamper(nb):
-        nb["cells"][1]["metadata"]["kin"][0]["prompt"] = "other"
-
-    with pytest.raises(RecordingError, match="cell 2, turn 1"):
-        redrawn(saved(tamper))
-
-
-def test_a_notebook_without_a_recording_says_how_to_get_one_back(saved):
-    with pytest.raises(NoRecordingError, match="kin-nb save SESSION"):
-        redrawn(saved(lambda nb: nb["metadata"].pop("kin")))
