@@ -56,7 +56,7 @@ def reads(root: Path, command: str) -> list[str]:
         ("git status", ["."]),
         ("git diff README.md", [".", "README.md"]),
         ("git show HEAD:src/lib.py", [".", "src/lib.py"]),
-        ("git log -L1,2:src/app.py", [".", "src/app.py"]),
+        ("git log -L1,2:src/app.py", [".", "src/app.py", ".env"]),
         ("cat /dev/null", []),
         ("stat .env", ["."]),
         ("cat '~/x'", ["~/x"]),
@@ -157,8 +157,6 @@ SHOWING = (
     ),
     *(
         "git grep SECRET",
-        "git grep -n SECRET HEAD",
-        "git grep SECRET HEAD~1",
         "git diff --word-diff HEAD~1",
         "git diff -W HEAD~1",
     ),
@@ -194,12 +192,41 @@ def test_git_shows_nothing_of_a_secret_now_or_in_the_past_so_nobody_is_asked(roo
 
 
 @pytest.mark.parametrize("own", [".gitattributes", "src/.gitattributes", ".git/info/attributes"])
-def test_a_repository_that_says_itself_how_files_are_shown_is_asked_about(root, own):
+@pytest.mark.parametrize("kept", ["tracked", "untracked", "in the index alone"])
+def test_a_repository_that_says_itself_how_files_are_shown_is_asked_about(root, own, kept):
     track(root, ".env")
     (root / own).parent.mkdir(exist_ok=True)
     (root / own).write_text(".env diff\n")
-    if own.startswith("src"):
+    if kept != "untracked" and not own.startswith(".git/"):
         track(root, own)
+        if kept == "in the index alone":
+            (root / own).unlink()
+    assert reads(root, "git diff")[-1] == ".env"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "git grep SECRET 'HEAD^{tree}'",
+            "git grep SECRET main",
+            "git grep SECRET 'stash@{0}^3^{tree}'",
+            "git grep -e x HEAD",
+        ),
+        *("git log -L1,9:README.md", "git log '-L:a:README.md'", "git show 'HEAD^{tree}'"),
+    ],
+)
+def test_where_git_looks_at_no_attributes_it_is_asked_about(root, command):
+    track(root, ".env")
+    assert ".env" in reads(root, command)
+
+
+@pytest.mark.parametrize(
+    "text", ["[diff]\n\texternal = difft\n", "[Diff]\n\tExternal=x\n", "[include]\n\tpath = more\n"]
+)
+def test_a_diff_program_of_the_persons_own_is_given_no_secret_unasked(root, text):
+    track(root, ".env")
+    (root.parent / "home" / ".gitconfig").write_text(text)
     assert reads(root, "git diff")[-1] == ".env"
 
 

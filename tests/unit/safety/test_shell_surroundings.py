@@ -407,7 +407,17 @@ def test_a_program_that_runs_another_of_the_workspace_is_not_proven(tmp_path):
             "PYTHONPATH",
             "LESSOPEN",
         ),
-        *("LD_PRELOAD", "GREP_OPTIONS", "RIPGREP_CONFIG_PATH", "TREE_COLORS", "PWD", "IFS", "LC_COLLATE", "LC_ALL"),
+        *(
+            "LD_PRELOAD",
+            "LD_LIBRARY_PATH",
+            "GREP_OPTIONS",
+            "RIPGREP_CONFIG_PATH",
+            "TREE_COLORS",
+            "PWD",
+            "IFS",
+            "LC_COLLATE",
+            "LC_ALL",
+        ),
     ],
 )
 def test_a_reader_is_told_nothing_that_changes_what_it_does(name):

@@ -19,7 +19,6 @@ _KEPT = re.compile(
     PATH | HOME | USER | LOGNAME | SHELL | LANG | LANGUAGE | LC_\w+ | TZ | TERM | TMPDIR | COLUMNS | LINES | NO_COLOR
     | PAGER | GIT_PAGER | GIT_TERMINAL_PROMPT | DEBIAN_FRONTEND | PYTHONUNBUFFERED | PYTHONIOENCODING | PYTHONUTF8
     | XDG_(?:CONFIG|CACHE|DATA|STATE)_HOME | VIRTUAL_ENV | CONDA_PREFIX | CONDA_DEFAULT_ENV | JAVA_HOME | NIX_\w+
-    | LD_LIBRARY_PATH | DYLD_(?:FALLBACK_)?LIBRARY_PATH
     | GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+)
     """
 )
@@ -37,7 +36,7 @@ _GIT = {
 def for_readers(environment: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """Of `environment` what is kept, with what makes readers only read. `more`: what the person's settings add, all kept."""
     kept = {name: value for name, value in environment.items() if _KEPT.fullmatch(name)}
-    return _sorting_by_code_point({**kept, **more}) | _SET | _git_settings(environment.get("GIT_CONFIG_COUNT", "0"))
+    return _sorting_by_code_point({**kept, **more}) | _SET | _git_settings(environment.get("GIT_CONFIG_COUNT") or "0")
 
 
 def _sorting_by_code_point(environment: dict[str, str]) -> dict[str, str]:

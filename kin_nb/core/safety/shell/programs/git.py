@@ -15,7 +15,13 @@ from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.place import holds_credentials
 from kin_nb.core.safety.shell.program import Call, Found, Program
 from kin_nb.core.safety.shell.programs.git_secrets import secrets_shown, shows_content
-from kin_nb.core.safety.shell.programs.git_settings import borrowed, check_settings, git_folder, settings_folder
+from kin_nb.core.safety.shell.programs.git_settings import (
+    borrowed,
+    check_settings,
+    git_folder,
+    own_settings,
+    settings_folder,
+)
 
 _WRITES, _RUNS = "writes a file", "runs a program"
 _WHY = {
@@ -91,11 +97,7 @@ def _remote(call: Call, found: Found) -> Iterable[str]:
 
 def _rewriting(call: Call) -> Iterator[str]:
     """The person's own settings, where they may put credentials into the addresses that are shown (url.*.insteadOf)."""
-    environment = call.place.environment
-    home = Path(environment.get("HOME", "/"))
-    xdg = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
-    named = environment.get("GIT_CONFIG_GLOBAL")
-    for file in [Path(named)] if named else [home / ".gitconfig", xdg / "git" / "config"]:
+    for file in own_settings(call.place.environment):
         text = (read_settings(file) or "").casefold()
         if "[include" in text or ("insteadof" in text and "@" in text):
             yield str(file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.place import SECONDS, Place, Search, is_secret
 from kin_nb.core.safety.shell.program import Call
 from kin_nb.core.safety.shell.programs.git_index import tracked
-from kin_nb.core.safety.shell.programs.git_settings import git_folder, settings_folder
+from kin_nb.core.safety.shell.programs.git_settings import git_folder, own_settings_say, settings_folder
 
 _NAMED = 3
 """Tracked secrets that are named; one is enough to ask."""
@@ -29,11 +30,14 @@ _OF_HEAD = re.compile(r"(HEAD|@)[~^\d]*")
 _PLAIN_PATH = re.compile(r"[\w./-]+")
 _NO_SECRETS_IN = (".git", "node_modules", ".venv", "venv")
 _OBEYS_ATTRIBUTES = frozenset(("diff", "grep", "log", "reflog", "show", "stash", "status"))
-_MAY_BE_AN_ID = re.compile(r"[0-9a-fA-F]{4,64}([~^@].*)?|[^-].*:.*")
-"""Of a file's content, which git shows under no name."""
+_MAY_BE_AN_ID = re.compile(r"[0-9a-fA-F]{4,64}([~^@].*)?|[^-].*:.*|.*\^\{.*|-L.*")
+"""Of a file's content, which git shows under no name; and what it shows without a look at attributes."""
 _SHOWS = re.compile(r"diff|text|binary|\[attr\]|merge")
 """In attributes: what may change how a file is shown, or a name for several of them."""
-_MOST_ATTRIBUTES = 50
+_ATTRIBUTES = ".gitattributes"
+_MOST_FOLDERS = 5_000
+_EXTERNAL = re.compile(r"(?i)\bexternal\b|\[include")
+"""In settings: a program that is given both files of a diff; or settings elsewhere."""
 _SECONDS = 10
 _OF_AN_OBJECT = frozenset(("-t", "-s", "-e"))
 _STAGED_PATCH = re.compile(r"-[a-z]*v[a-z]*|--verbose")
@@ -96,6 +100,8 @@ def _is_hidden(call: Call) -> bool:
     command = call.name.removeprefix("git ")
     if command not in _OBEYS_ATTRIBUTES or any(map(_MAY_BE_AN_ID.fullmatch, call.words)):
         return False
+    if (command == "grep" and _shows_past(call)) or own_settings_say(call.place.environment, _EXTERNAL):
+        return False
     found = git_folder(call.place.cwd)
     git = shutil.which("git", path=call.place.environment.get("PATH"))
     return found is not None and git is not None and _obeys_variables(git) and not _has_attributes(*found)
@@ -111,10 +117,18 @@ def _obeys_variables(git: str) -> bool:
 
 def _has_attributes(worktree: Path, folder: Path) -> bool:
     """Whether the repository may say itself how files are shown."""
-    shared = settings_folder(worktree) or folder
-    own = [worktree / name for name in tracked(folder, shared) if name.rpartition("/")[2] == ".gitattributes"]
-    files = [worktree / ".gitattributes", shared / "info" / "attributes", *own[:_MOST_ATTRIBUTES]]
-    return len(own) > _MOST_ATTRIBUTES or any(_SHOWS.search(read_settings(file) or "") for file in files)
+    shared, folders = settings_folder(worktree) or folder, {""}
+    for name in tracked(folder, shared):
+        above = posixpath.dirname(name)
+        while above not in folders:
+            folders.add(above)
+            above = posixpath.dirname(above)
+        if posixpath.basename(name) == _ATTRIBUTES and not os.path.lexists(worktree / name):
+            return True  # git takes it from the index
+    if len(folders) > _MOST_FOLDERS:
+        return True
+    files = [shared / "info" / "attributes", *(worktree / name / _ATTRIBUTES for name in folders)]
+    return any(_SHOWS.search(read_settings(file) or "") for file in files)
 
 
 def _shows_past(call: Call) -> bool:
@@ -132,7 +146,7 @@ def _shows_past(call: Call) -> bool:
     if command in ("log", "diff") and paths and len(paths) == len(call.words) - len(words) - 1:
         return False
     if command in ("log", "reflog", "stash"):
-        return any(_PATCH.fullmatch(option) and not option.startswith("-L") for option in options)
+        return any(map(_PATCH.fullmatch, options))
     if command == "grep" and not any(option.startswith("-e") for option in options):
         others = others[1:]
     if command in ("diff", "grep"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -76,6 +76,24 @@ def check_settings(cwd: Path, *, enters_submodules: bool) -> None:
         raise UnprovenError(
             "it looks into submodules, which have settings of their own; give --ignore-submodules=dirty"
         )
+
+
+def own_settings(environment: Mapping[str, str]) -> Iterator[Path]:
+    """The files of the person's settings and the machine's, which git trusts."""
+    home = Path(environment.get("HOME") or "/")
+    xdg = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+    named = environment.get("GIT_CONFIG_GLOBAL")
+    yield from [Path(named)] if named else [home / ".gitconfig", xdg / "git" / "config"]
+    if not environment.get("GIT_CONFIG_NOSYSTEM"):
+        yield Path(environment.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig")
+
+
+def own_settings_say(environment: Mapping[str, str], pattern: re.Pattern[str]) -> bool:
+    given = (
+        value for name, value in environment.items() if name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_PARAMETERS"))
+    )
+    texts = (read_settings(file) or "" for file in own_settings(environment))
+    return any(pattern.search(text) for text in chain(given, texts))
 
 
 def settings_folder(cwd: Path) -> Path | None:
