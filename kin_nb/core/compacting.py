@@ -20,7 +20,6 @@ from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, Role
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
-    from kin_nb.core.llm.asking import ModelLink
 
 _TRIES = 2
 """Times that the strategy is asked at most: again when what it leaves the first time is still too much."""
@@ -55,15 +54,13 @@ def prune(agent: Agent) -> PruneEvent | None:
     return PruneEvent(old_context_tokens=old, new_context_tokens=agent.stats.context_tokens, calls=pruned)
 
 
-async def compact(agent: Agent, link: ModelLink) -> str:
-    """What `Agent.compact` promises."""
+async def compact(agent: Agent) -> str:
+    """What `Agent.compact` promises. Nothing else may write into the conversation until it has ended."""
     if len(agent.messages) <= 1:
         return ""
-    if not agent.busy:
-        agent.log.check()
     agent.history.repair()
     old = agent.stats.context_tokens
-    done, left, tokens = await _summed_up(agent, link)
+    done, left, tokens = await _summed_up(agent)
     # From here on nothing waits: the conversation is either as it was, or compacted with a record of it.
     kept = len(left) - 2
     new = RecordedCompaction(
@@ -85,35 +82,41 @@ async def compact(agent: Agent, link: ModelLink) -> str:
     return done.summary
 
 
-async def _summed_up(agent: Agent, link: ModelLink) -> tuple[Compacted, list[LLMMessage], int]:
+async def _summed_up(agent: Agent) -> tuple[Compacted, list[LLMMessage], int]:
     """How the conversation gives way, what that leaves, and its tokens: fewer than the threshold, where that can be.
 
     What a try does not keep is in its summary, and that one in the next try's: nothing goes unseen.
     """
-    config, ask = agent.config, _Asking(agent, link)
+    config, ask = agent.config, _Asking(agent)
     threshold = config.compact_at(config.get_active_model())
     window = config.room_of(config.get_active_model())
     left, used = list(agent.messages), LLMUsage()
     for _ in range(_TRIES):
         done = await agent.compaction_strategy.compact(left, ask=ask, window=window)
         used = total_usage(used, done.usage)
-        done, left, tokens = await _with_fewer_words(agent, link, replace(done, usage=used), threshold)
+        done, left, tokens = await _with_fewer_words(agent, replace(done, usage=used), threshold)
         if tokens < threshold or done.kept <= 0:
             break
         window //= 2
     return done, left, tokens
 
 
-async def _with_fewer_words(
-    agent: Agent, link: ModelLink, done: Compacted, threshold: int
-) -> tuple[Compacted, list[LLMMessage], int]:
-    for words in dict.fromkeys((done.words, done.words // 4, 0)):
-        left = agent.history.compacted(done.summary, done.kept, words, agent.here)
-        tools = agent.tool_manager.schemas()
-        tokens = await link.count_tokens(agent.config, _to_count(left), tools, agent.session_id)
-        if tokens < threshold:
+async def _with_fewer_words(agent: Agent, done: Compacted, threshold: int) -> tuple[Compacted, list[LLMMessage], int]:
+    left, tokens = await _left(agent, done)
+    standing = min(done.words, size_of(left[1]))
+    for words in (standing // 2, standing // 4, 0):
+        if tokens < threshold or not done.words:
             break
-    return replace(done, words=words), left, tokens
+        done = replace(done, words=words)
+        left, tokens = await _left(agent, done)
+    return done, left, tokens
+
+
+async def _left(agent: Agent, done: Compacted) -> tuple[list[LLMMessage], int]:
+    """What it leaves, and its tokens."""
+    left = agent.history.compacted(done.summary, done.kept, done.words, agent.here)
+    tools = agent.tool_manager.schemas()
+    return left, await agent.link.count_tokens(agent.config, _to_count(left), tools, agent.session_id)
 
 
 def _to_count(messages: list[LLMMessage]) -> list[LLMMessage]:
@@ -128,8 +131,8 @@ def _to_count(messages: list[LLMMessage]) -> list[LLMMessage]:
 class _Asking:
     """What a compaction asks with. The tools go along with the conversation's own prefix only, which caches know."""
 
-    def __init__(self, agent: Agent, link: ModelLink) -> None:
-        self._agent, self._link, self._tools = agent, link, agent.tool_manager.schemas()
+    def __init__(self, agent: Agent) -> None:
+        self._agent, self._tools = agent, agent.tool_manager.schemas()
         self.tools = tokens_of("".join(tool.model_dump_json() for tool in self._tools))
         self._size, self._measured = sum(map(size_of, agent.messages)), agent.context().tokens
 
@@ -146,4 +149,4 @@ class _Asking:
                 LARGER_WINDOW,
                 model=model.name,
             )
-        return await self._link.text(config, messages, self._tools if goes_on else [], self._agent.session_id)
+        return await self._agent.link.text(config, messages, self._tools if goes_on else [], self._agent.session_id)

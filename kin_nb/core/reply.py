@@ -66,14 +66,13 @@ class Reply:
 
     @property
     def says_nothing(self) -> bool:
-        """No text, no reasoning, no calls: many servers refuse a history that holds such a message."""
-        message = self.message
-        return not (message.content or message.reasoning_content or message.tool_calls)
+        """No text, no reasoning, no calls: many servers refuse a history that holds such a message. Blanks are no text."""
+        return self.answers_nothing and not (self.message.reasoning_content or "").strip()
 
     @property
     def answers_nothing(self) -> bool:
         """Thoughts at most: nothing for the person, nothing to do."""
-        return not (self.message.content or self.calls)
+        return not ((self.message.content or "").strip() or self.calls)
 
     @property
     def finish_reason(self) -> str:

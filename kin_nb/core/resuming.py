@@ -9,6 +9,7 @@ from kin_nb.core.beginning import set_fresh
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.cut_off import settle_cut_off_calls, settle_cut_off_undos
+from kin_nb.core.known_files import know_again, noting
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME, read_lines, session_log, sessions_root
 from kin_nb.core.session.records import END, Place, RecordedCompaction, TurnRecord, UndoRecord
@@ -75,7 +76,8 @@ def _take_up_what_no_turn_holds(agent: Agent, stored: StoredSession, keys: Sessi
     """What came after the last reply, clears, compactions, undos, in their order: the next turn will record it."""
     since: list[dict[str, Any] | UndoRecord] = []
     undoing: list[dict[str, Any]] = []
-    for line in read_lines(stored.folder / LOG_NAME, keys):
+    when: dict[tuple[str, str], int] = {}
+    for line in noting(when, read_lines(stored.folder / LOG_NAME, keys)):
         if line.get("type") == "renamed":
             since.append(line)
         elif line.get("type") == "undoing":
@@ -105,3 +107,4 @@ def _take_up_what_no_turn_holds(agent: Agent, stored: StoredSession, keys: Sessi
             )
             count_summary(agent.stats, usage, compaction.new_tokens)
             agent.compaction = compaction
+    know_again(agent, when)

@@ -17,7 +17,7 @@ def render_undo(undo: UndoRecord) -> Output:
     if len(undo.files) > _MOST_FILES:
         lines.append(f"and {count(len(undo.files) - _MOST_FILES, 'more file')}")
     lines += [f"left as it is: {one_line(kept.path, 400)}: {one_line(kept.why, 400)}" for kept in undo.kept]
-    lines += [f"not covered: {clean(sentence).strip()}" for sentence in undo.uncovered]
+    lines += [f"not covered: {clean(sentence).strip().removeprefix('not covered: ')}" for sentence in undo.uncovered]
     if not (undo.files or undo.kept):
         lines.insert(0, "no file had changed")
     lines += [f"warning: {clean(warning).strip()}" for warning in undo.warnings]

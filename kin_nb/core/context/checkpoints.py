@@ -57,12 +57,17 @@ class Checkpoints:
             ) from None
 
     def by_id(self, checkpoint_id: int) -> Checkpoint:
-        """Raises NoSuchCheckpointError, listing those that there are."""
+        """Raises NoSuchCheckpointError, listing those that there are, and saying so of one that is not kept any more."""
         known = [mark for mark in self._marks.values() if mark.place.step != END]
         for mark in known:
             if mark.id == checkpoint_id:
                 return mark
         ids = ", ".join(str(mark.id) for mark in known)
+        if 0 <= checkpoint_id < self._next:
+            raise NoSuchCheckpointError(
+                f"Checkpoint {checkpoint_id} is not kept any more: those before steps are kept of the last turn, those "
+                f"before prompts of the last {KEPT_TURNS} turns. Kept: {ids}."
+            )
         raise NoSuchCheckpointError(f"There is no checkpoint {checkpoint_id}. Kept: {ids or 'none yet'}.")
 
     def of_steps(self, turn: int) -> list[Checkpoint]:

@@ -13,7 +13,7 @@ from typing import Protocol
 from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, Role
 
 MOST_WORDS = 20_000
-"""Characters of the person's words that stay beside the last request, where a small window leaves no fewer."""
+"""Characters of the person's words that stay beside the last request, where the strategy does not say how many."""
 _FIRST = 2
 """The first message that may stay: the system message always does, the one after it always gives way."""
 _LEAST_PIECE = 200

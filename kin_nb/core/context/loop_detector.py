@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from kin_nb.core.context.loops import wording
 from kin_nb.core.context.loops.call import Call
 from kin_nb.core.context.loops.chanting import Chanting
+from kin_nb.core.context.loops.counting import Counting
 from kin_nb.core.context.loops.loop import NEAR, NOTHING_NEW, REPLY, SAME, Escalation, Loop, LoopAction, LoopKind
 from kin_nb.core.context.loops.near import alike_by
 from kin_nb.core.context.loops.repeats import Repeats
@@ -23,7 +24,7 @@ _WORDS = 200
 
 
 class LoopDetector:
-    """One conversation's. Bounded: five calls with their results, a hundred keys, two thousand characters of a reply.
+    """One conversation's. Bounded: the last calls with their results, a hundred keys, two thousand characters of a reply.
 
     `similarity` judges near repeats; by default a local measure.
     """
@@ -31,6 +32,7 @@ class LoopDetector:
     def __init__(self, similarity: Similarity | None = None) -> None:
         self._same = Repeats(lambda before, now: before.key == now.key, SAME)
         self._near = Repeats(alike_by(similarity or ShingleSimilarity()), NEAR, NEAR)
+        self._counting = Counting()
         self._stale, self._said_again = Escalation(NOTHING_NEW), Escalation(REPLY)
         self._text = Chanting()
         self.forget()
@@ -39,6 +41,7 @@ class LoopDetector:
         """Nothing was seen yet. After the person spoke, an undo, a D-Mail, a compaction: to repeat may be right then."""
         self._same.forget()
         self._near.forget()
+        self._counting.forget()
         self._stale.reset()
         self._said_again.reset()
         self._text.reset()
@@ -59,6 +62,7 @@ class LoopDetector:
     def observe(self, name: str, arguments: str, result: str, *, ok: bool, call_id: str = "") -> Loop | None:
         """After each call, in call order. `arguments`: JSON text; `ok`: it did not fail (a command: it left with 0)."""
         call = Call(name, arguments, result, ok=ok)
+        call.counts = self._counting.goes_on(call)
         same, near, stale = self._same.add(call), self._near.add(call), self._nothing_new(call, call_id)
         if same is not None:
             what = wording.same(same.period, same.count, self._same.last[-same.period :])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kin_nb.core.context.compaction import MOST_WORDS, Ask, Compacted, first_kept, last_request
+from kin_nb.core.context.compaction import Ask, Compacted, first_kept, last_request
 from kin_nb.core.context.room import AIM
 from kin_nb.core.context.size import about_tokens, characters, tokens_of
 from kin_nb.core.context.summary import summary_of_parts, whole_summary
@@ -22,7 +22,8 @@ class SimpleCompaction:
 
     `keep`: messages that stay, none of a conversation that has no more; what stays begins with no answer without its
     call. `part_tokens`: about the size of a part, less in a small window. Where all that stays would fill more than AIM
-    per cent of the window, fewer messages stay, and fewer of the person's words; neither pushes the other out.
+    per cent of the window, fewer messages stay, and fewer of the person's words; neither pushes the other out: half of the
+    room is for each where both want it, and the oldest words go first.
     """
 
     keep: int = 10
@@ -40,7 +41,7 @@ class SimpleCompaction:
             part = characters(max(1, min(self.part_tokens, window // 3)))
             summary, usage = await summary_of_parts(messages[1:cut], ask, part)
         left = characters(most - _tail(messages, cut)) - len(summary)
-        return Compacted(summary, len(messages) - cut, usage, words=min(MOST_WORDS, max(0, left)))
+        return Compacted(summary, len(messages) - cut, usage, words=max(0, left))
 
     def _cut(self, messages: Sequence[LLMMessage], most: int) -> int:
         """Where what stays begins. The person's words before it may need up to half of `most`."""
@@ -49,7 +50,7 @@ class SimpleCompaction:
         cut = first_kept(messages, self.keep)
         said = about_tokens(message for message in messages if message.role is Role.user)
         free = most - min(_SUMMARY, most // 4)
-        free -= min(said, MOST_WORDS // characters(1), free // 2)
+        free -= min(said, free // 2)
         while cut < len(messages) and _tail(messages, cut) > free:
             cut = next((i for i in range(cut + 1, len(messages)) if messages[i].role is not Role.tool), len(messages))
         return cut

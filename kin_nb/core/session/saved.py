@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError
@@ -12,6 +15,7 @@ from kin_nb.core.safety.secrets import redact_json
 from kin_nb.core.session.errors import SessionDataError
 from kin_nb.core.session.records import (
     CallStatus,
+    FileChange,
     RecordedCall,
     RecordedDecision,
     RecordedImage,
@@ -19,20 +23,27 @@ from kin_nb.core.session.records import (
     TurnRecord,
 )
 from kin_nb.core.tools.images import usable
-from kin_nb.core.types import ImageContent, LLMMessage, Role, ToolCall
+from kin_nb.core.types import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 
 Redact = Callable[[str], str]
+_NO_PROMPT = "[a request that is no longer in the conversation]"
 _Count = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 
 class SavedCall(BaseModel):
-    """An entry of `tool_history`. Its name, arguments and output are in the messages too, and those count."""
+    """An entry of `tool_history`. Where its name, arguments and output are in the messages too, those count."""
 
+    turn: _Count = 0
     id: str = ""
+    name: str = ""
+    arguments: JsonValue = ""
+    output: JsonValue = ""
     decision: RecordedDecision | None = None
     status: CallStatus = "ok"
     exit: _Count | None = None
     milliseconds: _Count | None = None
+    files: tuple[FileChange, ...] = ()
+    uncovered: str = ""
 
 
 class SavedSession(BaseModel):
@@ -57,20 +68,25 @@ class SavedSession(BaseModel):
         except RecursionError as error:
             raise SessionDataError("it is nested too deeply") from error
 
-    def turns(self, redact: Redact) -> list[TurnRecord]:
-        """A turn for each message of the person, with the replies and tool results after it; texts pass `redact`.
+    def turns(self, redact: Redact) -> tuple[list[TurnRecord], list[TurnRecord]]:
+        """(those of calls that no message holds any more, those of the messages); texts pass `redact`.
 
-        The system message is left out: a session has its own. A call without an answer counts as interrupted. Raises
-        SessionDataError for a reply before anything was asked, and for an answer to no call of the reply before it.
+        Of the messages: a turn for each of the person's, with the replies and tool results after it; the first begins a
+        conversation of its own. The system message is left out: a session has its own. A call without an answer counts as
+        interrupted. Raises SessionDataError for a reply before anything was asked, and for an answer to no call of the
+        reply before it.
         """
-        history: dict[str, list[SavedCall]] = {}
-        for call in self.tool_history:
-            history.setdefault(call.id, []).append(call)
+        gone, history = self._told_apart()
+        earlier = [
+            _turn_of_calls(list(calls), number, redact)
+            for number, (_, calls) in enumerate(groupby(gone, key=lambda call: call.turn), 1)
+        ]
         turns: list[TurnRecord] = []
         for number, message in enumerate(self.messages):
             try:
                 if message.role is Role.user:
-                    turns.append(_turn(message, len(turns) + 1, redact))
+                    fresh = bool(earlier) and not turns
+                    turns.append(_turn(message, len(earlier) + len(turns) + 1, redact, fresh=fresh))
                 elif message.role is Role.assistant:
                     turns[-1] = _replied(turns[-1], message, history, redact)
                 elif message.role is Role.tool:
@@ -79,12 +95,40 @@ class SavedSession(BaseModel):
                 raise SessionDataError(f"messages.{number}: comes before anything that the person said") from None
             except ValueError as error:
                 raise SessionDataError(f"messages.{number}: {error}") from error
-        return turns
+        return earlier, turns
+
+    def _told_apart(self) -> tuple[list[SavedCall], dict[str, list[SavedCall]]]:
+        """The calls that no message holds, and those of the messages by their ids: of one id, the last ones."""
+        held = Counter(call.id for message in self.messages for call in message.tool_calls or ())
+        gone: list[SavedCall] = []
+        history: dict[str, list[SavedCall]] = {}
+        for call in reversed(self.tool_history):
+            if held[call.id] > 0:
+                held[call.id] -= 1
+                history.setdefault(call.id, []).insert(0, call)
+            else:
+                gone.insert(0, call)
+        return gone, history
 
 
-def _turn(message: LLMMessage, number: int, redact: Redact) -> TurnRecord:
+def _turn(message: LLMMessage, number: int, redact: Redact, *, fresh: bool) -> TurnRecord:
     images = _images(message.images)
-    return TurnRecord(turn=number, prompt=redact(message.content or ""), images=images, outcome="done")
+    return TurnRecord(turn=number, prompt=redact(message.content or ""), images=images, outcome="done", fresh=fresh)
+
+
+def _turn_of_calls(calls: Sequence[SavedCall], number: int, redact: Redact) -> TurnRecord:
+    """What was said around them was cleared or summed up. Their ids are made unlike those of the messages."""
+    recorded = []
+    for position, saved in enumerate(calls):
+        asked = FunctionCall(name=saved.name, arguments=_text(saved.arguments))
+        call = ToolCall(id=f"earlier-{number}-{position}", index=position, function=asked)
+        output = redact(_text(saved.output)) or UNANSWERED
+        recorded.append(_call(call, [saved], redact).model_copy(update={"output": output}))
+    return TurnRecord(turn=number, prompt=_NO_PROMPT, steps=(RecordedStep(calls=tuple(recorded)),), outcome="done")
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _replied(turn: TurnRecord, message: LLMMessage, history: dict[str, list[SavedCall]], redact: Redact) -> TurnRecord:
@@ -113,6 +157,8 @@ def _call(call: ToolCall, known: list[SavedCall], redact: Redact) -> RecordedCal
         output=UNANSWERED,
         exit=saved.exit,
         milliseconds=saved.milliseconds,
+        files=tuple(_redacted_file(change, redact) for change in saved.files),
+        uncovered=redact(saved.uncovered),
     )
 
 
@@ -135,3 +181,7 @@ def _images(images: list[ImageContent] | None) -> tuple[RecordedImage, ...]:
 def _redacted(decision: RecordedDecision, redact: Redact) -> RecordedDecision:
     note = redact(decision.note) if decision.note else decision.note
     return decision.model_copy(update={"reason": redact(decision.reason), "note": note})
+
+
+def _redacted_file(change: FileChange, redact: Redact) -> FileChange:
+    return change.model_copy(update={"path": redact(change.path), "patch": change.patch and redact(change.patch)})

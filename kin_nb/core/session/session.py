@@ -63,20 +63,24 @@ class Session:
 
         "config": chosen settings, for a reader; no key, no server. "messages": what the model would see if the session
         went on. "tool_history": every call of the session, also of what was cleared or compacted, with its decision, its
-        outcome and its time in milliseconds. Raises SessionDataError for metadata that is no JSON.
+        outcome, its time in milliseconds, and, where that was not undone, the files that it changed ("files") and what
+        else it may have changed ("uncovered"). Raises SessionDataError for metadata that is no JSON.
         """
         agent, redact = self.agent, self.agent.redact
         try:
             own = json.loads(redact_json(json.dumps(self.metadata, allow_nan=False), redact))
         except (TypeError, ValueError, RecursionError) as error:
             raise SessionDataError(f"metadata: not JSON ({error})") from error
+        standing = {id(call) for turn in agent.time.active for call in turn.calls}
         ours = {"kin_nb": __version__, "mode": agent.mode.value, "stats": agent.stats.model_dump()}
         return {
             "id": self.id,
             "created_at": self.created_at.isoformat(timespec="seconds"),
             "config": config_snapshot(agent.config),
             "messages": [self._message(message) for message in agent.messages],
-            "tool_history": [_entry(turn.turn, call) for turn in agent.turns for call in turn.calls],
+            "tool_history": [
+                _entry(turn.turn, call, stands=id(call) in standing) for turn in agent.turns for call in turn.calls
+            ],
             "metadata": {**own, **ours},
         }
 
@@ -84,15 +88,21 @@ class Session:
     def from_dict(cls, data: Any, config: KinConfig | None = None, **options: Any) -> Session:
         """A new session whose agent goes on after the conversation in `data`: its messages, with what became of each call.
 
+        Calls that no message holds any more are turns before it, which `undo` reaches after those of the conversation.
+
         `config`: KinConfig.load() when absent; `options`: what Agent takes. The id is a new one, for the old one's log
         may be in use; `metadata["loaded_from"]` has it. Raises SessionDataError for what is no such document, ConfigError.
         """
         from kin_nb.core.agent import Agent  # noqa: PLC0415  (it imports this package)
+        from kin_nb.core.beginning import begin_anew  # noqa: PLC0415  (likewise)
         from kin_nb.core.config import KinConfig  # noqa: PLC0415  (likewise)
 
         saved = SavedSession.read(data)
         agent = Agent(config or KinConfig.load(), **options)
-        agent.continue_from(saved.turns(agent.redact))
+        earlier, turns = saved.turns(agent.redact)
+        agent.continue_from([*earlier, *turns])
+        if earlier and not turns:
+            begin_anew(agent)
         session = cls(agent)
         session.created_at = _time(saved.created_at) or session.created_at
         kept = {key: value for key, value in saved.metadata.items() if key not in _OURS}
@@ -149,7 +159,8 @@ def load_session(config: KinConfig, path: Path, **options: Any) -> Agent:
         raise SessionDataError(f"{path}: {error}") from error
 
 
-def _entry(turn: int, call: RecordedCall) -> dict[str, Any]:
+def _entry(turn: int, call: RecordedCall, *, stands: bool) -> dict[str, Any]:
+    """`stands`: its turn was not undone, so that its files may be."""
     try:
         arguments = json.loads(call.arguments)
     except (ValueError, RecursionError):
@@ -164,6 +175,8 @@ def _entry(turn: int, call: RecordedCall) -> dict[str, Any]:
         "output": call.output,
         "exit": call.exit,
         "milliseconds": call.milliseconds,
+        "files": [change.model_dump(mode="json") for change in call.files] if stands else [],
+        "uncovered": call.uncovered if stands else "",
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,9 +24,9 @@ from kin_nb.core.tools.event_queue import EventQueue
 from kin_nb.core.tools.fitting import Fitted, fits, fitted
 from kin_nb.core.tools.gate import NOT_RUN, Gate
 from kin_nb.core.tools.images import usable
-from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, looked_at_again, resolve
+from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve
 from kin_nb.core.tools.running import RunningCall, running_call
-from kin_nb.core.tools.scheduler import AnyCall, Place, places
+from kin_nb.core.tools.scheduler import AnyCall, Place, in_its_turn, places
 from kin_nb.core.tools.watched_files import Changed
 from kin_nb.core.tools.whole import Whole, whole_output
 from kin_nb.core.types import LLMMessage, ToolCall
@@ -94,13 +94,12 @@ class ToolExecutor:
         elif isinstance(call, FailedToolCall):
             await self._tell(self._answer(call, status="error", output=call.error))
         else:
-            await self._tell(await self._one(call, waited=bool(awaited)))
+            await self._tell(await self._one(call, dict(zip(earlier, calls, strict=False)) if awaited else {}))
 
-    async def _one(self, call: ResolvedToolCall, *, waited: bool) -> ToolResultEvent:
+    async def _one(self, call: ResolvedToolCall, before: Mapping[asyncio.Task[None], AnyCall]) -> ToolResultEvent:
         stats = self._agent.stats
         try:
-            if waited:  # the calls before it may have changed what it touches
-                call = looked_at_again(call, self._agent.workspace)
+            call = await in_its_turn(call, before, self._agent.workspace)
             call, decided = await self._gate.admit(call, self._tell)
         except (Exception, SystemExit) as error:  # noqa: BLE001  (a custom tool's own code)
             return self._answer(call, status="error", output=_failure(call.tool_name, error))

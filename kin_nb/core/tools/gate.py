@@ -29,6 +29,7 @@ Tell = Callable[[BaseEvent], Awaitable[None]]
 
 _MOST_QUESTIONS = 3
 _CHANGED = "not run: what it would touch changed again and again while the person was asked"
+_DIFF = "diff"
 _NO_PART = "no part of it"
 
 NOT_RUN = ToolDecision(execute=False, reason="not run: the person stopped the turn")
@@ -98,13 +99,16 @@ class Gate:
             agent.audit.record(entry)
 
     def _is_as_shown(self, call: ResolvedToolCall, preview: Preview, answer: ApprovalDecision) -> bool:
-        """Whether it would still touch what the person was shown: a link may have been put in a file's place meanwhile.
+        """Whether it would still touch what the person was shown, and change it as they were shown.
 
-        Whoever chose parts of a change chose them for the file as it was shown.
+        A link may have been put in a file's place meanwhile, or the file been written: what they said yes to would undo that.
         """
         if looked_at_again(call, self._context().workspace).request != call.request:
             return False
-        return answer.hunks is None or self._preview(call).texts == preview.texts
+        now = self._preview(call)
+        if answer.hunks is None and _DIFF not in {preview.kind, now.kind}:
+            return True  # a command, or what a tool of the person's own says
+        return (now.kind, now.body, now.texts) == (preview.kind, preview.body, preview.texts)
 
     def _is_shut(self) -> bool:
         return self.refused_without_note is not None

@@ -1,18 +1,21 @@
-"""Which calls of one reply may run side by side. Pure functions of what the calls say that they touch.
+"""Which calls of one reply may run side by side, by what they say that they touch.
 
-Contract: calls that conflict keep the model's order; the others do not wait for each other. A path stands for the tree
+Contract: calls that conflict keep the model's order, also those that do so only once the calls before them have run
+(`in_its_turn`); the others do not wait for each other. A path stands for the tree
 below it. What is said here orders calls and nothing else: whether a call may run at all is the safety chain's business.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kin_nb.core.safety.decision import ToolRequest
-from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall
+from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, looked_at_again
 
 AnyCall = ResolvedToolCall | FailedToolCall
 
@@ -35,6 +38,24 @@ def places(calls: Sequence[AnyCall]) -> list[Place]:
     return found
 
 
+async def in_its_turn(
+    call: ResolvedToolCall, before: Mapping[asyncio.Task[None], AnyCall], workspace: Workspace
+) -> ResolvedToolCall:
+    """The call as the disk is now, when none of those in `before` that conflict with it now runs any more.
+
+    `before`: the calls before it, none where it waited for none: what was no link may have become one.
+    """
+    while before:
+        call = looked_at_again(call, workspace)
+        running = [
+            task for task, other in before.items() if not task.done() and _conflict(call, _as_now(other, workspace))
+        ]
+        if not running:
+            break
+        await asyncio.wait(running)
+    return call
+
+
 def conflict(one: ToolRequest, other: ToolRequest) -> bool:
     """Whether the order of two calls matters: one may write what the other touches, or what their tool keeps to itself."""
     if _alone(one) or _alone(other):
@@ -48,6 +69,15 @@ def _conflict(one: AnyCall, other: AnyCall) -> bool:
     if isinstance(one, FailedToolCall) or isinstance(other, FailedToolCall):
         return False
     return conflict(one.request, other.request)
+
+
+def _as_now(call: AnyCall, workspace: Workspace) -> AnyCall:
+    if isinstance(call, FailedToolCall):
+        return call
+    try:
+        return looked_at_again(call, workspace)
+    except (Exception, SystemExit):  # noqa: BLE001  (a custom tool's own code; that call says so itself)
+        return call
 
 
 def _alone(request: ToolRequest) -> bool:

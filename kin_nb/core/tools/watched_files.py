@@ -20,7 +20,7 @@ def watched_files(root: Path, session: str, apart: Collection[Path] = ()) -> Wat
 
     `apart`: files and folders that others write meanwhile, an open notebook: no call's change, and never undone.
     """
-    return WatchedFiles(FileHistory(root, workspace_store(root), apart=apart), session)
+    return WatchedFiles(FileHistory(root, workspace_store(root), apart=apart, session=session), session)
 
 
 class WatchedFiles:

@@ -80,13 +80,22 @@ async def test_text_that_repeats_without_end_is_cut_and_kept(model_server, agent
     assert (await run_turn(agent))[-1].record.outcome == "done"
 
 
-async def test_two_empty_replies_are_an_error_in_words_and_the_session_goes_on(model_server, agent):
-    model_server.enqueue("")
-    model_server.enqueue("")
+@pytest.mark.parametrize("nothing", ["", " \n \t "])
+async def test_two_empty_replies_are_an_error_in_words_and_the_session_goes_on(model_server, agent, nothing):
+    model_server.enqueue(nothing)
+    model_server.enqueue(nothing)
     record = (await run_turn(agent))[-1].record
+    assert [m.role for m in agent.messages] == ["system", "user"]
     assert (record.outcome, record.message.splitlines()[0]) == ("error", "The model's reply was empty, twice.")
     model_server.enqueue("Here.")
     assert (await run_turn(agent))[-1].record.outcome == "done"
+
+
+async def test_thoughts_and_blanks_are_no_answer(model_server, agent):
+    model_server.enqueue(" \n", reasoning="Hm.")
+    model_server.enqueue("Here.")
+    record = (await run_turn(agent))[-1].record
+    assert (record.outcome, [step.content for step in record.steps]) == ("done", ["Here."])
 
 
 # A file that changes between read and edit.

@@ -57,8 +57,12 @@ def test_those_of_steps_are_kept_for_the_running_turn_alone():
     assert [mark.id for mark in marks.of_steps(2)] == [4, 5]
     assert marks.by_id(0).place == Place(turn=1)
     assert marks.at(Place(turn=1, step=END)).place.step == END
-    with pytest.raises(NoSuchCheckpointError, match=r"There is no checkpoint 1\. Kept: 0, 3, 4, 5\."):
+    with pytest.raises(
+        NoSuchCheckpointError, match=r"Checkpoint 1 is not kept any more: those before steps .*Kept: 0, 3, 4, 5\."
+    ):
         marks.by_id(1)
+    with pytest.raises(NoSuchCheckpointError, match=r"There is no checkpoint 6\. Kept: 0, 3, 4, 5\."):
+        marks.by_id(6)
 
 
 def test_only_the_last_turns_and_steps_are_kept():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 
 import pytest
 
@@ -10,10 +12,18 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.context.compaction import CompactionError
 from kin_nb.core.context.history import History
-from kin_nb.core.events import CompactEndEvent, CompactStartEvent, ErrorEvent, TurnEndEvent
+from kin_nb.core.events import (
+    CheckpointEvent,
+    CompactEndEvent,
+    CompactStartEvent,
+    ErrorEvent,
+    ToolCallEvent,
+    TurnEndEvent,
+)
 from kin_nb.core.middleware import MiddlewareResult, ResetReason
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import fold, read_lines
+from kin_nb.core.time_travel import TurnRunningError
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -225,3 +235,47 @@ async def test_a_cleared_session_begins_anew_and_keeps_its_records(model_server,
     again.extend_from(fold(lines)[1], str)
     assert again.messages == agent.messages
     await agent.aclose()
+
+
+async def test_nothing_is_compacted_while_a_turn_runs(model_server, trusted):
+    model_server.enqueue(calls=[tool_call("read_file", path="a.py")])
+    model_server.enqueue("Done.")
+    async for event in trusted.act("go"):
+        if isinstance(event, CheckpointEvent | ToolCallEvent):
+            with pytest.raises(TurnRunningError, match="Try again in a moment"):
+                await trusted.compact()
+    assert [m.role.value for m in trusted.messages] == ["system", "user", "assistant", "tool", "assistant"]
+    assert len(model_server.requests) == 2
+
+
+async def test_nothing_else_happens_while_the_model_is_asked_for_a_summary(model_server, trusted):
+    model_server.enqueue("Hello.")
+    await run_turn(trusted, "the request")
+    held = threading.Event()
+    model_server.enqueue("Summary.", hold=held)
+    compacting = asyncio.create_task(trusted.compact())
+    await asyncio.sleep(0)
+    for refused in (run_turn(trusted, "two"), trusted.undo(), trusted.clear_history(), trusted.compact()):
+        with pytest.raises(TurnRunningError):
+            await refused
+    held.set()
+    assert await compacting == "Summary."
+    assert [turn.prompt for turn in trusted.turns] == ["the request"]
+    model_server.enqueue("Fine.")
+    await run_turn(trusted, "two")
+
+
+async def test_a_compaction_that_is_cancelled_leaves_the_way_free(model_server, trusted):
+    model_server.enqueue("Hello.")
+    await run_turn(trusted, "the request")
+    before = list(trusted.messages)
+    held = threading.Event()
+    model_server.enqueue("Summary.", hold=held)
+    compacting = asyncio.create_task(trusted.compact())
+    await asyncio.sleep(0)
+    compacting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await compacting
+    held.set()
+    assert trusted.messages == before
+    await trusted.undo()

@@ -89,6 +89,38 @@ async def test_the_last_ten_messages_stay_and_the_persons_words_with_the_summary
     assert_resumes(trusted)
 
 
+async def test_all_of_the_persons_words_stay_where_the_window_has_room_for_them(model_server, workspace):
+    agent = Agent(small_window(model_server.url, workspace, 200_000), AgentMode.AUTO_APPROVE)
+    words = [f"Rule {number}: " + f"never do {number}. " * 250 for number in range(14)]
+    for number, text in enumerate(words):
+        model_server.enqueue(f"Answer {number}.", usage=SMALL)
+        await run_turn(agent, text)
+    model_server.enqueue("A summary.", usage=SMALL)
+    await agent.compact()
+    left = "\n".join(message.content or "" for message in agent.messages)
+    assert [text for text in words if text not in left] == []
+    model_server.enqueue("Fine.", usage=SMALL)
+    await run_turn(agent, "on")
+    assert_resumes(agent)
+    await agent.aclose()
+
+
+async def test_of_words_that_fill_more_than_the_room_the_oldest_go_and_that_is_said(model_server, workspace):
+    agent = Agent(small_window(model_server.url, workspace, 30_000), AgentMode.AUTO_APPROVE)
+    for number in range(12):
+        model_server.enqueue("Noted.", usage=SMALL)
+        await run_turn(agent, f"Rule {number}: " + "word " * 1_600)
+    model_server.enqueue("A summary.", usage=SMALL)
+    await agent.compact()
+    left = "\n".join(message.content or "" for message in agent.messages)
+    assert "earlier requests left out]" in left
+    kept = [number for number in range(12) if f"Rule {number}: " + "word " * 1_600 in left]
+    assert kept == list(range(12))[-len(kept) :]
+    assert sum(len("word ") * 1_600 for _ in kept) > 0.4 * 0.6 * 30_000 * 4
+    assert agent.stats.context_tokens < 0.65 * 30_000
+    await agent.aclose()
+
+
 async def test_what_stays_begins_with_the_call_of_its_answers(model_server, trusted):
     await chat(trusted, model_server, 2)
     model_server.enqueue(calls=[LOOK] * 12, usage=SMALL)
@@ -261,7 +293,7 @@ async def test_what_still_takes_too_much_is_summed_up_again(model_server, truste
     assert KeepsMuch.asked == [(9, 10_000), (6, 5_000)]
     assert "summed up by you:\n\nFirst." in model_server.requests[-1]["messages"][1]["content"]
     made = trusted.compaction
-    assert (made.kept, made.words, made.summarised) == (0, 5_000, 8)
+    assert (made.kept, made.words // 1_000, made.summarised) == (0, 10, 8)
     assert (made.prompt_tokens, made.completion_tokens) == (400, 40)
     assert trusted.stats.context_tokens < 9_000
     model_server.enqueue("Fine.", usage=SMALL)

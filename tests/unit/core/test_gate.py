@@ -75,3 +75,63 @@ async def test_the_session_goes_on_while_another_program_writes_the_settings(age
     model_server.enqueue("Done.")
     record = (await run_turn(agent))[-1].record
     assert record.calls[0].decision.scope == "always"
+
+
+def overwrite(path: str) -> dict:
+    return tool_call("write_file", path=path, content="model\n", overwrite=True)
+
+
+@pytest.fixture
+def meanwhile(agent, model_server):
+    """One turn with one call; `changes` are carried out one by one while the person is asked, who always says yes."""
+
+    async def meanwhile(call: dict, *changes):
+        left = list(changes)
+
+        async def ask(request):
+            meanwhile.shown.append(request.preview.summary)
+            if left:
+                left.pop(0)()
+            return ApprovalDecision(True)
+
+        meanwhile.shown = []
+        agent.set_ask(ask)
+        model_server.enqueue(calls=[call])
+        model_server.enqueue("Done.")
+        return (await run_turn(agent))[-1].record.calls[0]
+
+    return meanwhile
+
+
+@pytest.mark.parametrize("path", ["a.py", ".env", "../outside.txt"])
+async def test_a_file_that_changes_while_the_person_is_asked_is_asked_about_again(meanwhile, workspace, path):
+    (workspace / path).write_text("one\n")
+    call = await meanwhile(overwrite(path), lambda: (workspace / path).write_text("one\ntwo\nthree\n"))
+    assert [summary.rpartition(" (")[2] for summary in meanwhile.shown] == ["+1 -1)", "+1 -3)"]
+    assert call.status == "ok"
+    assert call.summary == meanwhile.shown[-1]
+
+
+async def test_a_file_that_is_made_while_the_person_is_asked_is_asked_about_again(meanwhile, workspace):
+    await meanwhile(overwrite("new"), lambda: (workspace / "new").write_text("mine\n"))
+    assert meanwhile.shown == ["write new (+1 -0)", "overwrite new (+1 -1)"]
+    await meanwhile(
+        tool_call("write_file", path="other", content="x"), lambda: (workspace / "other").write_text("mine\n")
+    )
+    assert meanwhile.shown[0] == "write other (+1 -0)"
+    assert meanwhile.shown[1].startswith("write other: will fail: other exists.")
+    assert (workspace / "other").read_text() == "mine\n"
+
+
+async def test_a_file_that_changes_with_every_question_is_not_written(meanwhile, workspace):
+    file = workspace / "a.py"
+    changes = [lambda n=n: file.write_text(f"{n}\n" * (n + 2)) for n in range(5)]
+    call = await meanwhile(overwrite("a.py"), *changes)
+    assert (call.status, len(meanwhile.shown)) == ("refused", 3)
+    assert "changed again and again" in call.output
+    assert file.read_text() == "2\n" * 4
+
+
+async def test_a_file_that_stays_as_it_is_shown_is_asked_about_once(meanwhile, workspace):
+    await meanwhile(overwrite("a.py"), (workspace / "a.py").touch)
+    assert len(meanwhile.shown) == 1

@@ -114,6 +114,41 @@ async def test_edits_of_one_file_keep_the_models_order(model_server, trusted, wo
     assert (workspace / "a.py").read_text().startswith("x = 6\n")
 
 
+class Appends(BaseTool[_Args, _Result, BaseToolConfig, BaseToolState]):
+    """Adds its number to what is at `link` or `a.py`, not at once: two at a time lose what one of them adds."""
+
+    description: ClassVar[str] = "Adds a number"
+
+    def accesses(self, args: _Args) -> Accesses:
+        return Accesses(writes=("link" if args.n % 2 else "a.py",))
+
+    async def run(self, args: _Args) -> _Result:
+        path = self.config.effective_workdir / ("link" if args.n % 2 else "a.py")
+        text = path.read_text()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        path.write_text(f"{text}{args.n}\n")
+        return _Result(n=args.n)
+
+
+async def test_calls_whose_paths_become_one_in_the_same_reply_keep_the_models_order(model_server, trusted, workspace):
+    trusted.tool_manager.add(Appends)
+    model_server.enqueue(
+        calls=[
+            tool_call("bash", command="ln -s a.py link"),
+            *[tool_call("appends", n=n) for n in (1, 2, 3, 4)],
+            tool_call("read_file", path="a.py"),
+        ]
+    )
+    model_server.enqueue("Done.")
+    await run_turn(trusted)
+    assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n1\n2\n3\n4\n"
+    assert [line.strip() for line in answers(model_server)[-1].split("\n")[2:]] == ["3\t1", "4\t2", "5\t3", "6\t4"]
+    await trusted.undo()
+    assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
+    assert not (workspace / "link").is_symlink()
+
+
 @pytest.mark.parametrize("path", ["a.py", "./a.py", "link.py"])
 async def test_a_read_beside_a_write_of_the_same_file_sees_what_its_place_says(model_server, trusted, workspace, path):
     (workspace / "link.py").symlink_to("a.py")

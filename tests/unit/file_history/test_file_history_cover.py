@@ -53,6 +53,16 @@ def test_ignored_files_are_named_when_they_change_or_go_and_not_when_they_are_ne
     assert (root / ".env").read_text() == "KEY=2\n"
 
 
+def test_an_ignored_folder_is_named_when_files_come_or_go_in_it(root, history):
+    (root / ".gitignore").write_text("data/\n")
+    for name in ("data", "build", "node_modules", "__pycache__"):
+        (root / name).mkdir()
+        (root / name / "mine").write_text("x\n")
+    files, uncovered = run(history, root, "rm data/mine; touch build/new __pycache__/new; echo y > node_modules/mine")
+    assert (files, uncovered) == ((), "not covered: build changed and is ignored; data changed and is ignored")
+    assert run(history, root, "cat data/* build/*; ls -R; touch -a build; echo y > a")[1] == ""
+
+
 def test_what_was_ignored_before_is_not_taken_for_new_when_the_rules_change(root, history):
     (root / ".gitignore").write_text("secret\nkept/\n")
     (root / "secret").write_text("mine\n")

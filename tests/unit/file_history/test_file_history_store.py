@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -223,3 +225,20 @@ def test_the_file_shrinks_when_contents_go(path, store):
     store.prune(max_bytes=100_000, max_age_days=30)
     store.close()
     assert path.stat().st_size < 1_000_000
+
+
+def test_a_store_of_before_learns_what_other_sessions_wrote(root):
+    (root / "a").write_text("0\n")
+    first = FileHistory(root, workspace_store(root), session="one")
+    first.before_anything()
+    first.close()
+    with closing(sqlite3.connect(workspace_store(root).database.path)) as connection:
+        connection.execute("DROP TABLE written")
+        connection.commit()
+    one, two = (FileHistory(root, workspace_store(root), session=name) for name in ("one", "two"))
+    begun, named = one.before_anything(), two.before_writes([root / "a"])
+    (root / "a").write_text("1\n")
+    assert [change.path for change in two.changes(named)[0]] == ["a"]
+    assert one.changes(begun) == ((), "not covered: a was written by another session meanwhile")
+    one.close()
+    two.close()

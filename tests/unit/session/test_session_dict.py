@@ -259,3 +259,77 @@ async def test_what_cannot_be_written_is_an_error_and_leaves_the_old_file(agent,
     (tmp_path / "file").write_text("")
     with pytest.raises(SessionError, match="was not saved"):
         save_session(agent, tmp_path / "file" / "s.json")
+
+
+async def test_a_loaded_session_undoes_the_files_of_its_turns(model_server, config, workspace, tmp_path):
+    agent = Agent(config, AgentMode.AUTO_APPROVE)
+    for number in range(2):
+        model_server.enqueue(calls=[tool_call("bash", command=f"echo {number} > a.py; touch new{number}")])
+        model_server.enqueue("Done.")
+        await run_turn(agent, f"change {number}")
+    before = Session(agent).to_dict()
+    assert [change["path"] for change in before["tool_history"][1]["files"]] == ["a.py", "new1"]
+    await agent.undo()
+    undone = Session(agent).to_dict()["tool_history"]
+    assert [len(call["files"]) for call in undone] == [2, 0]
+    await agent.redo()
+    again = load_session(config, save_session(agent, tmp_path / "s.json"), mode=AgentMode.AUTO_APPROVE)
+    assert Session(again).to_dict()["tool_history"] == before["tool_history"]
+    await again.aclose()
+    resumed = Agent.resume(config, again.session_id)
+    record = await resumed.undo()
+    assert [change.path for change in record.files] == ["a.py", "new1"]
+    await resumed.undo()
+    assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
+    await resumed.aclose()
+    await agent.aclose()
+
+
+async def test_what_is_not_covered_is_kept_too(loaded):
+    history = [{"id": "a", "uncovered": "not covered: git's HEAD moved", "files": []}]
+    session = loaded({"messages": [HELLO, reply("a"), answer("a")], "tool_history": history})
+    assert (await session.agent.undo()).uncovered == ("not covered: git's HEAD moved",)
+
+
+@pytest.mark.parametrize("what", ["compact", "clear"])
+async def test_calls_that_no_message_holds_any_more_stay_in_the_tool_history(model_server, config, workspace, what):
+    agent = Agent(config, AgentMode.AUTO_APPROVE)
+    for number in range(6):
+        model_server.enqueue(calls=[tool_call("bash", command=f"touch new{number}")])
+        model_server.enqueue("Done.")
+        await run_turn(agent, f"change {number}")
+    model_server.enqueue("A summary.")
+    await (agent.compact() if what == "compact" else agent.clear_history())
+    before = Session(agent).to_dict()
+    session = Session.from_dict(json.loads(json.dumps(before)), config, mode=AgentMode.AUTO_APPROVE)
+    after = session.to_dict()
+    assert after["messages"][1:] == before["messages"][1:]
+    assert [call["arguments"] for call in after["tool_history"]] == [
+        call["arguments"] for call in before["tool_history"]
+    ]
+    assert [call["output"] for call in after["tool_history"]] == [call["output"] for call in before["tool_history"]]
+    model_server.enqueue("On.")
+    await run_turn(session.agent, "go on")
+    sent = model_server.requests[-1]["messages"]
+    assert "[a request that is no longer" not in str(sent)
+    await session.agent.aclose()
+    again = Agent.resume(config, session.id)
+    assert [m.content for m in again.messages] == [m.content for m in session.agent.messages]
+    assert len(Session(again).to_dict()["tool_history"]) == 6
+    await again.undo(20)
+    assert [path.name for path in workspace.iterdir()] == ["a.py"]
+    await again.aclose()
+    await agent.aclose()
+
+
+def test_calls_of_another_program_that_no_message_holds_are_taken_as_they_are(config):
+    history = [{"name": "look", "arguments": {"x": 1}, "output": {"seen": True}}, {}, {"turn": 3, "id": "a"}]
+    session = Session.from_dict({"messages": [HELLO], "tool_history": history}, config)
+    found = session.to_dict()["tool_history"]
+    assert [(call["name"], call["arguments"], call["turn"]) for call in found] == [
+        ("look", {"x": 1}, 1),
+        ("", {}, 1),
+        ("", {}, 2),
+    ]
+    assert found[0]["output"] == '{"seen": true}'
+    assert [message.content for message in session.agent.messages[1:]] == ["Hello"]

@@ -112,6 +112,8 @@ async def test_a_child_that_keeps_the_pipe_open_is_not_waited_for(bash, tmp_path
         assert time.monotonic() - started < 5
         assert (result.exit_code, result.output, result.detached) == (0, "done\n", True)
         assert "left running" in tool.to_model(result)
+        assert "left running" in tool.uncovered(result)
+        assert tool.uncovered(await tool.invoke(command="true")) == tool.uncovered(None) == ""
         assert lives(pid_in(tmp_path / "pid"))
     finally:
         psutil.Process(pid_in(tmp_path / "pid")).kill()

@@ -14,15 +14,16 @@ _MOST = 40_000
 """Characters of a text that are kept for likeness, half of them from its end; sameness looks at all of it."""
 _SHOWN = 120
 _SUBJECTS = ("path", "file_path", "url")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _BETWEEN_WORDS = re.compile(r"""[\s'"`|&;<>(){}\[\]=,:?]+""")
 
-_VOLATILE = re.compile(
+VOLATILE = re.compile(
     r"""
       0x[0-9a-f]{4,16}                                                  # addresses
     | [0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}      # uuids
-    | \d{4}-\d\d-\d\d                                                   # dates
-    | \d{1,2}:\d\d(?::\d\d(?:[.,]\d{1,9})?)?                            # times
-    | \d{1,9}(?:\.\d{1,9})?\ ?(?:ns|us|µs|ms|s|secs?|seconds?|m|min|mins|minutes?|h|hours?)\b   # durations
+    | (?P<date>\d{4}-\d\d-\d\d)
+    | (?P<clock>\d{1,2}:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)
+    | (?P<duration>\d{1,9}(?:\.\d{1,9})?\ ?(?:ns|us|µs|ms|s|secs?|seconds?|m|min|mins|minutes?|h|hours?)\b)
     | (?<=pid)\W{0,3}\d{1,9}                                            # processes
     | (?<=/tmp)/[\w.-]{1,80}                                            # temporary files
     """,
@@ -35,6 +36,8 @@ class Call:
 
     def __init__(self, name: str, arguments: str, result: str, *, ok: bool) -> None:
         self.name, self.ok = name, ok
+        self.counts = False
+        """Whether its result counts on where the same call's results before it did (counting.py)."""
         self._written = arguments
         canonical = _canonical(arguments)
         self.key = _digest(name, canonical, result)
@@ -61,8 +64,16 @@ class Call:
 
     @cached_property
     def steady(self) -> str:
-        """The result without what varies from run to run: times, durations, addresses, process numbers."""
-        return _VOLATILE.sub("~", self.result)
+        """The result without what varies from run to run: times, durations, addresses, process numbers.
+
+        A count may be among them: see counting.py.
+        """
+        return VOLATILE.sub("~", self.result)
+
+    def without_own_numbers(self, line: str) -> str:
+        """A line of its result; numbers that the call itself names as `#`."""
+        own = set(_NUMBER.findall(self.arguments))
+        return _NUMBER.sub(lambda number: "#" if number[0] in own else number[0], line)
 
     @cached_property
     def lines(self) -> frozenset[str]:

@@ -19,19 +19,20 @@ _RESULTS_OF_OTHER_WORDS = 0.95
 
 
 def alike_by(similarity: Similarity) -> Callable[[Call, Call], bool]:
-    """The same call is alike when its results differ in times and the like alone: anything else is polling.
+    """The same call is alike when its results differ in times and the like alone, and these do not count: that is polling.
 
-    Calls about different files or addresses never are, however alike these: that is going through them one by one.
+    Calls about different files or addresses never are, however alike these: that is going through them one by one. Nor
+    are those with other numbers that have an outcome each: the same lines, but for a few that say something else.
     """
 
     def alike(before: Call, now: Call) -> bool:
-        if before.name != now.name:
+        if before.name != now.name or now.counts:
             return False
         if before.arguments == now.arguments:
             return before.key == now.key or before.steady == now.steady
         if not (_says_something(before) and _says_something(now)) or len(now.lines - before.lines) > _NEWS:
             return False
-        if before.subjects != now.subjects:
+        if before.subjects != now.subjects or _has_another_outcome(before, now):
             return False
         least = _RESULTS
         if before.shape != now.shape:
@@ -45,3 +46,12 @@ def alike_by(similarity: Similarity) -> Callable[[Call, Call], bool]:
 
 def _says_something(call: Call) -> bool:
     return not call.ok or len(call.result) >= _SUBSTANCE
+
+
+def _has_another_outcome(before: Call, now: Call) -> bool:
+    """Lines in the places of others: a window that moves over a file shows the same ones, elsewhere."""
+    old, new = before.steady.splitlines(), now.steady.splitlines()
+    if not now.ok or len(old) != len(new):
+        return False
+    others = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
+    return len(others) <= _NEWS and any(before.without_own_numbers(a) != now.without_own_numbers(b) for a, b in others)

@@ -15,6 +15,8 @@ _NAMED = 3
 """Of what is not covered; the others are counted."""
 _MADE_AGAIN = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".ipynb_checkpoints"})
 """Ignored folders that come back by themselves: nobody misses them."""
+_GIT = ".git"
+"""Changes with whatever git does, which is said otherwise (its HEAD moved)."""
 
 See: TypeAlias = Callable[[str], State | None]
 """What is at a path just now; None when that cannot be known."""
@@ -90,7 +92,8 @@ def not_covered(before: Snapshot, after: Snapshot, root: Path, file_bytes: int, 
 def _said(path: str, before: Snapshot, after: Snapshot, root: Path, file_bytes: int) -> str:
     old, new = before.skipped.get(path), after.skipped.get(path)
     skipped = new or old
-    if skipped is None or (old and new and old.mark == new.mark) or path.rpartition("/")[2] in _MADE_AGAIN:
+    name = path.rpartition("/")[2]
+    if skipped is None or name in _MADE_AGAIN or (old and new and (old.mark == new.mark or name == _GIT)):
         return ""
     what = _what(skipped, file_bytes)
     if new is not None and old is None:

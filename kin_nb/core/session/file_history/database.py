@@ -26,7 +26,10 @@ CREATE INDEX IF NOT EXISTS files_sha ON files (sha);
 CREATE TABLE IF NOT EXISTS states (path BLOB, mode TEXT, sha TEXT, permissions INTEGER NOT NULL, PRIMARY KEY (path, mode, sha))
     WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS running (session TEXT, call TEXT, begun INTEGER, before BLOB, PRIMARY KEY (session, call));
+CREATE TABLE IF NOT EXISTS written (path BLOB, session TEXT, mode TEXT, sha TEXT, at INTEGER, PRIMARY KEY (path, session));
 """
+_IS_WHOLE = "SELECT 1 FROM sqlite_master WHERE name = 'written'"
+"""The table that came last."""
 
 
 class StoreError(Exception):
@@ -133,14 +136,14 @@ def _claimed(path: Path) -> int:
 
 def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'running'").fetchone():
+    if connection.execute(_IS_WHOLE).fetchone():
         return
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     with suppress(sqlite3.OperationalError):  # another process does the same just now, or the file system cannot
         connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'running'").fetchone():
+        if not connection.execute(_IS_WHOLE).fetchone():
             for statement in _SCHEMA.split(";"):
                 connection.execute(statement)
         connection.execute("COMMIT")

@@ -14,14 +14,16 @@ from itertools import chain
 from pathlib import Path
 
 from kin_nb.core.paths import kin_home, real_path
+from kin_nb.core.session.file_history import others
 from kin_nb.core.session.file_history.blobs import BlobStore
 from kin_nb.core.session.file_history.compare import Difference, differences, not_covered, permissions_changed
 from kin_nb.core.session.file_history.database import StoreError
 from kin_nb.core.session.file_history.look import EMPTY, FOLDER, NOTHING, State
 from kin_nb.core.session.file_history.named import made, seen
-from kin_nb.core.session.file_history.names import recorded_name
+from kin_nb.core.session.file_history.names import file_name, recorded_name
 from kin_nb.core.session.file_history.permissions import remember
 from kin_nb.core.session.file_history.plan import inverted
+from kin_nb.core.session.file_history.plan import states as states_of
 from kin_nb.core.session.file_history.real_names import real_names
 from kin_nb.core.session.file_history.restore import Begin, Restored, Restorer
 from kin_nb.core.session.file_history.running import Before, forget, keep, kept
@@ -39,25 +41,32 @@ class FileHistory:
     """One for each session. `root`: the workspace. `store` None: changes to named files are recorded, nothing comes back.
 
     `apart`: files and folders that others write meanwhile (the session's notebook and logs): never looked at by a scan,
-    never written. Usable from any thread, one at a time.
+    never written. `session`: its id; "" is told nothing of other sessions, and tells them nothing. Usable from any thread,
+    one at a time.
     """
 
     def __init__(
-        self, root: Path, store: BlobStore | None, limits: Limits = DEFAULT_LIMITS, apart: Collection[Path] = ()
+        self,
+        root: Path,
+        store: BlobStore | None,
+        limits: Limits = DEFAULT_LIMITS,
+        apart: Collection[Path] = (),
+        session: str = "",
     ) -> None:
-        self._root, self._store, self._limits = real_path(root), store, limits
+        self._root, self._store, self._limits, self._session = real_path(root), store, limits, session
         self._apart = tuple(real_path(path) for path in (kin_home(), *apart))
         self._scanner = Scanner(self._root, store, limits, self._apart) if store is not None else None
         self._scanning = threading.RLock()
 
     def before_writes(self, paths: Iterable[Path]) -> Before:
         """`paths`: absolute, resolved. A folder stands for all that is in it."""
-        named = tuple(self._key(path) for path in paths)
-        return Before(self._seen(named), named)
+        named, begun = tuple(self._key(path) for path in paths), others.now()
+        return Before(self._seen(named), named, begun=begun)
 
     def before_anything(self) -> Before:
         """The whole workspace: for a command."""
-        return Before(self._scanned(), head=git_head(self._root))
+        begun = others.now()
+        return Before(self._scanned(), head=git_head(self._root), begun=begun)
 
     def changes(self, before: Before) -> tuple[tuple[FileChange, ...], str]:
         """What changed since, by path; and what changed that undo does not bring back, in a sentence, or ""."""
@@ -68,6 +77,11 @@ class FileHistory:
         else:
             after = self._seen(before.named)
         found = self._differences(before.snapshot, after)
+        if before.named is None:
+            found, theirs = self._without_others(found, before.begun)
+            more += others.said(theirs)
+        else:
+            self._note((path, state) for path, _, state in found)
         limit = self._limits.file_bytes
         sides = (before.snapshot.contents, after.contents)
         large = {sha for contents in sides for sha, data in contents.items() if len(data) > limit}
@@ -99,7 +113,9 @@ class FileHistory:
     def undo(self, changes: Sequence[FileChange], begin: Begin | None = None) -> Restored:
         """Put files back to the state before the first of `changes`, which are oldest first, with their whole names."""
         with self._scanning:
-            return Restorer(self._root, self._store, self._largest, self._apart).run(changes, begin)
+            restored = Restorer(self._root, self._store, self._largest, self._apart).run(changes, begin)
+            self._note((file_name(change.path), states_of(change)[1]) for change in restored.files)
+            return restored
 
     def made(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
         """Those of `changes`, with their whole names, whose files are now as they left them."""
@@ -150,6 +166,17 @@ class FileHistory:
                 with suppress(StoreError):
                     self._scanner.flush()
         return found
+
+    def _note(self, written: Iterable[tuple[str, State]]) -> None:
+        if self._store is not None and self._session:
+            with suppress(StoreError):  # then other sessions may take it for their command's
+                others.note(self._store, self._session, written)
+
+    def _without_others(self, found: list[Difference], since: int) -> tuple[list[Difference], list[str]]:
+        if self._store is not None and self._session:
+            with suppress(StoreError):
+                return others.without_others(self._store, self._session, since, found)
+        return found, []
 
     def _recorded(self, found: Sequence[Difference], before: Snapshot, after: Snapshot) -> tuple[FileChange, ...]:
         if self._store is not None and found:

@@ -17,11 +17,15 @@ from kin_nb.core.session.workspace_commit import GitHead
 
 @dataclass(frozen=True)
 class Before:
-    """How files were before a call: what `changes` needs. `named`: what the call said it would write; None: anything."""
+    """How files were before a call: what `changes` needs. `named`: what the call said it would write; None: anything.
+
+    `begun`: when it was looked at, in milliseconds.
+    """
 
     snapshot: Snapshot
     named: tuple[str, ...] | None = None
     head: GitHead | None = None
+    begun: int = 0
 
 
 def keep(store: BlobStore, session: str, call_id: str, before: Before, answered: Collection[str]) -> None:
@@ -64,6 +68,7 @@ def _dumped(before: Before) -> dict[str, Any]:
         "cut": seen.cut,
         "named": before.named,
         "head": before.head and astuple(before.head),
+        "begun": before.begun,
     }
 
 
@@ -79,4 +84,9 @@ def _loaded(fields: dict[str, Any]) -> Before:
         cut=fields["cut"],
     )
     named, head = fields["named"], fields["head"]
-    return Before(snapshot, None if named is None else tuple(named), None if head is None else GitHead(*head))
+    return Before(
+        snapshot,
+        None if named is None else tuple(named),
+        None if head is None else GitHead(*head),
+        fields.get("begun", 0),
+    )

@@ -235,10 +235,10 @@ def keep(cache: StatCache, path: str, found: Look, read_at: int) -> None:
     cache.keep(path, found.state.sha, found.content, found.status, settled=settled, read_at=read_at)
 
 
-def skip_mark(status: os.stat_result) -> tuple[int, ...] | None:
-    """Of what is not a file, only whether it is still the same one; of a folder nothing: its time says little."""
+def skip_mark(status: os.stat_result) -> tuple[int, ...]:
+    """Of what is not a file, only whether it is still the same one; of a folder also whether files came or went in it."""
     if stat.S_ISDIR(status.st_mode):
-        return None
+        return status.st_ino, status.st_mtime_ns
     if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
         return status.st_size, status.st_mtime_ns, status.st_ino, status.st_mode
     return status.st_ino, status.st_mode

@@ -220,6 +220,9 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     def exit_code(self, result: BashResult) -> int | None:
         return result.exit_code
 
+    def uncovered(self, result: BashResult | None) -> str:
+        return "what it left running changes from now on" if result is not None and result.detached else ""
+
 
 class CappedOutput:
     """Bytes as they arrive, kept as text: the first and the last `limit` / 2 characters, and a count of the rest, of which

@@ -1,29 +1,45 @@
 """SeenFiles: which files the model has seen, and whether they are still what it saw.
 
-A file is told by its inode, size and time of change: to read a part of a large file must not cost a look at all of it.
+A file is told by its inode, size and times: to read a part of a large file must not cost a look at all of it. The time of
+change (ctime) cannot be set back by whoever writes.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from kin_nb.core.tools.base import BaseToolState, ToolError
 from kin_nb.core.tools.running import running_call
 
-_READER = "read_file"
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+
+READER = "read_file"
+_OTHER = (0, 0, 0, 0)
+"""The stamp of no file: what is there is not what the model saw."""
 
 
 class SeenFiles(BaseToolState):
     """What read_file remembers for the session. Paths are resolved. A file that was never read is no stale one."""
 
-    stamps: dict[Path, tuple[int, int, int]] = Field(default_factory=dict)
+    stamps: dict[Path, tuple[int, int, int, int]] = Field(default_factory=dict)
 
     def note(self, path: Path, status: os.stat_result | None = None) -> None:
         """The model knows the file as it is now, or as it was when it had `status`."""
         self.stamps[path] = _stamp(path.stat() if status is None else status)
+
+    def note_as_of(self, path: Path, milliseconds: int) -> None:
+        """The model knew the file as it was then, of time.time: its time of change tells whether it still is that."""
+        try:
+            status = path.stat()
+        except OSError:
+            self.stamps[path] = _OTHER
+            return
+        self.stamps[path] = _stamp(status) if status.st_ctime_ns < (milliseconds + 1) * 1_000_000 else _OTHER
 
     def is_stale(self, path: Path) -> bool:
         if path not in self.stamps:
@@ -62,11 +78,16 @@ def knows(path: Path) -> bool:
 def _seen() -> SeenFiles | None:
     """The session's, None outside one and where the model cannot read files."""
     call = running_call.get()
-    if call is None or _READER not in call.agent.tool_manager.available_tools():
+    return None if call is None else seen_by(call.agent)
+
+
+def seen_by(agent: Agent) -> SeenFiles | None:
+    """None where the model cannot read files."""
+    if READER not in agent.tool_manager.available_tools():
         return None
-    state = call.agent.tool_manager.get(_READER).state
+    state = agent.tool_manager.get(READER).state
     return state if isinstance(state, SeenFiles) else None
 
 
-def _stamp(status: os.stat_result) -> tuple[int, int, int]:
-    return status.st_ino, status.st_size, status.st_mtime_ns
+def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
