@@ -10,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.session.file_history import StoreError
-from kin_nb.core.session.log import LOG_NAME, read_lines
 from kin_nb.core.session.records import FileChange, RecordedCall, TurnRecord
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
-    from kin_nb.core.session.session_keys import SessionKeys
     from kin_nb.core.session.store import StoredSession
     from kin_nb.core.tools.watched_files import Changed
 
@@ -28,10 +26,10 @@ _NAMED = 5
 """Files in a warning; the others are counted."""
 
 
-def settle_cut_off_calls(agent: Agent, stored: StoredSession, keys: SessionKeys) -> list[TurnRecord]:
+def settle_cut_off_calls(agent: Agent, stored: StoredSession) -> list[TurnRecord]:
     """The stored turns, what the last one's cut-off calls changed included: in the log, too."""
     turns = list(stored.turns)
-    open_ids = _open_calls(turns[-1], stored, keys) if turns else set()
+    open_ids = _open_calls(turns[-1], stored) if turns else set()
     if open_ids:
         try:
             changed = agent.files.cut_off(open_ids)
@@ -58,12 +56,12 @@ def settle_cut_off_undos(agent: Agent, begun: Sequence[Mapping[str, Any]]) -> No
     )
 
 
-def _open_calls(turn: TurnRecord, stored: StoredSession, keys: SessionKeys) -> set[str]:
+def _open_calls(turn: TurnRecord, stored: StoredSession) -> set[str]:
     """Those of the turn's last step that may have begun, and have no answer in the log."""
     if not turn.steps or all(call.status != "interrupted" for call in turn.steps[-1].calls):
         return set()
     ids: dict[str, set[str]] = {"run": set(), "result": set()}
-    for line in read_lines(stored.folder / LOG_NAME, keys):
+    for line in stored.lines:
         if line.get("type") in ids:
             ids[line["type"]].add(line["call"]["id"])
     return (ids["run"] - ids["result"]) & {call.id for call in turn.steps[-1].calls}

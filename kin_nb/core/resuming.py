@@ -11,7 +11,7 @@ from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.cut_off import settle_cut_off_calls, settle_cut_off_undos
 from kin_nb.core.known_files import know_again, noting
 from kin_nb.core.session.errors import UnreadableSessionError
-from kin_nb.core.session.log import LOG_NAME, read_lines, session_log, sessions_root
+from kin_nb.core.session.log import LOG_NAME, session_log, sessions_root
 from kin_nb.core.session.records import END, Place, RecordedCompaction, TurnRecord, UndoRecord
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import SessionStore, StoredSession
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 def resumed(make: type[Agent], config: KinConfig, name: str, options: dict[str, Any]) -> Agent:
     """An agent that has taken up the session that `name` means. Raises SessionError, ConfigError; then no lock is left."""
     settings = config.session_logging
-    keys = SessionKeys(settings)
-    store = SessionStore(sessions_root(settings.save_dir), keys)
+    store = SessionStore(sessions_root(settings.save_dir), SessionKeys(settings))
     warnings: list[str] = []
     if settings.enabled:
         stored, log = store.resume(name, config.effective_workdir, warnings.append)
@@ -38,21 +37,21 @@ def resumed(make: type[Agent], config: KinConfig, name: str, options: dict[str, 
         agent.journal.warnings = warnings
         agent.journal.session_id = stored.session_id
         agent.header = stored.header
-        _take_up(agent, stored, keys)
+        _take_up(agent, stored)
     except BaseException:
         log.close()
         raise
     return agent
 
 
-def _take_up(agent: Agent, stored: StoredSession, keys: SessionKeys) -> None:
+def _take_up(agent: Agent, stored: StoredSession) -> None:
     """Raises UnreadableSessionError for records that lead to no conversation."""
     try:
         agent.take_up(stored.turns)
-        _take_up_what_no_turn_holds(agent, stored, keys)
+        _take_up_what_no_turn_holds(agent, stored)
     except (NoSuchCheckpointError, UndoError, LookupError, TypeError, ValueError) as error:
         raise UnreadableSessionError(stored.folder / LOG_NAME, f"cannot be gone on with ({error})") from error
-    agent.turns[:] = settle_cut_off_calls(agent, stored, keys)
+    agent.turns[:] = settle_cut_off_calls(agent, stored)
 
 
 def taken_up(agent: Agent, turns: list[TurnRecord]) -> None:
@@ -72,12 +71,12 @@ def taken_up(agent: Agent, turns: list[TurnRecord]) -> None:
     agent.set_prices()
 
 
-def _take_up_what_no_turn_holds(agent: Agent, stored: StoredSession, keys: SessionKeys) -> None:
+def _take_up_what_no_turn_holds(agent: Agent, stored: StoredSession) -> None:
     """What came after the last reply, clears, compactions, undos, in their order: the next turn will record it."""
     since: list[dict[str, Any] | UndoRecord] = []
     undoing: list[dict[str, Any]] = []
     when: dict[tuple[str, str], int] = {}
-    for line in noting(when, read_lines(stored.folder / LOG_NAME, keys)):
+    for line in noting(when, stored.lines):
         if line.get("type") == "renamed":
             since.append(line)
         elif line.get("type") == "undoing":

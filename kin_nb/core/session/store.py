@@ -47,6 +47,8 @@ class StoredSession:
     started: datetime | None
     last_activity: datetime | None
     whole: Mapping[str, str] = field(default_factory=dict)
+    lines: Sequence[dict[str, Any]] = field(default=(), repr=False, compare=False)
+    """Of the log, all of them: a long one is parsed once."""
 
     @classmethod
     def read(cls, folder: Path, keys: SessionKeys | None = None) -> StoredSession:
@@ -70,6 +72,7 @@ class StoredSession:
             session_id=names[-1] if names else str(header.get("session") or folder.name),
             started=_time_of(header),
             last_activity=_time_of(lines[-1]),
+            lines=lines,
             whole={str(line["call"]["id"]): str(line["whole"]) for line in lines if _names_an_output(line)},
         )
 

@@ -134,7 +134,7 @@ def track(root: Path, *names: str) -> None:
 @pytest.fixture
 def old_git(monkeypatch):
     """One from before 2.31, to which nothing can be said in variables."""
-    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git_secrets._obeys_variables", lambda _: False)
+    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git_hidden._obeys_variables", lambda _: False)
 
 
 SHOWING = (
@@ -214,11 +214,37 @@ def test_a_repository_that_says_itself_how_files_are_shown_is_asked_about(root, 
             "git grep -e x HEAD",
         ),
         *("git log -L1,9:README.md", "git log '-L:a:README.md'", "git show 'HEAD^{tree}'"),
+        *(
+            "git diff cfc4b60..5626abf",
+            "git show x-0-gcfc4b60",
+            "git show --not ^cfc4b60",
+            "git show a-tag",
+            "git diff a-tag",
+        ),
+        *("git log -p --no-such", "git show AUTO_MERGE", "git diff " + "deadbeef" * 5, "git diff --diff-filter=A"),
     ],
 )
-def test_where_git_looks_at_no_attributes_it_is_asked_about(root, command):
+def test_where_git_may_look_at_no_attributes_it_is_asked_about(root, command):
     track(root, ".env")
-    assert ".env" in reads(root, command)
+    (root / ".git" / "refs" / "tags").mkdir(exist_ok=True)
+    (root / ".git" / "refs" / "tags" / "a-tag").write_text("0" * 40)
+    (root / ".git" / "refs" / "heads" / ("deadbeef" * 5)).write_text("0" * 40)
+    (root / ".git" / "AUTO_MERGE").write_text("0" * 40)
+    judgement = judge(command, root, shell_workspace.environment(root.parent / "home"))
+    assert judgement.kind == "unknown" or ".env" in judgement.reads
+
+
+@pytest.mark.parametrize(
+    "command", ["git diff main", "git log -p main~1..HEAD", "git diff origin/x...HEAD -- src", "git diff src"]
+)
+def test_a_branch_is_no_tag_and_its_diff_shows_no_secret(root, command):
+    track(root, ".env")
+    (root / ".git" / "packed-refs").write_text(f"# pack-refs with: peeled\n{'0' * 40} refs/remotes/origin/x\n")
+    assert ".env" not in reads(root, command)
+    (root / ".git" / "refs" / "tags").mkdir(exist_ok=True)
+    for name in ("main", "x"):
+        (root / ".git" / "refs" / "tags" / name).write_text("0" * 40)
+    assert (".env" in reads(root, command)) == (command == "git diff main")
 
 
 @pytest.mark.parametrize(

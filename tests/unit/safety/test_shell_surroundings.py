@@ -11,6 +11,7 @@ import pytest
 
 from kin_nb.core.safety.shell import judge
 from kin_nb.core.safety.shell.for_readers import for_readers
+from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.bash import Bash, BashConfig
 from tests.unit.safety import shell_workspace
 
@@ -479,3 +480,20 @@ def test_objects_that_are_links_are_borrowed(tmp_path):
     other.write_text("")
     (root / ".git" / "objects" / "pack" / "pack-1.pack").symlink_to(other)
     assert str(other) in judge("git show HEAD", root, place).reads
+
+
+def test_a_home_folder_in_the_path_may_hold_another_program(tmp_path):
+    place = {"PATH": "~/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
+    assert judge("cat README.md", tmp_path, place).kind == "unknown"
+
+
+async def test_a_proof_that_holds_no_more_when_it_runs_runs_nothing(tmp_path):
+    (tmp_path / "a.txt").write_text("x\n")
+    tool = Bash.from_config(BashConfig(workdir=tmp_path))
+    args = tool.parse_args({"command": "cat a*"})
+    assert tool.accesses(args).reads
+    (tmp_path / "a.txt").rename(tmp_path / "-a")
+    (tmp_path / "a-").symlink_to("/dev/zero")
+    with pytest.raises(ToolError, match="has changed since it was looked at"):
+        await tool.run(args)
+    assert (await tool.run(tool.parse_args({"command": "echo fine; exit 0"}))).output == "fine\n"

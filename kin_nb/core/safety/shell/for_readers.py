@@ -22,12 +22,20 @@ _KEPT = re.compile(
     | GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+)
     """
 )
-_SET = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+_SET = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+}
 _GIT = {
     "core.fsmonitor": "false",
     "core.hooksPath": os.devnull,
     "safe.bareRepository": "explicit",
     "diff.autoRefreshIndex": "false",  # `git diff` would write the index, whatever GIT_OPTIONAL_LOCKS says
+    "diff.submodule": "short",  # else it runs what a submodule's settings name
+    "status.submoduleSummary": "false",
+    "submodule.recurse": "false",
     "core.attributesFile": str(HIDING),
 }
 """Besides the proof, should it miss a repository's settings."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import posixpath
 import re
 from dataclasses import dataclass
@@ -179,7 +180,7 @@ def folders_listed(word: Word, texts: list[str]) -> list[str]:
 
 
 def _matches(word: Word, pattern: str, cwd: Path) -> list[str]:
-    found = sorted(islice(glob.iglob(pattern, root_dir=cwd), MOST_MATCHES + 1))  # noqa: PTH207  (names as bash has them)
+    found = sorted(islice(glob.iglob(pattern, root_dir=cwd), MOST_MATCHES + 1), key=os.fsencode)  # noqa: PTH207  (names as bash has them)
     if len(found) > MOST_MATCHES:
         raise UnprovenError(f"{shown(word.raw)} stands for more than {MOST_MATCHES} files")
     return found

@@ -90,6 +90,8 @@ class BashState(BaseToolState):
     """`unconfined`: why commands cannot be confined here, "" when they can; None before the first one."""
 
     unconfined: str | None = None
+    proven: set[str] = Field(default_factory=set)
+    """Commands that were let run because they only read, until they do."""
 
 
 class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
@@ -101,6 +103,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         """What it reads, at the least the folder that it runs in, when it is proven to only read; else everything, and why."""
         judged = self._judged(args.command)
         if judged.kind == "harmless":
+            self.state.proven.add(args.command)
             return Accesses(reads=judged.reads or (".",))
         return Accesses(everything=True, reason=judged.reason)
 
@@ -190,10 +193,14 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return judge(command, self.config.effective_workdir, self.environment())
 
     def _environment_for(self, command: str) -> dict[str, str]:
-        environment = self.environment()
-        if self._judged(command).kind != "harmless":
-            return environment
-        return for_readers(environment, self.config.env)
+        """Raises ToolError where the proof that let it run does not hold any more."""
+        environment, proven = self.environment(), command in self.state.proven
+        self.state.proven.discard(command)
+        if self._judged(command).kind == "harmless":
+            return for_readers(environment, self.config.env)
+        if proven:
+            raise ToolError("What it does has changed since it was looked at, by a file or a setting. Nothing was run.")
+        return environment
 
     def environment(self) -> dict[str, str]:
         """This process's variables without secrets, then what keeps programs from asking, then the config's `env`."""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kin_nb.core.paths import kin_home
+from kin_nb.core.safety.shell.for_readers import HIDING
 from kin_nb.core.tools.builtins.run_later import Look
 
 _PROGRAM = "bwrap"
@@ -56,7 +57,7 @@ def confined(argv: Sequence[str], workspace: Path, found: Look, *, network: bool
     command += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", temporary]
     if _SERVICES.is_dir():
         command += ["--tmpfs", str(_SERVICES), *(word for path in _NEEDED for word in ("--ro-bind-try", path, path))]
-    for programs in dict.fromkeys((sys.base_prefix, sys.prefix)):
+    for programs in dict.fromkeys((sys.base_prefix, sys.prefix, str(HIDING.parent))):
         if any(Path(programs).is_relative_to(hidden) for hidden in (_OF_ITS_OWN, _SERVICES)):
             command += ["--ro-bind", programs, programs]
     command += ["--bind", place, place, *found.mounts(workspace)]

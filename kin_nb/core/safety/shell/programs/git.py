@@ -97,7 +97,12 @@ def _remote(call: Call, found: Found) -> Iterable[str]:
 
 def _rewriting(call: Call) -> Iterator[str]:
     """The person's own settings, where they may put credentials into the addresses that are shown (url.*.insteadOf)."""
-    for file in own_settings(call.place.environment):
+    environment = call.place.environment
+    if any(
+        name.startswith("GIT_CONFIG_KEY_") and "insteadof" in value.casefold() for name, value in environment.items()
+    ):
+        raise UnprovenError("git is told by a variable to show other addresses, which may hold credentials")
+    for file in own_settings(environment):
         text = (read_settings(file) or "").casefold()
         if "[include" in text or ("insteadof" in text and "@" in text):
             yield str(file)

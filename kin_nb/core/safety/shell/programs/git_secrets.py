@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import posixpath
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -17,8 +13,9 @@ from kin_nb.core.paths import read_settings
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.place import SECONDS, Place, Search, is_secret
 from kin_nb.core.safety.shell.program import Call
+from kin_nb.core.safety.shell.programs.git_hidden import is_hidden
 from kin_nb.core.safety.shell.programs.git_index import tracked
-from kin_nb.core.safety.shell.programs.git_settings import git_folder, own_settings_say, settings_folder
+from kin_nb.core.safety.shell.programs.git_settings import git_folder, settings_folder
 
 _NAMED = 3
 """Tracked secrets that are named; one is enough to ask."""
@@ -29,16 +26,6 @@ _OF_A_FILE = re.compile(r"[\w./~^-]+:[\w.][\w./-]*")
 _OF_HEAD = re.compile(r"(HEAD|@)[~^\d]*")
 _PLAIN_PATH = re.compile(r"[\w./-]+")
 _NO_SECRETS_IN = (".git", "node_modules", ".venv", "venv")
-_OBEYS_ATTRIBUTES = frozenset(("diff", "grep", "log", "reflog", "show", "stash", "status"))
-_MAY_BE_AN_ID = re.compile(r"[0-9a-fA-F]{4,64}([~^@].*)?|[^-].*:.*|.*\^\{.*|-L.*")
-"""Of a file's content, which git shows under no name; and what it shows without a look at attributes."""
-_SHOWS = re.compile(r"diff|text|binary|\[attr\]|merge")
-"""In attributes: what may change how a file is shown, or a name for several of them."""
-_ATTRIBUTES = ".gitattributes"
-_MOST_FOLDERS = 5_000
-_EXTERNAL = re.compile(r"(?i)\bexternal\b|\[include")
-"""In settings: a program that is given both files of a diff; or settings elsewhere."""
-_SECONDS = 10
 _OF_AN_OBJECT = frozenset(("-t", "-s", "-e"))
 _STAGED_PATCH = re.compile(r"-[a-z]*v[a-z]*|--verbose")
 _PATCH = re.compile(r"-[a-zA-Z0-9]*[puUcmWL].*|--(patch|patch-with-stat|unified=.*|cc|function-context|binary|check)")
@@ -85,50 +72,11 @@ def secrets_shown(call: Call) -> Iterator[str]:
 
     Raises UnprovenError when git tracks too many files to be sure.
     """
-    if _is_hidden(call):
+    if is_hidden(call):
         return
     yield from islice(_tracked_secrets(call.place.cwd), _NAMED)
     if _shows_past(call):
         yield from islice(_kept_out(call.place), _NAMED)
-
-
-def _is_hidden(call: Call) -> bool:
-    """Whether git, run with the attributes in HIDING, shows nothing of files that may hold secrets, past ones neither.
-
-    The repository's own attributes win over those; and what is given by its id has no name.
-    """
-    command = call.name.removeprefix("git ")
-    if command not in _OBEYS_ATTRIBUTES or any(map(_MAY_BE_AN_ID.fullmatch, call.words)):
-        return False
-    if (command == "grep" and _shows_past(call)) or own_settings_say(call.place.environment, _EXTERNAL):
-        return False
-    found = git_folder(call.place.cwd)
-    git = shutil.which("git", path=call.place.environment.get("PATH"))
-    return found is not None and git is not None and _obeys_variables(git) and not _has_attributes(*found)
-
-
-@cache
-def _obeys_variables(git: str) -> bool:
-    """Settings in variables came with git 2.31."""
-    said = subprocess.run([git, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False).stdout
-    version = re.search(r"version (\d+)\.(\d+)", said)
-    return version is not None and (int(version[1]), int(version[2])) >= (2, 31)
-
-
-def _has_attributes(worktree: Path, folder: Path) -> bool:
-    """Whether the repository may say itself how files are shown."""
-    shared, folders = settings_folder(worktree) or folder, {""}
-    for name in tracked(folder, shared):
-        above = posixpath.dirname(name)
-        while above not in folders:
-            folders.add(above)
-            above = posixpath.dirname(above)
-        if posixpath.basename(name) == _ATTRIBUTES and not os.path.lexists(worktree / name):
-            return True  # git takes it from the index
-    if len(folders) > _MOST_FOLDERS:
-        return True
-    files = [shared / "info" / "attributes", *(worktree / name / _ATTRIBUTES for name in folders)]
-    return any(_SHOWS.search(read_settings(file) or "") for file in files)
 
 
 def _shows_past(call: Call) -> bool:

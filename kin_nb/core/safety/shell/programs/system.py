@@ -126,7 +126,7 @@ SYSTEM: dict[str, Program] = {
     "locale": _NO_WORDS,
     "nvidia-smi": _NO_WORDS,
     "uname": Program(letters="asnrvmpio", long="all kernel-name kernel-release machine", operands="none"),
-    "hostname": Program(letters="fsidI", operands="none"),
+    "hostname": Program(letters="sI", operands="none"),
     "nproc": Program(long="all ignore=", operands="none"),
     "uptime": Program(letters="ps", operands="none"),
     "free": Program(letters="bkmghtwl", long="human mebi gibi total", operands="none"),

@@ -32,7 +32,7 @@ def known_program(name: str, place: Place) -> Program:
         return BUILTINS[name]
     plain = next((name.removeprefix(folder) for folder in _SYSTEM_FOLDERS if name.startswith(folder)), name)
     program = _programs().get(plain)
-    if program is None:
+    if program is None or (plain == "git" != name):  # of that one more is known than its name
         raise UnprovenError(f"{shown_word(name)} is not a command known to be harmless")
     for each in (name, *_RUN.get(plain, ())):
         check_origin(each, place)
@@ -58,6 +58,8 @@ def _programs() -> Mapping[str, Program]:
 def _found(name: str, place: Place) -> Path | None:
     """Where the shell finds the program; None when it is nowhere, and running it would do nothing."""
     for folder in place.environment.get("PATH", os.defpath).split(os.pathsep):
+        if folder.startswith("~"):  # which bash takes for a home folder
+            raise UnprovenError(f"PATH names {shown_word(folder)}, where {shown_word(name)} may be another program")
         candidate = place.cwd / folder / name  # an entry that is empty or relative counts from the current folder
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate

@@ -1,0 +1,117 @@
+"""Where git shows nothing of files that may hold secrets, because it is told that they are binary (hiding.gitattributes).
+
+That is so only for what git knows a path of, and only where nobody else says how files are shown. Options and words that
+are not known to keep to it do not count as hidden: then it asks, as where git is old.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from kin_nb.core.paths import read_settings
+from kin_nb.core.safety.shell.program import Call
+from kin_nb.core.safety.shell.programs.git_index import tracked
+from kin_nb.core.safety.shell.programs.git_settings import git_folder, own_settings_say, settings_folder
+
+_COMMANDS = frozenset(("diff", "grep", "log", "reflog", "show", "stash", "status"))
+_OPTION = re.compile(
+    r"""(?x)
+    -\d+ | -[pu] | -[nU]\d* | -[bwsiEFvhW] | -sb | -vv | --cached | --staged | --patch | --no-patch | --stat(=.*)?
+    | --shortstat | --numstat | --name-only | --name-status | --summary | --oneline | --graph | --all | --decorate(=\w+)?
+    | --unified=\d+ | --word-diff(=\w+)? | --color(=\w+)? | --no-color | --follow | --reverse | --merges | --no-merges
+    | --first-parent | --abbrev-commit | --function-context | --verbose | --short | --branch | --ignore-case
+    | --(?:max-count|since|until|after|before|author|grep|format|pretty|date|skip)=.* | --line-number | -m | --cc
+    """
+)
+_COMMIT = re.compile(r"(?:HEAD|@|[A-Za-z][\w./-]*?[~^]\d*)(?:[~^]\d*)*")
+"""git takes `x~1` and `x^` only where x leads to a commit."""
+_BRANCH = re.compile(r"(?![0-9a-fA-F]{40})[A-Za-z][\w./-]*")
+"""No id, which git takes for that first."""
+_NAMED_FILES = re.compile(r"HEAD:[\w./-]+")
+_SHOWS = re.compile(r"diff|text|binary|\[attr\]|merge")
+"""In attributes: what may change how a file is shown, or a name for several of them."""
+_ATTRIBUTES = ".gitattributes"
+_MOST_FOLDERS = 5_000
+_EXTERNAL = re.compile(r"(?i)\bexternal\b|\[include|include(if)?\.")
+"""In settings: a program that is given both files of a diff; or settings elsewhere."""
+_SECONDS = 10
+
+
+def is_hidden(call: Call) -> bool:
+    """Whether the call shows nothing of files that may hold secrets, past ones neither."""
+    command = call.name.removeprefix("git ")
+    found = git_folder(call.place.cwd)
+    if command not in _COMMANDS or found is None:
+        return False
+    worktree, folder = found
+    if not _are_plain(call, command, folder) or own_settings_say(call.place.environment, _EXTERNAL):
+        return False
+    git = shutil.which("git", path=call.place.environment.get("PATH"))
+    return git is not None and _obeys_variables(git) and not _has_attributes(worktree, folder)
+
+
+def _are_plain(call: Call, command: str, folder: Path) -> bool:
+    """The words before `--`: options that are known to keep to attributes, and commits. A search is of files alone."""
+    words = list(call.words[: call.words.index("--")] if "--" in call.words else call.words)
+    if not all(map(_OPTION.fullmatch, (word for word in words if word.startswith("-")))):
+        return False
+    others = [word for word in words if not word.startswith("-")]
+    if command == "grep":
+        return all(os.path.lexists(call.place.path(word)) for word in others[1:])
+    if command in ("reflog", "stash"):
+        others = others[1:]
+    return all(_is_commit(word, call, folder) for word in others)
+
+
+def _is_commit(word: str, call: Call, folder: Path) -> bool:
+    """Or a range of commits, or a path in the workspace, which git would take for one of both."""
+    ends = [end for end in re.split(r"\.{2,3}", word) if end]
+    if all(_COMMIT.fullmatch(end) or _is_branch(end, call, folder) for end in ends):
+        return bool(ends)
+    return os.path.lexists(call.place.path(word)) and not re.fullmatch(r"[0-9a-fA-F]{4,64}", word)
+
+
+def _is_branch(name: str, call: Call, folder: Path) -> bool:
+    """And no tag, nor another name of git's own: those may lead to the content of a file."""
+    shared = settings_folder(call.place.cwd) or folder
+    packed = (read_settings(shared / "packed-refs") or "").split("\n")
+
+    def has(*kinds: str) -> bool:
+        return any(
+            (shared / kind / name).is_file() or any(line.endswith(f" {kind}/{name}") for line in packed)
+            for kind in kinds
+        )
+
+    if not _BRANCH.fullmatch(name) or ".." in name or os.path.lexists(folder / name) or has("refs", "refs/tags"):
+        return False
+    return has("refs/heads", "refs/remotes")
+
+
+@cache
+def _obeys_variables(git: str) -> bool:
+    """Settings in variables came with git 2.31."""
+    said = subprocess.run([git, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False).stdout
+    version = re.search(r"version (\d+)\.(\d+)", said)
+    return version is not None and (int(version[1]), int(version[2])) >= (2, 31)
+
+
+def _has_attributes(worktree: Path, folder: Path) -> bool:
+    """Whether the repository may say itself how files are shown."""
+    shared = settings_folder(worktree) or folder
+    folders: set[str] = {""}
+    for name in tracked(folder, shared):
+        above = posixpath.dirname(name)
+        while above not in folders:
+            folders.add(above)
+            above = posixpath.dirname(above)
+        if posixpath.basename(name) == _ATTRIBUTES and not os.path.lexists(worktree / name):
+            return True  # git takes it from the index
+    files: Sequence[Path] = [shared / "info" / "attributes", *(worktree / name / _ATTRIBUTES for name in folders)]
+    return len(folders) > _MOST_FOLDERS or any(_SHOWS.search(read_settings(file) or "") for file in files)
