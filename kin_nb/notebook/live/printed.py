@@ -17,7 +17,6 @@ _PICTURES = ("image/png", "image/jpeg")
 _EVERY = 0.05
 """Seconds between two pieces for the card."""
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 
 
 class Printed:
@@ -73,4 +72,5 @@ class Printed:
 
 
 def plain(text: str) -> str:
-    return _OVERWRITTEN.sub("", _ANSI.sub("", text).replace("\r\n", "\n"))
+    lines = _ANSI.sub("", text).replace("\r\n", "\n").split("\n")
+    return "\n".join(line[line.rfind("\r", 0, -1) + 1 :] if "\r" in line else line for line in lines)
