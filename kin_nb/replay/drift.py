@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from kin_nb.core.session.records import FileChange, RecordedCall, sha256
 from kin_nb.core.session.whole_outputs import without_note
+from kin_nb.replay.named_programs import named_programs
+from kin_nb.replay.rules import RULES
 
-DriftKind = Literal["same", "equivalent", "unordered", "text", "effect", "refused", "not re-run"]
-HARMLESS: frozenset[DriftKind] = frozenset({"same", "equivalent", "unordered"})
+DriftKind = Literal["same", "equivalent", "unordered", "played", "text", "effect", "refused", "not re-run"]
+AFTER = "after drift: "
+"""How a detail begins once something before it has drifted."""
+HARMLESS: frozenset[DriftKind] = frozenset({"same", "equivalent", "unordered", "played"})
 
 
 @dataclass(frozen=True)
@@ -24,46 +28,8 @@ class Drift:
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class Rule:
-    """One harmless difference in what one program prints: `pattern` matches whole lines, `shown` replaces each."""
-
-    number: int
-    program: str
-    says: str
-    pattern: re.Pattern[str]
-    shown: str
-
-
-_SECONDS = r"\d+(?:\.\d+)?s(?: \(\d+:\d\d:\d\d\))?"
-_COUNTS = r"(?:\d+ (?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|rerun)(?:, )?)+|no tests ran"
-
-RULES: tuple[Rule, ...] = (
-    Rule(
-        1,
-        "unittest",
-        "the seconds in `Ran n tests in S s`, under unittest's line of 70 dashes",
-        re.compile(r"^(-{70}\nRan \d+ tests? in )\d+\.\d+s$", re.MULTILINE),
-        r"\g<1>_s",
-    ),
-    Rule(
-        2,
-        "pytest",
-        "the seconds in the last summary line, and the `=` that fill it up",
-        re.compile(rf"^(?:=+ )?({_COUNTS}) in {_SECONDS}(?: =+)?$", re.MULTILINE),
-        r"\g<1> in _s",
-    ),
-    Rule(
-        3,
-        "Python",
-        "lines of ~ and ^ in a traceback, and the rest of the statement that they mark (3.13 shows all of it)",
-        re.compile(
-            r'^(  File "[^"\n]+", line \d+, in [^\n]+\n    [^\n]+)(?:\n {4}[^\n]*)*\n {4}[ ~^]*[~^]$', re.MULTILINE
-        ),
-        r"\g<1>",
-    ),
-)
-
+_MOST_NAMED = 5
+"""Lines that vary, in one detail."""
 _LISTING_TOOLS = frozenset({"grep", "list_dir"})
 _LISTING_COMMAND = re.compile(r"(?:find|ls|grep|rg|git grep|git ls-files)(?: [^|;&<>$`()\n]*)?")
 
@@ -124,27 +90,52 @@ def _file_effect(recorded: FileChange | None, actual: FileChange | None) -> str:
 
 
 def _compare_text(recorded: RecordedCall, actual: RecordedCall) -> Drift:
-    command = _command(recorded)
-    if recorded.name == "bash":
-        before, after, rules = _masked(recorded.output, actual.output)
-        if before == after:
-            says = "; ".join(rule.says for rule in RULES if rule.number in rules)
-            return Drift("equivalent", rules, says)
-    listing = recorded.name in _LISTING_TOOLS or bool(command and _LISTING_COMMAND.fullmatch(command))
+    texts, programs = (recorded.output, actual.output), _programs(recorded)
+    equivalent = _under_rules(*texts, programs)
+    if equivalent is not None:
+        return equivalent
+    listing = recorded.name in _LISTING_TOOLS or _LISTING_COMMAND.fullmatch(_command(recorded))
     if listing and sorted(recorded.output.splitlines()) == sorted(actual.output.splitlines()):
         return Drift("unordered", detail="the same lines in another order")
+    if recorded.varies:
+        equivalent = _under_rules(*without_lines(*texts, recorded.varies), programs)
+        if equivalent is not None:
+            return replace(equivalent, detail="; ".join(filter(None, [_calibrated(recorded), equivalent.detail])))
     return Drift("text", detail=first_difference(recorded.output, actual.output))
 
 
-def _masked(recorded: str, actual: str) -> tuple[str, str, tuple[int, ...]]:
-    """Both texts under the rules, and the numbers of those rules whose lines differ between them."""
-    rules = []
+def _under_rules(recorded: str, actual: str, programs: frozenset[str]) -> Drift | None:
+    """Both texts without what the rules for these programs let differ: None when they differ still."""
+    used = []
     for rule in RULES:
-        before, after = ([found[0] for found in rule.pattern.finditer(text)] for text in (recorded, actual))
-        if before != after:
-            rules.append(rule.number)
-        recorded, actual = rule.pattern.sub(rule.shown, recorded), rule.pattern.sub(rule.shown, actual)
-    return recorded, actual, tuple(rules)
+        if rule.is_for(programs, (recorded, actual)):
+            if rule.found(recorded) != rule.found(actual):
+                used.append(rule)
+            recorded, actual = rule.hide(recorded), rule.hide(actual)
+    if recorded != actual:
+        return None
+    return Drift("equivalent", tuple(rule.number for rule in used), "; ".join(rule.says for rule in used))
+
+
+def without_lines(recorded: str, actual: str, varies: Iterable[int]) -> tuple[str, str]:
+    """Both texts with those lines, from 1, left empty; as they are when one has more lines than the other."""
+    lines, others = recorded.split("\n"), actual.split("\n")
+    if len(lines) == len(others):
+        for number in varies:
+            if 0 < number <= len(lines):
+                lines[number - 1] = others[number - 1] = ""
+    return "\n".join(lines), "\n".join(others)
+
+
+def _calibrated(call: RecordedCall) -> str:
+    some = ", ".join(map(str, call.varies[:_MOST_NAMED])) + (", …" if len(call.varies) > _MOST_NAMED else "")
+    return f"calibrated: line {some} varies" if len(call.varies) == 1 else f"calibrated: lines {some} vary"
+
+
+def _programs(call: RecordedCall) -> frozenset[str]:
+    if call.name == "python":  # in the notebook's kernel
+        return frozenset((call.name,))
+    return named_programs(_command(call)) if call.name == "bash" else frozenset()
 
 
 def _ran(call: RecordedCall) -> Any:
