@@ -16,7 +16,8 @@ def save(arguments: argparse.Namespace) -> int:
     from kin_nb.replay.save_options import save_options  # noqa: PLC0415
 
     options, secrets = save_options(arguments), _known_secrets()
-    return save_session(SaveCommand(arguments.session, arguments.path, options, arguments.from_outputs, secrets))
+    how = {"from_outputs": arguments.from_outputs, "calibrate": arguments.calibrate}
+    return save_session(SaveCommand(arguments.session, arguments.path, options, secrets=secrets, **how))
 
 
 def _known_secrets() -> Callable[[str], str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from pydantic import ValidationError
@@ -27,6 +28,7 @@ from kin_nb.replay.sidecar import named_sidecar
 from kin_nb.replay.undo_cells import undo_source, undoes
 
 BLOB_BYTES = 8 * 1024
+_REPLAY = re.compile(r"^%kin[ \t]+replay[ \t]+(?P<session>[A-Za-z0-9-]{1,64})@", re.MULTILINE)
 _KEYS = frozenset(
     {"format", "session", "digest", "kin_nb", "model", "workspace", "system_prompt", "tools", "blobs", SIDECAR}
 )
@@ -45,9 +47,14 @@ def read_recording(nb: Any) -> Recording:
     kin = nb["metadata"].get("kin")
     if not isinstance(kin, dict):
         raise NoRecordingError(
-            "This notebook holds no recording (a cleaner may have dropped its metadata: kin-nb save SESSION)"
+            f"This notebook holds no recording (a cleaner may have dropped its metadata: kin-nb save {_named(nb)})"
         )
-    if kin.get("format") != FORMAT:
+    if not isinstance(kin.get("format"), int | float):
+        raise NoRecordingError(
+            "This notebook's `kin` metadata has no format: another tool's, or no recording any more. If it was one: "
+            f"kin-nb save {_named(nb)}"
+        )
+    if kin["format"] != FORMAT:
         wrote = f"kin_nb {kin.get('kin_nb')}"
         raise LaterFormatError(
             f"Recorded in format {kin.get('format')} by {wrote}; this one reads format {FORMAT}: update kin_nb."
@@ -109,6 +116,12 @@ def session_of(nb: Any) -> tuple[str, str]:
     claims = [kin.get(key) if isinstance(kin, dict) else None for key in ("session", "digest")]
     session, digest = (claim if isinstance(claim, str) else "" for claim in claims)
     return session, digest
+
+
+def _named(nb: Any) -> str:
+    """The session that a `%kin replay` cell names, SESSION where there is none."""
+    found = (_REPLAY.search(cell["source"]) for cell in nb["cells"])
+    return next((match["session"] for match in found if match), "SESSION")
 
 
 def _meta(kin: dict[str, Any]) -> SessionMeta:

@@ -100,6 +100,25 @@ def match_turn(recording: Recording, key: str, cell_id: str | None, state: State
     )
 
 
+def turn_in_place(recording: Recording, cell_id: str | None, state: State) -> tuple[int | None, bool]:
+    """(the position of the turn whose text this cell would have, had it not been changed; whether its id says so).
+
+    By id: what this cell played before, else the last turn that was recorded in it. Without: the next turn, if any.
+    """
+    again = state.by_cell.get(cell_id) if cell_id else None
+    if again is not None:
+        return again, True
+    first = 0
+    recorded: int | None = None
+    while first < len(recording.turns):
+        if cell_id and recording.turns[first].cell_id == cell_id:
+            recorded = first
+        first += len(turns_of_cell(recording.turns, first))
+    if recorded is not None:
+        return recorded, True
+    return (state.next if state.next < len(recording.turns) else None), False
+
+
 def _played(recording: Recording, position: int, cell_id: str | None, state: State, *, moves: bool) -> Match:
     passed = [n for n in range(state.next, position) if n not in state.played]
     end = position + len(turns_of_cell(recording.turns, position))

@@ -41,7 +41,9 @@ def place_turns(nb: Any, turns: Sequence[TurnRecord]) -> dict[int, int]:
     """
     keys = [asked_key(nb, cell) for cell in nb["cells"]]
     ids = {
-        cell.get("id"): index for index, cell in enumerate(nb["cells"]) if keys[index] is not None and cell.get("id")
+        cell["id"]: index
+        for index, cell in enumerate(nb["cells"])
+        if keys[index] is not None and isinstance(cell.get("id"), str)
     }
     placed = {turn.turn: ids[turn.cell_id] for turn in turns if turn.cell_id in ids}
     taken = set(placed.values())

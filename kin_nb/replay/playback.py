@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.render import Output, render_notice, render_turn, render_undo
-from kin_nb.replay.matching import State, Undoing, match_turn, match_undo, turns_of_cell
+from kin_nb.replay.edited import not_recorded
+from kin_nb.replay.errors import NotRecorded
+from kin_nb.replay.matching import State, Undoing, match_turn, match_undo, turn_in_place, turns_of_cell
 from kin_nb.replay.recording import Recording
 
 
@@ -17,12 +19,21 @@ class Player:
         self.recording = recording
         self._state = State()
 
-    def turn(self, key: str, cell_id: str | None) -> tuple[TurnRecord, tuple[int, ...]]:
+    def turn(self, key: str, cell_id: str | None, body: str = "") -> tuple[TurnRecord, tuple[int, ...]]:
         """The turn that this cell plays now, and the numbers of turns passed over to get there.
 
-        Raises NotRecorded or AmbiguousTurn; then nothing has moved.
+        Raises NotRecorded, which shows how `body` differs from the turn in its place, or AmbiguousTurn; then nothing has
+        moved.
         """
-        match = match_turn(self.recording, key, cell_id, self._state)
+        try:
+            match = match_turn(self.recording, key, cell_id, self._state)
+        except NotRecorded as error:
+            position, known = turn_in_place(self.recording, cell_id, self._state)
+            if position is None:
+                raise
+            turn = self.recording.turns[position]
+            message = not_recorded(turn, body, known=known)
+            raise NotRecorded(message, after_last=error.after_last and not known, turn=turn) from None
         self._state = match.state
         return self.recording.turns[match.position], match.not_run
 

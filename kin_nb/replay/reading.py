@@ -100,8 +100,8 @@ class Reading:
         turn = known.model_copy(update={"steps": checked})
         if turn_sha(turn) != raw.get("sha"):
             self._refuse_later(turn, value, where)
-            what = "prompt, key, cell_id, model, mode, outcome, message, cost, milliseconds or the list of steps"
-            raise self.error(where, f"it was changed after it was recorded ({what})")
+            what = ", ".join(key for key in fields if key != "type")
+            raise self.error(where, f"it was changed after it was recorded (one of {what}, or the list of steps)")
         return turn
 
     def _step(self, where: str, raw: Any) -> RecordedStep:

@@ -28,13 +28,15 @@ _SUFFIX = ".kin.ipynb"
 class SaveCommand:
     """`source`: the beginning of a session's id, or a notebook. `path`: where it goes, None: where it belongs.
 
-    `from_outputs`: the recording is what the outputs of the notebook carry. `secrets` takes known ones out of a text.
+    `from_outputs`: the recording is what the outputs of the notebook carry. `calibrate`: it is executed twice, tools and
+    all, and lines that vary are stored. `secrets` takes known ones out of a text.
     """
 
     source: str
     path: Path | None = None
     options: SaveOptions = SaveOptions()  # noqa: RUF009  (frozen)
     from_outputs: bool = False
+    calibrate: bool = False
     secrets: Callable[[str], str] = str
 
     @property
@@ -61,6 +63,9 @@ class SaveCommand:
         if options.plain and target.exists():
             raise ReplayError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
         nb, recording = self._read(target)
+        told: list[str] = []
+        if self.calibrate:
+            recording, told = self._calibrated(target)
         cleaner = Cleaner(options.redact, self.secrets)
         recording = clean_notebook(nb, recording, cleaner)
         if not options.results:
@@ -72,7 +77,17 @@ class SaveCommand:
         write_notebook(made, target, in_place=options.in_place)
         said = [f"Saved {self.shown}: recording {read_recording(made).name}."]
         said += [f"Run it again without a key: kin-nb replay {self.shown}", large(target, options)]
-        return [*filter(None, said), *reported(cleaner.report())]
+        return [*filter(None, said), *told, *reported(cleaner.report())]
+
+    def _calibrated(self, target: Path) -> tuple[Recording, list[str]]:
+        """Its calls may do what they did: who asks for this says so."""
+        from kin_nb.replay.calibrating import calibrated  # noqa: PLC0415  (runs kernels)
+
+        if not self._is_notebook or self.from_outputs:
+            raise ReplayError("--calibrate takes a session notebook: kin-nb save NOTEBOOK.ipynb --calibrate")
+        source = Path(self.source)
+        found = calibrated(source)
+        return in_folder(found.recording, source.absolute().parent, target.parent), found.text().split("\n")
 
     def _read(self, target: Path) -> tuple[Any, Recording]:
         """The notebook that the session goes into, an empty one where there is none, and the recording."""

@@ -30,6 +30,7 @@ from kin_nb.replay.writing import write_notebook  # noqa: F401  (until its calle
 
 _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*\s*")
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -195,7 +196,9 @@ def _display_data(output: Output) -> Any:
 def _code_cell(source: str, cell_id: str) -> Any:
     from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
 
-    return new_code_cell(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", source), id=cell_id)
+    # an id that a record names may be none; whatever is double is mended at the end
+    known = cell_id if _ID.fullmatch(cell_id) else "cell"
+    return new_code_cell(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", source), id=known)
 
 
 def _complete_ids(nb: Any) -> None:
@@ -203,7 +206,7 @@ def _complete_ids(nb: Any) -> None:
     used: set[str] = set()
     for n, cell in enumerate(nb["cells"], 1):
         wanted = cell.get("id")
-        if not isinstance(wanted, str) or not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", wanted):
+        if not isinstance(wanted, str) or not _ID.fullmatch(wanted):
             wanted = f"cell-{n}"
         cell["id"] = (
             wanted if wanted not in used else next(i for k in range(n + 1) if (i := f"cell-{n}-{k}") not in used)

@@ -63,7 +63,7 @@ def _cell(source: str, cell_id: str) -> Any:
 
 
 def _free_id(nb: Any, wanted: str) -> str:
-    used = {cell.get("id") for cell in nb["cells"]}
+    used = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
     return (
         wanted
         if wanted not in used

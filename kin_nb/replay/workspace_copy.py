@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import tarfile
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,15 +48,11 @@ def copy_workspace(workspace: Path, commit: str | None, folder: Path) -> Workspa
 
 def _extract_commit(workspace: Path, commit: str, folder: Path) -> bool:
     """The part of `commit` that lies under `workspace`, unpacked; False when git or the commit is not there."""
-    try:
-        command = ["git", "archive", "--format=tar", commit]
-        archive = subprocess.run(command, cwd=workspace, capture_output=True, check=False)
-    except OSError:
-        return False
-    if archive.returncode:
+    archive = _archive(workspace, commit)
+    if archive is None:
         return False
     try:
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             if hasattr(tarfile, "data_filter"):
                 tar.extractall(folder, filter="data")
             else:  # before Python 3.11.4: git itself keeps `..` and absolute paths out of its trees
@@ -63,6 +60,33 @@ def _extract_commit(workspace: Path, commit: str, folder: Path) -> bool:
     except tarfile.TarError as error:
         raise ReplayError(f"Commit {commit[:12]} cannot be unpacked: {error}") from error
     return True
+
+
+def _archive(workspace: Path, commit: str) -> bytes | None:
+    """A tar file; None when there is no git, no repository or no such commit.
+
+    Read through an empty repository that borrows the objects: `.git/config` is a stranger's as much as the notebook is, and
+    git runs what filters and remotes it names.
+    """
+    with tempfile.TemporaryDirectory(prefix="kin-git-") as folder:
+        try:
+            where = _git(
+                "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-path", "objects", at=workspace
+            )
+            top, objects = where.decode().splitlines()
+            _git("init", "--quiet", "--bare", "--template=", "--object-format=sha1", folder, at=workspace)
+            (Path(folder) / "objects" / "info").mkdir(exist_ok=True)
+            (Path(folder) / "objects" / "info" / "alternates").write_text(f"{objects}\n")
+            there = {"GIT_DIR": folder, "GIT_WORK_TREE": top}
+            return _git("archive", "--format=tar", commit, at=workspace, **there)
+        except (OSError, ValueError, subprocess.CalledProcessError):
+            return None
+
+
+def _git(*argv: str, at: Path, **environment: str) -> bytes:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    done = subprocess.run(["git", *argv], cwd=at, env=kept | environment, capture_output=True, check=True)
+    return done.stdout
 
 
 def _left_out(folder: str, names: list[str]) -> set[str]:

@@ -9,7 +9,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.replay.comparing import compare_cells
-from kin_nb.replay.report import CallResult, CellResult, ReplayReport, call_results, turn_results
+from kin_nb.replay.report import CallResult, CellResult, ReplayReport, call_results, not_applied, turn_results
+from kin_nb.replay.scratch import scratch_notice
 from kin_nb.replay.shipped import examples_folder, is_shipped
 from tests.unit.replay.sessions import busy_turn, recording
 
@@ -38,6 +39,30 @@ CODES = {
 def test_exit_code(what):
     kinds, cells, error, code = CODES[what]
     assert report(kinds, cells, error).exit_code == code
+
+
+LENIENT = {
+    "text drift": (("same", "text"), ("differs",), 0),
+    "effect drift": (("text", "effect"), (), 3),
+    "a call that never came": (("not run",), (), 3),
+    "what could not be done": (("not re-run",), (), 3),
+    "a refused call": (("text", "refused"), (), 1),
+    "a cell that failed": ((), ("error",), 1),
+}
+
+
+@pytest.mark.parametrize("what", LENIENT)
+def test_exit_code_where_only_effects_count(what):
+    kinds, cells, code = LENIENT[what]
+    lenient = replace(report(kinds, cells), fail_on="effect")
+    assert lenient.exit_code == code
+    assert ("cell 1: differs: what" in lenient.text()) is ("differs" in cells), "it is told all the same"
+
+
+def test_files_that_are_not_in_the_scratch_copy_fail():
+    lacking = replace(report(), mode="playback", not_applied=("turn 1: a.py: why",))
+    assert lacking.exit_code == 3
+    assert "not in the scratch copy: turn 1: a.py: why" in lacking.text()
 
 
 def test_the_table_counts_by_turn_and_names_each_drift():
@@ -123,6 +148,31 @@ def test_with_tools_only_ordinary_cells_are_compared():
     stored = new_notebook(cells=[cell(stream("a"), source="%%kin\ngo"), cell(stream("a"))])
     new = new_notebook(cells=[cell(stream("b"), source="%%kin\ngo"), cell(stream("b"))])
     assert [result.status for result in compare_cells(stored, new, None, tools=True)] == ["not compared", "differs"]
+
+
+def ran_again(**drift):
+    return new_output("display_data", {}, metadata={"kin": {"kind": "call", "drift": drift}})
+
+
+@pytest.mark.parametrize(("kind", "detail"), [("effect", "after drift: stdout, "), ("equivalent", "stdout, ")])
+def test_a_cell_that_differs_after_a_call_drifted_says_so(kind, detail):
+    stored = new_notebook(cells=[cell(source="%%kin\ngo"), cell(stream("a"))])
+    new = new_notebook(cells=[cell(ran_again(kind=kind), source="%%kin\ngo"), cell(stream("b"))])
+    assert compare_cells(stored, new, None, tools=True)[1].detail.startswith(detail)
+
+
+def test_of_cells_that_differ_all_but_the_first_say_so():
+    stored, new = (new_notebook(cells=[cell(stream(text)) for text in texts]) for texts in ("abc", "xby"))
+    details = [result.detail[:13] for result in compare_cells(stored, new, None, tools=False)]
+    assert details == ["stdout, line ", "", "after drift: "]
+
+
+def test_what_a_scratch_copy_says_is_told_and_not_compared():
+    notice = scratch_notice("Not in the scratch copy", ["a.py: why"], place="turn 1", missing=["a.py: why"])
+    said = new_output("display_data", dict(notice.data), metadata=notice.metadata)
+    stored, new = new_notebook(cells=[cell(stream("a"))]), new_notebook(cells=[cell(stream("a"), said)])
+    assert compare_cells(stored, new, None, tools=False) == (CellResult(1, "same"),)
+    assert not_applied(new) == ("turn 1: a.py: why",)
 
 
 def test_cells_after_a_failure_were_not_run():

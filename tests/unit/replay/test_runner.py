@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 
+from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep
+from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.errors import RecordingError, ReplayError
 from kin_nb.replay.loading import as_node, load_notebook
-from kin_nb.replay.runner import ReplayOptions, replay_notebook
+from kin_nb.replay.options import ReplayOptions
+from kin_nb.replay.place import place
+from kin_nb.replay.runner import replay_notebook
 from kin_nb.replay.saving import session_notebook
 from kin_nb.replay.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
@@ -72,6 +77,47 @@ def test_with_tools_the_kernel_works_in_a_copy_under_the_recorded_environment(sa
     assert not Path(cwd).exists()
     assert not (tmp_path / "made").exists()
     assert report.workspace == "the files as they are now"
+
+
+def test_commands_that_run_again_are_confined_as_the_persons_own_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    config = tmp_path / "home" / "config.toml"
+
+    def confined() -> str:
+        with place(tmp_path / "a.ipynb", recording(turn(1, "first"), workspace={"path": "work"}), options) as there:
+            assert there.env["KIN_HOME"] != str(tmp_path / "home")
+            return there.env["KIN_REPLAY_CONFINED"]
+
+    (tmp_path / "work").mkdir()
+    options = ReplayOptions(tools=True)
+    assert confined() == "{}"
+    config.write_text('[tools.bash]\nsandbox = "on"\nallowlist = ["rm"]\n')
+    assert confined() == '{"sandbox": "on"}', "and no other setting counts"
+    config.write_text("[tools.bash\n")
+    with pytest.raises(ReplayError, match=r"Whether commands are to be confined cannot be read .*config\.toml"):
+        confined()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("mode", ["off", "on"])
+def test_a_confined_command_writes_nothing_outside_of_the_copy(tmp_path, monkeypatch, mode):
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    for folder in (work, outside, tmp_path / "home"):
+        folder.mkdir()
+    why = sandbox.problem(work, network=False)
+    if why:
+        pytest.skip(why)
+    monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "config.toml").write_text(f'[tools.bash]\nsandbox = "{mode}"\n')
+    yes = RecordedDecision(verdict="allow", by="person", reason="asked")
+    arguments = json.dumps({"command": f"echo hi > {outside}/made || true"})
+    call = RecordedCall(id="c1", name="bash", arguments=arguments, decision=yes, status="ok", exit=0)
+    steps = (RecordedStep(calls=(call,)), RecordedStep(content="Done."))
+    nb = session_notebook(recording(turn(1, "go", steps=steps), workspace={"path": "work"}))
+    path = write_notebook(nb, tmp_path / "a.ipynb")
+    replay_notebook(path, ReplayOptions(tools=True, approve_recorded=True, output_dir=tmp_path / "out"))
+    assert (outside / "made").exists() is (mode == "off")
 
 
 @pytest.mark.kernel

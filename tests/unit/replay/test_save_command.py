@@ -80,7 +80,7 @@ def test_a_changed_recording_is_not_drawn_anew(saved):
 
 
 def test_a_notebook_without_a_recording_says_how_to_get_one_back(saved):
-    with pytest.raises(RecordingError, match="kin-nb save SESSION"):
+    with pytest.raises(RecordingError, match="kin-nb save 5b1c-session"):
         redrawn(saved(lambda nb: nb["metadata"].pop("kin")))
 
 
@@ -142,3 +142,13 @@ def test_in_place_is_refused_while_a_server_has_the_file_open(saved, tmp_path, m
     monkeypatch.setattr("kin_nb.replay.open_notebooks.open_in", lambda _: "http://127.0.0.1:8888/")
     with pytest.raises(RecordingError, match=r"is open in http://127\.0\.0\.1:8888/, whose next save would erase"):
         SaveCommand(str(path), path, SaveOptions(in_place=True)).run()
+
+
+def test_only_a_session_notebook_is_calibrated(lived, tmp_path):
+    for command in (
+        SaveCommand("5b1c", tmp_path / "a.ipynb", calibrate=True),
+        SaveCommand(str(lived), tmp_path / "a.ipynb", from_outputs=True, calibrate=True),
+    ):
+        with pytest.raises(ReplayError):
+            command.run()
+    assert not (tmp_path / "a.ipynb").exists()

@@ -325,6 +325,12 @@ async def test_an_undo_that_cannot_be_done_is_drift(again, record, why):
     assert why in drift.detail
 
 
+async def test_an_undo_that_drifts_after_something_else_did_says_so(again):
+    again.so_far.drifted = True
+    _, drift = await again.undo(undo(2, 2))
+    assert drift.detail.startswith("after drift: it cannot be done")
+
+
 async def test_a_question_is_answered_as_it_was_and_no_other(tmp_path):
     said = RecordedCall(id="call00001", name="ask_user", arguments="{}", status="ok", output="in {workspace}")
     not_said = RecordedCall(id="call00002", name="ask_user", arguments="{}", status="error", output="nobody")

@@ -79,3 +79,33 @@ def test_a_named_pipe_is_left_out(tmp_path):
     os.mkfifo(workspace / "pipe")
     copied = copy_workspace(workspace, None, tmp_path / "copy")
     assert [path.name for path in copied.folder.iterdir()] == ["a.py"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"filter.x.smudge": "touch CANARY; cat"},
+        {"filter.x.process": "touch CANARY"},
+        {"core.fsmonitor": "touch CANARY; true", "core.hooksPath": "hooks"},
+        {"diff.x.textconv": "touch CANARY; cat", "tar.tar.command": "touch CANARY; cat", "core.pager": "touch CANARY"},
+        {"extensions.partialClone": "o", "remote.o.promisor": "true", "remote.o.url": "ext::touch CANARY"},
+        {"core.worktree": "/"},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_a_strangers_repository_runs_nothing(settings, workspace, tmp_path):
+    canary = tmp_path / "canary"
+    (workspace / ".gitattributes").write_text("* filter=x diff=x\n")
+    recorded = commit(workspace)
+    hook = workspace / "hooks" / "post-checkout"
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\ntouch {canary}\n")
+    hook.chmod(0o755)
+    (workspace / "src" / "a.py").write_text("edited since\n")
+    for key, value in settings.items():
+        command = ["git", "config", key, value.replace("CANARY", str(canary))]
+        subprocess.run(command, cwd=workspace, check=True)
+    copied = copy_workspace(workspace, recorded, tmp_path / "copy")
+    there = (copied.folder / "src" / "a.py").read_text()
+    assert there == ("edited since\n" if "core.worktree" in settings else "committed\n")
+    assert not canary.exists()

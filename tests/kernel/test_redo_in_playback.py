@@ -1,0 +1,123 @@
+"""A prompt that was edited in a notebook that plays: what differs is shown, and `%%kin --redo` asks it anew from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from notebook_client import LiveKernel, run, shown, write_config
+
+from kin_nb.replay.format import read_recording
+from kin_nb.replay.loading import load_notebook
+from tests.model_server import ModelServer, tool_call
+
+pytestmark = pytest.mark.kernel
+
+EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2")
+PROMPTS = ("Say one.", "Change x\nto two.", "Say three.")
+
+
+@pytest.fixture
+def kin(kernel, model_server: ModelServer, tmp_path) -> Iterator[LiveKernel]:
+    """Three turns, of which the second changed a.py, in cells c1 to c3; saved, and played from there to the end."""
+    write_config(tmp_path / "kin-home", model_server)
+    (tmp_path / "a.py").write_text("x = 1\n")
+    nb = kernel()
+    run(nb, f"import os; os.chdir({str(tmp_path)!r}); os.environ['KIN_HOME'] = {str(tmp_path / 'kin-home')!r}")
+    run(nb, "%load_ext kin_nb")
+    for answer in (
+        {"text": "One."},
+        {"text": "I change it.", "calls": [EDIT]},
+        {"text": "Changed."},
+        {"text": "Three."},
+    ):
+        model_server.enqueue(answer["text"], calls=answer.get("calls", []))
+    run(nb, "%kin mode auto-approve")
+    for number, prompt in enumerate(PROMPTS, 1):
+        ok(nb, f"%%kin\n{prompt}", cell=f"c{number}")
+    run(nb, "%kin save told")
+    run(nb, "%unload_ext kin_nb\n%load_ext kin_nb")
+    assert (tmp_path / "a.py").read_text() == "x = 2\n"
+    run(nb, load_notebook(tmp_path / "told.ipynb")["cells"][0]["source"])
+    for number, prompt in enumerate(PROMPTS, 1):
+        ok(nb, f"%%kin\n{prompt}", cell=f"c{number}")
+    assert len(model_server.requests) == 4
+    yield nb
+    run(nb, "%unload_ext kin_nb")
+
+
+def ok(nb: LiveKernel, code: str, *, cell: str | None, allow_stdin: bool = True) -> str:
+    """What the cell shows."""
+    sent = nb.run(code, cell=cell, allow_stdin=allow_stdin)
+    reply = nb.done(sent)["content"]
+    assert reply["status"] == "ok", reply
+    return shown(nb, sent)
+
+
+def error(nb: LiveKernel, code: str, *, cell: str | None, allow_stdin: bool = True) -> str:
+    reply = nb.done(nb.run(code, cell=cell, allow_stdin=allow_stdin))["content"]
+    assert reply["status"] == "error"
+    return reply["evalue"]
+
+
+def test_an_edited_prompt_is_shown_beside_the_recorded_one(kin, model_server):
+    said = error(kin, "%%kin\nChange x\nto three.", cell="c2").splitlines()
+    assert said == [
+        "not recorded: this notebook is in playback and calls no model; turn 2 was recorded in this cell, with another text:",
+        "    Change x",
+        "  - to two.",
+        "  + to three.",
+        "Restore the text to play it; or `%%kin --redo` to ask it anew, from where turn 2 stood.",
+    ]
+    assert len(model_server.requests) == 4
+    assert "Changed." in ok(kin, "%%kin\nChange x\nto two.", cell="c2"), "restored, it plays"
+
+
+def test_redo_asks_the_edited_prompt_live_from_where_its_turn_stood(kin, model_server, tmp_path):
+    model_server.enqueue("I leave it.")
+    model_server.enqueue("On.")
+    text = ok(kin, "%%kin --redo\nLeave x.", cell="c2")
+    assert "Took back turns 2, 3" in text
+    assert "Live from here: this notebook is in playback no more" in text
+    assert "I leave it." in text
+    sent = model_server.requests[4]["messages"]
+    assert [each["content"] for each in sent[1:]] == ["Say one.", "One.", "Leave x."]
+    assert (tmp_path / "a.py").read_text() == "x = 1\n", "what turn 2 had changed is put back"
+    ok(kin, "%%kin\nGo on.", cell="c4")
+    run(kin, "%kin save forked")
+    forked = read_recording(load_notebook(tmp_path / "forked.ipynb"))
+    assert [turn.prompt for turn in forked.turns] == [*PROMPTS, "Leave x.", "Go on."], "both branches are there"
+    assert [undo.turns for undo in forked.undos] == [(2, 3)]
+    assert forked.turns[3].origin == forked.undos[0].to
+
+
+def test_redo_of_an_unchanged_prompt_asks_it_anew(kin, model_server):
+    model_server.enqueue("Another three.")
+    assert "Another three." in ok(kin, "%%kin --redo\nSay three.", cell="c3")
+    assert [each["content"] for each in model_server.requests[4]["messages"]][-1] == "Say three."
+    assert "Changed." in [each["content"] for each in model_server.requests[4]["messages"]]
+
+
+def test_with_nobody_there_redo_is_an_error_and_nothing_moves(kin, model_server, tmp_path):
+    said = error(kin, "%%kin --redo\nLeave x.", cell=None, allow_stdin=False)
+    assert said.startswith("`%%kin --redo` asks a model, and nobody is here")
+    assert (tmp_path / "a.py").read_text() == "x = 2\n"
+    assert "One." in ok(kin, f"%%kin\n{PROMPTS[0]}", cell=None, allow_stdin=False), "it plays on"
+    assert len(model_server.requests) == 4
+
+
+def test_a_new_cell_after_the_last_turn_goes_on_and_says_so(kin, model_server):
+    model_server.enqueue("Four.")
+    text = ok(kin, "%%kin\nSay four.", cell="c9")
+    assert "Live from here" in text
+    assert "Four." in text
+    assert len(model_server.requests[-1]["messages"]) == 10
+
+
+def test_without_a_model_it_plays_on(kin, model_server, tmp_path):
+    config = tmp_path / "kin-home" / "config.toml"
+    config.write_text(config.read_text().replace("active_model", "active_model = 'none'\nformer_model"))
+    for code in ("%%kin --redo\nLeave x.", "%%kin\nSay four."):
+        assert "none" in error(kin, code, cell="c2" if "redo" in code else "c9")
+    assert "One." in ok(kin, f"%%kin\n{PROMPTS[0]}", cell="c1")
+    assert len(model_server.requests) == 4

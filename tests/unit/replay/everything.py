@@ -1,0 +1,159 @@
+"""A recording with every kind of record and every field of each, none at its default: what a format has to carry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kin_nb.core.session.records import (
+    END,
+    FileChange,
+    KeptFile,
+    Place,
+    Record,
+    RecordedCall,
+    RecordedCompaction,
+    RecordedDecision,
+    RecordedDMail,
+    RecordedImage,
+    RecordedStep,
+    RecordedSubagent,
+    RecordedSubagentCall,
+    TurnRecord,
+    UndoRecord,
+    canonical_json,
+)
+from kin_nb.replay.matching import cell_key
+from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
+from tests.unit.replay.sessions import LONG, SESSION
+
+PATCH = "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+CHANGE = FileChange(
+    path="a.py", before="1" * 64, after="2" * 64, patch=PATCH, before_mode="100644", after_mode="100755"
+)
+IMAGE = RecordedImage(media_type="image/png", data=PIXEL)
+COMPACTION = RecordedCompaction(
+    summary="It was about a.py.",
+    kept=2,
+    summarised=5,
+    words=100,
+    old_tokens=900,
+    new_tokens=100,
+    prompt_tokens=800,
+    completion_tokens=50,
+)
+SUBAGENT = RecordedSubagent(
+    profile="explore",
+    steps=2,
+    calls=(RecordedSubagentCall(name="grep", summary="grep x", status="ok"),),
+    more=1,
+    unasked=("bash",),
+    prompt_tokens=10,
+    completion_tokens=4,
+    cost="0.001",
+)
+CALLS = (
+    RecordedCall(
+        id="c1",
+        name="edit_file",
+        arguments='{"path": "a.py"}',
+        edited_arguments='{"path": "b.py"}',
+        summary="edit a.py",
+        decision=RecordedDecision(verdict="allow", by="person", reason="asked", scope="session", note="go on"),
+        status="ok",
+        output="Edited.",
+        varies=(2,),
+        exit=1,
+        milliseconds=12,
+        files=(CHANGE,),
+        uncovered="variables: x",
+        images=(IMAGE,),
+        subagent=SUBAGENT,
+    ),
+    RecordedCall(id="c2", name="bash", arguments="{}", status="error", output=LONG),
+    RecordedCall(id="c3", name="bash", arguments="{}", status="ok", withheld="3" * 64),
+)
+STEP = RecordedStep(
+    fingerprint="f1",
+    content="half a pair: \ud83d",
+    reasoning="Hm.",
+    prompt_tokens=10,
+    completion_tokens=3,
+    milliseconds=900,
+    calls=CALLS,
+    compaction=COMPACTION,
+    injected="remember",
+    pruned=("c0",),
+    dmail=RecordedDMail(step=1, message="look at b.py"),
+)
+TURN = TurnRecord(
+    turn=2,
+    prompt="Fix the build\nplease. é 🐢",
+    sent="a skill, and: Fix the build",
+    key=cell_key("Fix the build\nplease. é 🐢", ""),
+    cell_id="second",
+    model="devstral",
+    mode="plan",
+    origin=Place(turn=1, step=END),
+    fresh=True,
+    images=(IMAGE,),
+    attached=("df (3 columns)",),
+    compaction=COMPACTION,
+    dropped=(COMPACTION,),
+    warnings=("a skill could not be read",),
+    steps=(STEP, RecordedStep(fingerprint="f2", content="Done.")),
+    dmail=RecordedDMail(step=1, message="once more"),
+    outcome="stopped",
+    no_reply=True,
+    message="the limit",
+    cost="0.01",
+    milliseconds=1200,
+)
+FIRST = TurnRecord(
+    turn=1,
+    prompt="Hello",
+    key=cell_key("Hello", ""),
+    cell_id="first",
+    outcome="done",
+    steps=(RecordedStep(content="Hi."),),
+)
+UNDO = UndoRecord(
+    at=2,
+    turns=(2,),
+    to=Place(turn=2, step=0),
+    files=(CHANGE,),
+    kept=(KeptFile(path="c.py", why="changed since"),),
+    uncovered=("a command wrote somewhere",),
+    warnings=("module a was reloaded",),
+)
+REDO = UndoRecord(type="redo", at=2, turns=(2,), to=Place(turn=2, step=END))
+META = SessionMeta(
+    session=SESSION,
+    kin_nb="0.1.0",
+    model="devstral",
+    workspace=WorkspaceMeta(path="work", commit="a" * 40),
+    system_prompt_sha="b" * 64,
+    tools_sha="c" * 64,
+)
+EVERYTHING = Recording(
+    SESSION, (FIRST, TURN), META, (canonical_json({"type": "vote", "n": 3, "of": ["x", {"y": None}]}),), (UNDO, REDO)
+)
+
+
+def fields_not_set(record: Any) -> set[str]:
+    """`Class.field` of every field that has its default somewhere and nowhere another value, in records within `record`."""
+    seen: dict[str, bool] = {}
+
+    def look(value: Any) -> None:
+        if isinstance(value, Record):
+            for name, field in type(value).model_fields.items():
+                here = getattr(value, name)
+                key = f"{type(value).__name__}.{name}"
+                seen[key] = seen.get(key, False) or here != field.get_default()
+                look(here)
+        elif isinstance(value, tuple):
+            for item in value:
+                look(item)
+
+    look(record)
+    return {key for key, was_set in seen.items() if not was_set}
