@@ -12,7 +12,9 @@ from pathlib import Path
 from kin_nb import __version__
 from kin_nb.cli import audit, doctor, kernel, notebooks, run, sessions, settings
 from kin_nb.cli.exits import FAILED, INTERRUPTED, fail
+from kin_nb.cli.replaying import add_replay
 from kin_nb.core.modes import Policy
+from kin_nb.replay.save_options import add_save_options
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -124,27 +126,7 @@ def _add_run(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _add_notebooks(commands: Commands[argparse.ArgumentParser]) -> None:
-    replay = commands.add_parser(
-        "replay",
-        help="re-execute session notebooks, without a key",
-        description="Run session notebooks again. No model is called; what has drifted from the recording is listed.",
-        epilog="exit codes: 0 as recorded, 1 an error or a refused call, 2 wrong usage, 3 drift; "
-        "130, 143, 129 interrupted by Ctrl-C, SIGTERM, SIGHUP",
-    )
-    replay.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
-    replay.add_argument("--tools", action="store_true", help="really run the tools, in a fresh copy of the workspace")
-    replay.add_argument(
-        "--approve", choices=["recorded"], help="allow what was allowed when recorded (your own notebooks only)"
-    )
-    replay.add_argument("--workspace", type=Path, metavar="DIR", help="the folder to copy (default: the recorded one)")
-    replay.add_argument(
-        "--output-dir",
-        type=Path,
-        metavar="DIR",
-        help="where the executed notebooks go (default: a temporary folder)",
-    )
-    replay.set_defaults(command=notebooks.replay)
-
+    add_replay(commands)
     description = "Write a session of the log as a notebook that anyone can run again."
     save = commands.add_parser("save", help="write a session of the log as a notebook", description=description)
     save.add_argument(
@@ -152,8 +134,20 @@ def _add_notebooks(commands: Commands[argparse.ArgumentParser]) -> None:
         metavar="SESSION",
         help="session id or the beginning of one; or a session notebook, to draw its outputs anew",
     )
-    save.add_argument("path", type=Path, metavar="FILE", help="the notebook to write")
-    save.add_argument("--plain", action="store_true", help="no recording: what it did, as cells that need no kin_nb")
+    save.add_argument(
+        "path", nargs="?", type=Path, metavar="FILE", help="the notebook to write (default: NAME.kin.ipynb)"
+    )
+    save.add_argument(
+        "--from-outputs",
+        action="store_true",
+        help="take the recording from the outputs of a notebook that only a front end ever saved",
+    )
+    save.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="run a session notebook twice, its tools with what was approved then, and store which lines vary",
+    )
+    add_save_options(save)
     save.set_defaults(command=notebooks.save)
     _add_comparing(commands)
 

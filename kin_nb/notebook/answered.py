@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 from kin_nb.core.questions import Question
 from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.time_travel import UndoError
 from kin_nb.notebook.approval import CardPlace, choose_question_channel, somebody_answers
+from kin_nb.notebook.carried import carried_by
 from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import hearing
-from kin_nb.render import render_notice, render_turn
+from kin_nb.render import render_notice, render_turn, render_undo
 from kin_nb.replay.matching import following_key, turns_of_cell
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from kin_nb.core.agent import Agent
     from kin_nb.notebook.agent_thread import AgentThread
+    from kin_nb.notebook.session import KinSession
 
 
 class Rerun(StrEnum):
@@ -95,6 +99,18 @@ def show(answer: Sequence[TurnRecord], display: Display) -> None:
     display.draw(first, settled=True)
     for output in rest:
         display.io.display(output.data, output.metadata)
+
+
+def undo_from(session: KinSession, agent: Agent, first: TurnRecord, display: Display) -> None:
+    """Take back `first` and what came after it, files too; the card stands where the person was asked. Raises KinError."""
+    active = agent.time.active
+    try:
+        undone = session.on_agent_thread(lambda: agent.undo(len(active) - active.index(first)))
+    except UndoError as error:
+        raise KinError(str(error)) from None
+    card = render_undo(undone)
+    card.metadata.update(carried_by(session.shell, agent, undone))
+    display.draw(card, settled=True)
 
 
 def _question(answer: Sequence[TurnRecord]) -> str:

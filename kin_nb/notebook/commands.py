@@ -135,8 +135,8 @@ class NotebookHost:
     def take(self, agent: Agent) -> None:
         self._session.take(agent)
 
-    def replay(self, name: str, source: str | None) -> None:
-        self._session.replay(name, source)
+    def replay(self, name: str, source: str | None, *, scratch: bool) -> None:
+        self._session.replay(name, source, scratch=scratch)
 
     def go_live(self) -> None:
         self._session.go_live()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,12 +13,16 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.history import images_of
 from kin_nb.core.session.records import TurnRecord
+from kin_nb.notebook.answered import undo_from
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.live import Attached, add_live_tools
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.rerun_view import RerunView
-from kin_nb.render import render_turn
+from kin_nb.notebook.streaming.display import Display
+from kin_nb.render import render_notice, render_turn
+from kin_nb.replay.calls_file import VARIABLE as CALLS_FILE
+from kin_nb.replay.calls_file import write_calls
 from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError
 from kin_nb.replay.finding import embedded_recording, find_recording
 from kin_nb.replay.going_on import go_on
@@ -24,34 +30,51 @@ from kin_nb.replay.matching import Undoing
 from kin_nb.replay.playback import Player, passed_over, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun import DMAIL, Rerun, SoFar
+from kin_nb.replay.scratch import Scratch, scratch_notice
+from kin_nb.replay.stand_ins import servers
 from kin_nb.replay.undo_again import undo_again
 
 if TYPE_CHECKING:
     from kin_nb.notebook.session import KinSession
 
 
+_NOBODY = (
+    "`%%kin --redo` asks a model, and nobody is here to see what it does: open the notebook in JupyterLab for that."
+)
+
+
 class Replaying:
     """What a session does with its cells once `%kin replay` has run.
 
-    `environ` is how `kin-nb replay --tools` speaks to its kernel: KIN_REPLAY, KIN_REPLAY_APPROVE, KIN_REPLAY_WORKSPACE.
+    `environ` is how `kin-nb replay --tools` speaks to its kernel: KIN_REPLAY, KIN_REPLAY_APPROVE,
+    KIN_REPLAY_WORKSPACE, KIN_REPLAY_CALLS.
     """
 
-    def __init__(self, recording: Recording, environ: Mapping[str, str]) -> None:
+    def __init__(self, recording: Recording, environ: Mapping[str, str], scratch: Scratch | None = None) -> None:
         self.recording = recording
+        self._scratch = scratch or Scratch.given(environ)
         self._player = Player(recording)
         self._tools = environ.get("KIN_REPLAY") == "tools"
         self._approve = environ.get("KIN_REPLAY_APPROVE") == "recorded"
         self._workspace = environ.get("KIN_REPLAY_WORKSPACE")
+        self._confined = json.loads(environ.get("KIN_REPLAY_CONFINED", "{}"))
+        self._calls = environ.get(CALLS_FILE)
         self._agent: Agent | None = None
         self._so_far = SoFar()
 
     @classmethod
-    def start(cls, session: KinSession, name: str, source: Path | None) -> Replaying:
-        """Find the recording and say what this notebook does now. Raises ReplayError naming what is wrong."""
+    def start(cls, session: KinSession, name: str, source: Path | None, *, scratch: bool = False) -> Replaying:
+        """Find the recording and say what this notebook does now; with `scratch` in a temporary copy of the workspace.
+
+        Raises ReplayError naming what is wrong.
+        """
         session_id, _, digest = name.partition("@")
         found = find_recording(session_id, digest, surroundings=surroundings(session.shell), from_path=source)
+        here = Scratch.here(found) if scratch and not Scratch.given(os.environ) else None
         session.show(playback_notice(found.recording))
-        return cls(found.recording, os.environ)
+        if here is not None:
+            session.show(scratch_notice("Files change in a temporary copy of the workspace", [f"Now in {Path.cwd()}"]))
+        return cls(found.recording, os.environ, here)
 
     @classmethod
     def embedded(cls, session: KinSession, name: str, body: str) -> Replaying:
@@ -60,14 +83,33 @@ class Replaying:
         session.show(playback_notice(recording))
         return cls(recording, os.environ)
 
-    def run_cell(self, session: KinSession, key: str, io: CellOutput) -> TurnRecord | None:
-        """Play the cell; the last of its turns. None for a new one after the last turn when a person is there: it goes on live."""
+    def close(self) -> None:
+        """A scratch copy that was made here is gone, and the kernel is where it was."""
+        scratch, self._scratch = self._scratch, None
+        if scratch is not None:
+            scratch.close()
+
+    def run_cell(
+        self, session: KinSession, key: str, io: CellOutput, body: str, *, redo: bool = False
+    ) -> TurnRecord | None:
+        """Play the cell; the last of its turns. None when it goes live, which takes a person to see it: the cell is a new one
+        after the last turn, or (`redo`) is asked anew from where its turn stood.
+
+        Raises NotRecorded, AmbiguousTurn, and KinError when it cannot go live; then it plays on.
+        """
         try:
-            turn, not_run = self._player.turn(key, io.cell_id)
+            turn, not_run = self._player.turn(key, io.cell_id, body)
         except NotRecorded as error:
-            if error.after_last and not self._tools and (io.cell_id or io.allow_stdin):
-                session.go_live()
+            somebody = not self._tools and bool(io.cell_id or io.allow_stdin)
+            if somebody and redo and error.turn is not None:
+                self._redo(session, error.turn, io)
                 return None
+            if somebody and (redo or error.after_last):
+                session.go_live()
+                _say_live(io, "This cell goes on where the recording ends.")
+                return None
+            if redo:
+                raise NotRecorded(f"{_NOBODY} {error}") from None
             raise
         for output in passed_over(turn, not_run):
             io.display(output.data, output.metadata)
@@ -75,7 +117,7 @@ class Replaying:
             if self._tools:
                 self._run_tools(session, each, io)
                 continue
-            for output in render_turn(each):
+            for output in render_turn(each) + (self._scratch.play(each) if self._scratch else []):
                 io.display(output.data, output.metadata)
         return each
 
@@ -83,8 +125,8 @@ class Replaying:
         """A cell that undoes or redoes. Raises NotRecorded."""
         number, undo = self._player.undo(asked, io.cell_id)
         if not self._tools:
-            card = undo_card(undo)
-            io.display(card.data, card.metadata)
+            for output in [undo_card(undo), *(self._scratch.play(undo) if self._scratch else [])]:
+                io.display(output.data, output.metadata)
             return
         agent = self._tools_agent(session)
         shown, drift = session.on_agent_thread(lambda: undo_again(agent, undo, self._so_far))
@@ -92,12 +134,34 @@ class Replaying:
         told = {"undo": number, "drift": {"kind": drift.kind, "detail": drift.detail}}
         io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})
 
-    def go_on(self, agent: Agent) -> None:
-        """`agent`, new, stands where the recording ends: also where that is before turns that were undone. Raises KinError."""
+    def end(self, session: KinSession) -> Agent:
+        """The live agent, where the recording ends, also where that is before turns that were undone. Raises KinError."""
+        self.close()  # a live agent's work must not go into a copy that vanishes
+        agent = session.agent()
+        if agent.turns:
+            return agent
         try:
             go_on(agent, self.recording)
         except ReplayError as error:
+            session.on_agent_thread(agent.aclose)
+            session.close()  # that agent stands nowhere
             raise KinError(str(error)) from None
+        return agent
+
+    def _redo(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
+        """Leave playback from where `turn` stood: it and what came after it is taken back."""
+        agent = self.end(session)
+        first = next((each for each in agent.time.active if each.turn == turn.turn), None)
+        if first is None:
+            raise KinError(
+                f"Turn {turn.turn} is not in the conversation in which this recording ends: it was taken back later. "
+                "`%kin live` to go on from that end."
+            )
+        undo_from(session, agent, first, Display(io))
+        session.go_live()
+        _say_live(
+            io, f"Turn {turn.turn} is asked anew, from where it stood. What was recorded stays in the session's log."
+        )
 
     def _run_tools(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
         agent = self._tools_agent(session)
@@ -116,9 +180,12 @@ class Replaying:
         except ReplayEndedError:
             if turn.outcome == "done":
                 raise
+        finally:
+            if self._calls:
+                write_calls(Path(self._calls), turn.turn, rerun.came_out)
 
     def _tools_agent(self, session: KinSession) -> Agent:
-        """Its settings are not the user's: a shared notebook runs under the same rules everywhere."""
+        """Its settings are not the user's, confinement apart: a shared notebook runs under the same rules everywhere."""
         if not self._workspace:
             raise KinError(
                 "KIN_REPLAY=tools needs a copy of the workspace to work in: kin-nb replay --tools makes one."
@@ -126,6 +193,16 @@ class Replaying:
         if self._agent is None:
             # what a loop or a D-Mail led to is in the recording
             mails = any(call.name == DMAIL for turn in self.recording.turns for call in turn.calls)
-            self._agent = Agent(KinConfig(workdir=Path(self._workspace), loop_detection=False, dmail=mails))
+            folder, named = Path(self._workspace), servers(os.environ)
+            tools = {"bash": self._confined} if self._confined else {}
+            self._agent = Agent(
+                KinConfig(workdir=folder, loop_detection=False, dmail=mails, mcp_servers=named, tools=tools)
+            )
+            atexit.register(lambda agent: session.on_agent_thread(agent.aclose), self._agent)  # its servers end too
             add_live_tools(self._agent, session.shell)
         return self._agent
+
+
+def _say_live(io: CellOutput, what: str) -> None:
+    notice = render_notice("Live from here: this notebook is in playback no more", [what])
+    io.display(notice.data, notice.metadata)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -16,10 +17,9 @@ from kin_nb.core.custom_modes import CustomMode, load_mode
 from kin_nb.core.first_steps import explain
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.records import TurnRecord
-from kin_nb.core.time_travel import UndoError
 from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.notebook.agent_thread import AgentThread
-from kin_nb.notebook.answered import Rerun, answer_of, decide, show
+from kin_nb.notebook.answered import Rerun, answer_of, decide, show, undo_from
 from kin_nb.notebook.carried import carried_by
 from kin_nb.notebook.cell_io import CellOutput, cell_io
 from kin_nb.notebook.commands import command_in, result_of, show_command
@@ -29,11 +29,12 @@ from kin_nb.notebook.live import attach, move_in
 from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.pump import run_on_agent_thread
+from kin_nb.notebook.recorded_approvals import through_recorded
 from kin_nb.notebook.running import run_flow, run_turn
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import ShellTap
 from kin_nb.notebook.turns import CellTurns
-from kin_nb.render import Output, render_undo
+from kin_nb.render import Output
 from kin_nb.replay.matching import Undoing, cell_key, normal_body
 
 if TYPE_CHECKING:
@@ -86,10 +87,13 @@ class KinSession:
             raise KinError(
                 "`%kin replay` failed above, so this cell plays nothing and calls no model. `%kin live` to ask."
             )
-        played = self._replaying.run_cell(self, key, io) if self._replaying is not None else None
-        if played is not None:
-            self._bind(options.out, played)
-        elif options.replay:
+        if self._replaying is not None:
+            played = self._replaying.run_cell(self, key, io, body, redo=options.redo)
+            if played is not None:
+                self._bind(options.out, played)
+                return
+            options = replace(options, redo=False)  # done: the notebook is live from here
+        if options.replay:
             self._bind(options.out, self._answer_again(body, options, io))
         else:
             self._apply(options)
@@ -111,13 +115,14 @@ class KinSession:
                 self._bind(options.out, answer[-1])
                 return
             if way is Rerun.REDO:
-                self._undo_from(agent, answer[0], display)
+                undo_from(self, agent, answer[0], display)
                 display = None
         if options.fresh:
             self.on_agent_thread(agent.clear_history)
         result = CommandResult(prompt=unescaped(prompt)) if typed is None else result_of(self, typed)
         attached = attach(result.prompt or prompt, self.shell, agent.workspace, agent)
         how: dict[str, Any] = {"display": display, "tools": options.tools, "attached": attached}
+        how["through"] = through_recorded
         turns = CellTurns(agent, key, io, carry=partial(carried_by, self.shell, agent), **how)
         with self._limits(agent, options):
             if result.flow is not None:
@@ -135,17 +140,6 @@ class KinSession:
             raise KinError("Not recorded: this cell has no answer in this session. Without --replay it asks the model.")
         show(answer, Display(io))
         return answer[-1]
-
-    def _undo_from(self, agent: Agent, first: TurnRecord, display: Display) -> None:
-        """Take back `first` and what came after it, files too; the card stands where the person was asked."""
-        active = agent.time.active
-        try:
-            undone = self.on_agent_thread(lambda: agent.undo(len(active) - active.index(first)))
-        except UndoError as error:
-            raise KinError(str(error)) from None
-        card = render_undo(undone)
-        card.metadata.update(carried_by(self.shell, agent, undone))
-        display.draw(card, settled=True)
 
     @contextmanager
     def _limits(self, agent: Agent, options: CellOptions) -> Iterator[None]:
@@ -165,15 +159,17 @@ class KinSession:
             texts = [step.content for step in turn.steps if step.content.strip()]
             self.shell.user_ns[name] = texts[-1].strip() if texts else ""
 
-    def replay(self, name: str, source: str | None, body: str | None = None) -> None:
+    def replay(self, name: str, source: str | None, body: str | None = None, *, scratch: bool = False) -> None:
         """`%kin replay SESSION@DIGEST`: from here on, cells play the recording. `body`: of a cell that embeds it."""
         from kin_nb.notebook.replaying import Replaying  # noqa: PLC0415  (only session notebooks replay)
 
         # Should this fail, later cells must not turn to a model: that would be a silent live call.
-        self._replaying = None
+        before, self._replaying = self._replaying, None
         self._replay_failed = True
+        if before is not None:
+            before.close()
         if body is None:
-            self._replaying = Replaying.start(self, name, Path(source) if source else None)
+            self._replaying = Replaying.start(self, name, Path(source) if source else None, scratch=scratch)
         else:
             self._replaying = Replaying.embedded(self, name, body)
         self._replay_failed = False
@@ -185,10 +181,8 @@ class KinSession:
                 raise KinError("This notebook is live already.")
             self._replay_failed = False
             return
-        replayed, self._replaying = self._replaying, None
-        agent = self.agent()
-        if not agent.turns:
-            replayed.go_on(agent)
+        self._replaying.end(self)
+        self._replaying = None
 
     def save(self, line: str) -> None:
         """`line`: the path and options that follow `save`."""

@@ -1,17 +1,18 @@
-"""`kin-nb replay`, `save` and `demo`: what they print, and their exit codes."""
+"""`kin-nb save` and `demo`, and how a notebook is seen to run: what they print, and their exit codes."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.options import ReplayOptions
 from kin_nb.replay.report import ReplayReport
-from kin_nb.replay.runner import Progress, ReplayOptions, replay_notebook
+from kin_nb.replay.runner import replay_notebook
+from kin_nb.replay.running import Progress
 from kin_nb.replay.shipped import examples_folder, is_shipped
 
 DONE, FAILED = 0, 1
@@ -20,23 +21,6 @@ QUICKSTART = "quickstart.ipynb"
 
 def say(text: str = "") -> None:
     print(text, flush=True)  # noqa: T201  (a command's output)
-
-
-def replay(notebooks: Sequence[Path], options: ReplayOptions) -> int:
-    """Re-execute each notebook and report; of many the worst exit code."""
-    return max(_replay_one(path, options) for path in notebooks)
-
-
-def _replay_one(path: Path, options: ReplayOptions) -> int:
-    say(f"{path}: {'tools run again in a copy of the workspace' if options.tools else 'playback'}")
-    try:
-        report = replay_notebook(path, options, Steps())
-    except (ReplayError, OSError) as error:
-        said = str(error)
-        print(said if said.startswith(path.name) else f"{path}: {said}", file=sys.stderr)  # noqa: T201
-        return FAILED
-    say(report.text())
-    return report.exit_code
 
 
 class Steps:
@@ -56,23 +40,6 @@ def _first_line(output: Any) -> str:
     text = output["data"].get("text/plain", "")
     line = ("".join(text) if isinstance(text, list) else text).split("\n", 1)[0]
     return line if len(line) <= 100 else f"{line[:99]}…"  # noqa: PLR2004
-
-
-def save(session: str, path: Path) -> int:
-    """Write a logged session as a notebook, one cell per turn; or a session notebook anew, drawn as this version draws."""
-    from kin_nb.replay.rewriting import notebook_from_log, redrawn  # noqa: PLC0415
-    from kin_nb.replay.saving import write_notebook  # noqa: PLC0415
-
-    try:
-        source = Path(session)
-        nb, name = redrawn(source) if source.suffix == ".ipynb" else notebook_from_log(session, path.absolute().parent)
-        write_notebook(nb, path.absolute())
-    except (ReplayError, OSError) as error:
-        said = f"{path} cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error)
-        print(said, file=sys.stderr)  # noqa: T201
-        return FAILED
-    say(f"Saved {path}: recording {name}. Run it again without a key: kin-nb replay {path}")
-    return DONE
 
 
 def demo() -> int:

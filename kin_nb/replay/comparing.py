@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
-from kin_nb.replay.drift import first_difference
+from kin_nb.replay.drift import AFTER, HARMLESS, first_difference
 from kin_nb.replay.placing import asked_key
-from kin_nb.replay.report import CellResult
+from kin_nb.replay.report import SCRATCH, CellResult
 from kin_nb.replay.undo_cells import undoes
 
 _SKIPPED = frozenset({"application/vnd.jupyter.widget-view+json", "image/png", "image/jpeg"})
@@ -17,9 +18,11 @@ _UNCOMPARED_TAGS = frozenset({"nbval-ignore-output", "nbval-skip"})
 def compare_cells(stored: Any, executed: Any, stopped_at: int | None, *, tools: bool) -> tuple[CellResult, ...]:
     """One result per code cell; both notebooks have the same cells. `stopped_at`: index of the cell that failed.
 
-    With `tools` the cells that ask or undo are not compared: their calls and undos are, one by one (drift.py).
+    With `tools` the cells that ask or undo are not compared: their calls and undos are, one by one (drift.py). What
+    differs after the first drift says so: that may be why.
     """
     results = []
+    drifted = False
     for index, (before, after) in enumerate(zip(stored["cells"], executed["cells"], strict=True)):
         if before["cell_type"] != "code":
             continue
@@ -30,8 +33,21 @@ def compare_cells(stored: Any, executed: Any, stopped_at: int | None, *, tools: 
         elif tools and (asked_key(stored, before) is not None or undoes(stored, before) is not None):
             results.append(CellResult(index + 1, "not compared"))
         else:
-            results.append(_compare(index + 1, before, after))
+            result = _compare(index + 1, before, after)
+            late = drifted and result.status == "differs"
+            results.append(replace(result, detail=f"{AFTER}{result.detail}") if late else result)
+        drifted = drifted or results[-1].status == "differs" or _has_drift(after)
     return tuple(results)
+
+
+def _has_drift(cell: Any) -> bool:
+    """Whether a call or an undo that ran again in this cell came out otherwise than recorded."""
+    for output in cell["outputs"]:
+        kin = (output.get("metadata") or {}).get("kin")
+        drift = kin.get("drift") if isinstance(kin, dict) else None
+        if isinstance(drift, dict) and drift.get("kind") not in HARMLESS:
+            return True
+    return False
 
 
 def _compare(number: int, before: Any, after: Any) -> CellResult:
@@ -51,6 +67,9 @@ def _normalised(outputs: list[Any]) -> list[tuple[str, str, str]]:
     parts: list[tuple[str, str, str]] = []
     for output in outputs:
         kind = output["output_type"]
+        kin = (output.get("metadata") or {}).get("kin")
+        if isinstance(kin, dict) and kin.get("kind") == SCRATCH:
+            continue
         if kind == "stream":
             if parts and parts[-1][:2] == (kind, output["name"]):
                 parts[-1] = (kind, output["name"], parts[-1][2] + output["text"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kin_nb.core.session.records import TurnRecord
+
 
 class ReplayError(Exception):
     """Base of this package's errors. The text says what and where, then what to do."""
@@ -40,11 +42,16 @@ class RecordingNotFoundError(ReplayError):
 
 
 class NotRecorded(ReplayError):  # noqa: N818  (a state of the notebook more than a fault)
-    """No recorded turn has this cell's text. `after_last`: every turn was played, so a person may go on live."""
+    """No recorded turn has this cell's text.
 
-    def __init__(self, message: str, *, after_last: bool = False) -> None:
+    `after_last`: every turn was played, and this is a new cell, so a person may go on live. `turn`: the one in whose
+    place the cell stands.
+    """
+
+    def __init__(self, message: str, *, after_last: bool = False, turn: TurnRecord | None = None) -> None:
         super().__init__(message)
         self.after_last = after_last
+        self.turn = turn
 
 
 class AmbiguousTurn(ReplayError):  # noqa: N818  (as NotRecorded)

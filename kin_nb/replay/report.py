@@ -8,12 +8,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kin_nb.render import one_line
+from kin_nb.replay.diffing import RunDiff
 from kin_nb.replay.drift import HARMLESS, DriftKind
+from kin_nb.replay.options import FailOn, Way
 from kin_nb.replay.recording import Recording
 
+SCRATCH = "scratch"
+"""`metadata.kin.kind` of what a cell in a scratch copy says besides what was recorded: never compared."""
 CellStatus = Literal["same", "differs", "error", "not compared", "not run"]
 CallKind = DriftKind | Literal["played", "not run"]
-_KINDS: tuple[CallKind, ...] = ("same", "equivalent", "unordered", "text", "effect", "refused", "not re-run", "not run")
+Verdict = Literal["same", "drift", "error", "skipped"]
+_FINE = frozenset({"played", *HARMLESS})
+_KINDS: tuple[CallKind, ...] = (*sorted(HARMLESS), "text", "effect", "refused", "not re-run", "not run")
 
 
 @dataclass(frozen=True)
@@ -67,9 +73,13 @@ class TurnResult:
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """`executed` is the notebook as it came out; `error` is "" when every cell ran."""
+    """`executed` is the notebook as it came out; `error` is "" when every cell ran.
 
-    mode: Literal["playback", "tools"]
+    `not_applied`: recorded changes of files that are not in the scratch copy, a line each. `live`: how what the model did
+    now differs from the recording, None in the other modes. `fail_on` "effect": text that differs is no drift.
+    """
+
+    mode: Way
     executed: Path
     cells: tuple[CellResult, ...]
     turns: tuple[TurnResult, ...]
@@ -77,35 +87,53 @@ class ReplayReport:
     workspace: str = ""
     error: str = ""
     undos: tuple[UndoResult, ...] = ()
+    not_applied: tuple[str, ...] = ()
+    live: RunDiff | None = None
+    fail_on: FailOn = "text"
 
     @property
     def exit_code(self) -> int:
         """0 nothing drifted, 1 an error or a refused call, 3 drift."""
-        kinds = {result.kind for result in self._drifted}
-        if self.error or "refused" in kinds or any(cell.status == "error" for cell in self.cells):
+        if self.error or any(self.verdict(result) == "error" for result in (*self.cells, *self.drifted)):
             return 1
-        return 3 if kinds or any(cell.status == "differs" for cell in self.cells) else 0
+        drift = any(self.verdict(result) == "drift" for result in (*self.cells, *self.drifted))
+        return 3 if drift or self.not_applied or (self.live is not None and not self.live.same) else 0
+
+    def verdict(self, result: CellResult | CallResult | UndoResult) -> Verdict:
+        """What one result means for the whole: "drift" fails it with 3, "error" with 1."""
+        kind = result.status if isinstance(result, CellResult) else result.kind
+        if kind in {"error", "refused"}:
+            return "error"
+        if kind == "not compared" or (kind == "not run" and (self.error or isinstance(result, CellResult))):
+            return "skipped"
+        if kind in {"differs", "text"} and self.fail_on == "effect":
+            return "same"
+        return "same" if kind in _FINE else "drift"
 
     @property
-    def _drifted(self) -> list[CallResult | UndoResult]:
+    def drifted(self) -> list[CallResult | UndoResult]:
         results: list[CallResult | UndoResult] = [*self.calls, *self.undos]
         return [result for result in results if result.kind not in HARMLESS and result.kind != "played"]
 
     def text(self) -> str:
         """A table for a terminal, then every drift and failure in a line of its own."""
-        rows = [f"{'turn':>4}  {'steps':>5}  {'calls':>5}  result"]
+        rows = [f"{'turn':>4}  {'steps':>5}  {'calls':>5}  result"] if self.turns else []
         rows += [f"{t.turn:>4}  {t.steps:>5}  {t.calls:>5}  {_counts(t.drift)}" for t in self.turns]
-        rows += [f"{result.where}: {result.kind}: {result.detail}" for result in self._drifted]
+        played = [call for call in self.calls if call.kind == "played" and call.detail]
+        rows += [f"{result.where}: {result.kind}: {result.detail}" for result in (*self.drifted, *played)]
         for cell in self.cells:
             if cell.status in ("differs", "error"):
                 rows.append(f"cell {cell.cell}: {cell.status}: {cell.detail}")
         compared = [cell for cell in self.cells if cell.status in ("same", "differs")]
         same = sum(cell.status == "same" for cell in compared)
-        if self.mode == "playback":
+        rows += [f"not in the scratch copy: {line}" for line in self.not_applied]
+        if self.live is not None:
+            rows.append(_live(self.live))
+        elif self.mode == "playback":
             rows.append(f"{same} of {len(compared)} code cells that were compared show what was saved.")
         elif self.exit_code == 0:
             every = "Every tool call and undo" if self.undos else "Every tool call"
-            rows.append(f"{every} came out as it was recorded.")
+            rows.append(f"{every}{' that ran' if played else ''} came out as it was recorded.")
         if self.workspace:
             rows.append(f"Workspace: {self.workspace}.")
         if self.error:
@@ -149,6 +177,17 @@ def undo_results(executed: Any, recording: Recording) -> tuple[UndoResult, ...]:
     return tuple(results)
 
 
+def not_applied(executed: Any) -> tuple[str, ...]:
+    """What the cells of a run in a scratch copy said that they could not change: their notices carry `missing`."""
+    lines = []
+    for cell in executed["cells"]:
+        for output in cell.get("outputs", []):
+            kin = (output.get("metadata") or {}).get("kin")
+            if isinstance(kin, dict) and kin.get("kind") == SCRATCH and isinstance(kin.get("missing"), list):
+                lines += [f"{kin.get('place')}: {line}" for line in kin["missing"]]
+    return tuple(lines)
+
+
 def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[TurnResult, ...]:
     results = []
     for turn in recording.turns:
@@ -168,6 +207,15 @@ def _met(kin: Any, *, tools: bool) -> tuple[CallKind, str]:
     if kind not in _KINDS:
         return "not run", "its output says nothing of how it compares"
     return kind, str(drift.get("detail", ""))
+
+
+def _live(diff: RunDiff) -> str:
+    if diff.same:
+        return "The model did the same as when it was recorded: turns, calls and files."
+    other = sum(not turn.same for turn in diff.turns)
+    return (
+        f"{other} of {len(diff.turns)} turns came out otherwise than recorded: kin-nb diff shows the two side by side."
+    )
 
 
 def _counts(drift: Mapping[CallKind, int]) -> str:

@@ -27,7 +27,9 @@ from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.task import Task
 from kin_nb.core.types import LLMMessage
 from kin_nb.replay.backend import ReplayBackend
-from kin_nb.replay.drift import HARMLESS, Drift, compare_call, files_effect
+from kin_nb.replay.calls_file import CameOut
+from kin_nb.replay.drift import AFTER, HARMLESS, Drift, compare_call, files_effect
+from kin_nb.replay.stand_ins import NOT_HERE, StandIn, stand_ins
 from kin_nb.replay.subagent_files import write_again
 
 if TYPE_CHECKING:
@@ -39,10 +41,20 @@ INTERRUPTED = "not run: it was interrupted when it was recorded"
 
 @dataclass
 class SoFar:
-    """What a run has made of the recording so far: its own numbers of turns and ids of calls, by the recorded ones."""
+    """What a run has made of the recording so far: its own numbers of turns and ids of calls, by the recorded ones.
+
+    `drifted`: a call or an undo has come out otherwise than recorded.
+    """
 
     turns: dict[int, int] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
+    drifted: bool = False
+
+    def marked(self, drift: Drift) -> Drift:
+        """`drift`, which is no harmless one, saying so when it is not the run's first."""
+        marked = replace(drift, detail=f"{AFTER}{drift.detail}") if self.drifted else drift
+        self.drifted = True
+        return marked
 
     def place(self, recorded: Place) -> Place | None:
         """That place in this run; None when its turn was not run."""
@@ -107,14 +119,22 @@ class Rerun:
         self._workspace = workspace
         self._approve = approve_recorded
         self._drifted: dict[str, str] = {}
+        self._came: dict[str, CameOut] = {}
         self._missing: dict[str, dict[str, str]] = {}
         """Of tasks, by the call's id: files that could not be written again, and why."""
+        self._not_here: frozenset[str] = frozenset()
+        """Tools that this run has not."""
 
     @property
     def drifts(self) -> list[str]:
         """A line for each call that drifted, in call order; those that the recording has not come last."""
         known = [self._drifted[call_id] for call_id in self._recorded if call_id in self._drifted]
         return known + [line for call_id, line in self._drifted.items() if call_id not in self._recorded]
+
+    @property
+    def came_out(self) -> list[CameOut | None]:
+        """What each recorded call came to, in call order; None for one that has not run."""
+        return [self._came.get(call_id) for call_id in self._recorded]
 
     def prepare(self, agent: Agent) -> None:
         """The agent answers from the recording, and begins the turn where it began: gone back, cleared, or compacted."""
@@ -163,22 +183,28 @@ class Rerun:
             drift = Drift("effect", detail="a call that the recording has not")
         else:
             drift = self._without_subagent(recorded, actual, _compare(recorded, actual))
+            self._came[call_id] = CameOut(actual, drift)
+            if drift.kind in HARMLESS and recorded.name in self._not_here and recorded.status in ("ok", "error"):
+                drift = Drift("played", detail=NOT_HERE)
             if drift.kind in HARMLESS:
                 return recorded, drift
             actual = actual.model_copy(update={"id": recorded.id})
-        if self._drifted:
-            drift = replace(drift, detail=f"after drift: {drift.detail}")
+        drift = self._so_far.marked(drift)
         self._drifted[call_id] = f"{actual.name}: {drift.kind} drift: {drift.detail}"
         return actual, drift
 
     def _play_tasks(self, agent: Agent) -> None:
-        """What a subagent said to its model is in no recording: a recorded task is answered from there, and not run."""
-        name = Task.get_name()
-        with suppress(ToolError):  # no such tool here: then none runs either
-            tool = agent.tool_manager.get(name)
-            if isinstance(tool, Task):
-                tasks = [call_id for call_id, call in self._recorded.items() if call.name == name]
-                tool.state.played = {call_id: partial(self._played_task, call_id) for call_id in tasks}
+        """What a subagent said to its model is in no recording: a recorded task is answered from there, and not run.
+
+        So is a call of a tool that is not here.
+        """
+        self._not_here = stand_ins(agent, self._recorded.values())
+        for name in (Task.get_name(), *self._not_here):
+            with suppress(ToolError):  # no such tool here: then none runs either
+                tool = agent.tool_manager.get(name)
+                if isinstance(tool, Task | StandIn):
+                    played = [call_id for call_id, call in self._recorded.items() if call.name == name]
+                    tool.state.played = {call_id: partial(self._played_task, call_id) for call_id in played}
 
     def _played_task(self, call_id: str) -> RecordedCall:
         """With this run's folder in it, after the files are as the subagent left them, if that is allowed."""

@@ -19,9 +19,9 @@ async def undo_again(agent: Agent, recorded: UndoRecord, so_far: SoFar) -> tuple
     try:
         actual = await _undone(agent, recorded, so_far)
     except (UndoError, NoSuchCheckpointError) as error:
-        return recorded, Drift("effect", detail=f"it cannot be done: {error}")
+        return recorded, so_far.marked(Drift("effect", detail=f"it cannot be done: {error}"))
     drift = compare_undo(recorded, actual)
-    return (recorded if drift.kind == "same" else actual), drift
+    return (recorded, drift) if drift.kind == "same" else (actual, so_far.marked(drift))
 
 
 def compare_undo(recorded: UndoRecord, actual: UndoRecord) -> Drift:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.core.session.records import TurnRecord
-from kin_nb.replay.embedded import fold
+from kin_nb.replay.embedded import fold, is_embedding
 from kin_nb.replay.errors import LaterFormatError, RecordingError, UnreadableNotebookError
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import load_notebook
+from kin_nb.replay.sidecar import KEY as SIDECAR
 from kin_nb.replay.sidecar import split
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -37,7 +38,7 @@ def write_notebook(
         )
     if path.exists() and not replacing:
         _check_nothing_is_lost(nb, path, in_place=in_place)
-    stored = copy.deepcopy(nb)
+    stored = copy.deepcopy(nb) if is_stored_otherwise(nb) else nb
     beside = split(stored, path)
     fold(stored)
     nbformat.validate(stored)
@@ -46,6 +47,12 @@ def write_notebook(
         write_text(path.with_name(beside[0]), beside[1])
     write_text(path, text)
     return path
+
+
+def is_stored_otherwise(nb: Any) -> bool:
+    """Whether the file keeps the recording elsewhere than memory does: in a sidecar, or in a cell."""
+    kin = nb["metadata"].get("kin")
+    return (isinstance(kin, dict) and SIDECAR in kin) or any(map(is_embedding, nb["cells"]))
 
 
 def write_text(path: Path, text: str) -> None:

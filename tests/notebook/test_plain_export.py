@@ -12,8 +12,9 @@ from nbformat.v4 import new_code_cell
 
 from kin_nb.replay.format import read_recording
 from kin_nb.replay.loading import as_node, load_notebook
+from kin_nb.replay.options import ReplayOptions
 from kin_nb.replay.plain import plain_notebook
-from kin_nb.replay.runner import ReplayOptions, replay_notebook
+from kin_nb.replay.runner import replay_notebook
 from tests.notebook.headless import Headless, error_of, error_text, shown
 from tests.notebook.people import QUICKSTART, environment
 

@@ -142,7 +142,7 @@ def test_an_empty_prompt(kernel, cell):
         ("%kin mode yolo", 'no mode "yolo". Modes: default, plan, accept-edits, auto-approve.'),
         ("%kin sav", "%kin sav: no such command. Did you mean %kin save? %kin help lists them."),
         ("%kin xyzzy", "%kin xyzzy: no such command. %kin help lists them."),
-        ("%kin replay", "Usage: %kin replay SESSION@DIGEST [--from PATH]"),
+        ("%kin replay", "Usage: %kin replay SESSION@DIGEST [--scratch] [--from PATH]"),
         ("%kin live", "This notebook is live already."),
         ("%kin last", "Nothing to show yet: no prompt has run in this session."),
     ],

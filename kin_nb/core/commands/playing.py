@@ -11,9 +11,10 @@ def replay(host: CommandHost, words: list[str]) -> CommandResult:
         at = words.index("--from")
         source = " ".join(words[at + 1 :]) or None
         words = words[:at]
-    if len(words) != 1:
-        raise CommandError("Usage: %kin replay SESSION@DIGEST [--from PATH]")
-    host.replay(words[0], source)
+    names = [word for word in words if word != "--scratch"]
+    if len(names) != 1:
+        raise CommandError("Usage: %kin replay SESSION@DIGEST [--scratch] [--from PATH]")
+    host.replay(names[0], source, scratch="--scratch" in words)
     return CommandResult()
 
 

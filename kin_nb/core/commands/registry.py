@@ -60,7 +60,12 @@ _ALL = (
     Command("memory", "[list | show NAME | forget NAME]", "what is kept across sessions", "memory"),
     Command("approvals", "[forget N | forget all]", "what was approved for this session; take it back", "approvals"),
     Command("trust", "", "let this folder bring its own settings, tools and instructions", "settings"),
-    Command("replay", "SESSION@DIGEST [--from PATH]", "play this notebook's recording: no model, no key", "playing"),
+    Command(
+        "replay",
+        "SESSION@DIGEST [--scratch] [--from PATH]",
+        "play this notebook's recording: no model, no key; --scratch: with its files, in a copy",
+        "playing",
+    ),
     Command("live", "", "leave playback: later prompts ask the model", "playing"),
     Command("exit", "", "how a session ends", "help"),
 )

@@ -1,0 +1,180 @@
+"""`kin-nb replay`: which notebooks, which options, what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from nbformat.v4 import new_code_cell, new_output
+
+from kin_nb.replay import in_place
+from kin_nb.replay.loading import as_node, load_notebook
+from kin_nb.replay.saving import session_notebook
+from kin_nb.replay.writing import write_notebook
+from tests.unit.replay.sessions import recording, turn
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture
+def save(workspace):
+    """Writes a session notebook of one turn; then an ordinary cell: (source, stdout as saved)."""
+
+    def save(name: str, source: str = "print(1)", text: str = "1\n", **meta) -> Path:
+        nb = session_notebook(recording(turn(1, "first"), **meta))
+        saved = [new_output("stream", text=text)]
+        nb["cells"].append(new_code_cell(source, id="plain", execution_count=3, outputs=saved))
+        path = workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return write_notebook(nb, path)
+
+    return save
+
+
+def last_cell(path: Path):
+    return as_node(load_notebook(path))["cells"][-1]
+
+
+def test_a_pattern_stands_for_notebooks_in_order_without_checkpoints(save, kin, workspace):
+    for name in ("s/b/x.ipynb", "s/a/x.ipynb", "s/.ipynb_checkpoints/x.ipynb", "s/top.ipynb"):
+        save(name)
+    done = kin("replay", "s/**/*.ipynb", "s/top.ipynb", "--output-dir", "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-5:] == [
+        "same    s/a/x.ipynb",
+        "same    s/b/x.ipynb",
+        "same    s/top.ipynb",
+        "3 notebooks: 3 same.",
+        "Executed notebooks: out",
+    ]
+    executed = sorted(str(path.relative_to(workspace / "out")) for path in (workspace / "out").rglob("*.ipynb"))
+    assert executed == ["a/x.ipynb", "b/x.ipynb", "top.ipynb"]
+
+
+def test_a_pattern_that_matches_nothing_is_an_error_before_anything_runs(save, kin, workspace):
+    save("a.ipynb")
+    done = kin("replay", "a.ipynb", "nowhere/*.ipynb", "--output-dir", "out")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("No notebook matches nowhere/*.ipynb.")
+    assert not (workspace / "out").exists()
+
+
+WRONG = {
+    "--in-place --tools": "--in-place is for playback",
+    "--in-place --live": "--in-place is for playback",
+    "--in-place --output-dir out": "not allowed with",
+    "--in-place -p x 1": "-p changes the executed copy alone",
+    "--tools --live": "not allowed with",
+    "--scratch --tools": "not allowed with",
+    "--approve recorded": "--approve recorded is for --tools and --live",
+    "-p class 1": "-p class: that is no name of a variable",
+    "-p x": "expected 2 arguments",
+    "-j 0": "'0' is no number from 1",
+    "--timeout soon": "'soon' is no number from 1",
+    "--fail-on all": "invalid choice",
+    "--dask here": "--dask here is no address",
+    "--dask tcp://127.0.0.1:1 -j 2": "--dask and -j",
+}
+
+
+@pytest.mark.parametrize("options", WRONG)
+def test_options_that_do_not_go_together_are_wrong_usage(kin, options):
+    done = kin("replay", "a.ipynb", *options.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert WRONG[options] in done.stderr
+
+
+def test_an_error_outweighs_drift_and_text_that_differs_need_not_count(save, kin):
+    save("drift.ipynb", "print(2)", "1\n")
+    drifted = kin("replay", "drift.ipynb", "--output-dir", "out")
+    assert drifted.returncode == 3
+    assert "cell 3: differs" in drifted.stdout
+    both = kin("replay", "gone.ipynb", "drift.ipynb", "--output-dir", "out")
+    assert both.returncode == 1
+    let = kin("replay", "drift.ipynb", "--output-dir", "out", "--fail-on", "effect")
+    assert let.returncode == 0
+    assert "cell 3: differs" in let.stdout, "it is told all the same"
+
+
+def test_parameters_are_set_in_the_executed_copy_alone(save, kin, workspace):
+    path = save("p.ipynb", "print(n * 2, name)", "4 Ada\n")
+    before = path.read_bytes()
+    done = kin("replay", "p.ipynb", "-p", "n", "2", "-p", "name", "Ada", "--output-dir", "out")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert path.read_bytes() == before
+    assert "injected-parameters" in (workspace / "out" / "p.ipynb").read_text()
+
+
+def test_in_place_writes_when_all_passed_and_only_then(save, kin, workspace):
+    good, bad = save("good.ipynb", "print(2)", "1\n"), save("bad.ipynb", "1 / 0", "")
+    before = good.read_bytes(), bad.read_bytes()
+    done = kin("replay", "good.ipynb", "bad.ipynb", "--in-place", "--fail-on", "effect")
+    assert done.returncode == 1
+    assert done.stderr == "Nothing was written in place: not every notebook passed.\n"
+    assert (good.read_bytes(), bad.read_bytes()) == before
+    done = kin("replay", "good.ipynb", "--in-place", "--fail-on", "effect")
+    assert (done.returncode, done.stderr) == (0, "Written in place: good.ipynb\n")
+    assert last_cell(good)["outputs"][0]["text"] == "2\n"
+    assert kin("replay", "good.ipynb", "--output-dir", "out").returncode == 0, "it is still its recording"
+
+
+def test_in_place_leaves_a_notebook_alone_that_is_open(save, kin, monkeypatch):
+    path = save("open.ipynb")
+    before = path.read_bytes()
+    monkeypatch.setattr(in_place, "open_in", lambda _: "http://localhost:8888/")
+    done = kin("replay", "open.ipynb", "--in-place")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "open.ipynb is open in Jupyter at http://localhost:8888/" in done.stderr
+    assert path.read_bytes() == before
+
+
+def test_in_place_leaves_a_notebook_alone_that_was_changed_while_it_ran(save, kin):
+    path = save("a.ipynb", "open('a.ipynb', 'a').write('\\n')", "")
+    done = kin("replay", "a.ipynb", "--in-place", "--fail-on", "effect")
+    assert done.returncode == 1
+    assert "a.ipynb was changed while it ran: nothing was written in place." in done.stderr
+    assert path.read_text().endswith("\n\n")
+
+
+def test_one_document_is_all_there_is_on_stdout(save, kin):
+    save("noisy.ipynb", "import os; os.system('echo noise'); print(2)", "1\n")
+    done = kin("replay", "noisy.ipynb", "gone.ipynb", "--report", "json", "-j", "2", "--output-dir", "out")
+    assert done.returncode == 1
+    document = json.loads(done.stdout)
+    assert document["exit_code"] == 1
+    noisy, gone = document["notebooks"]
+    assert (noisy["notebook"], noisy["exit_code"], noisy["report"]["mode"]) == ("noisy.ipynb", 3, "playback")
+    assert [cell["status"] for cell in noisy["report"]["cells"]] == ["same", "same", "differs"]
+    assert (gone["exit_code"], gone["report"]) == (1, None)
+    assert gone["error"] == "gone.ipynb cannot be read: No such file or directory."
+    assert "2/2 " in done.stderr
+
+
+def test_junit_is_for_a_single_notebook_too_and_time_is_limited(save, kin):
+    save("slow.ipynb", "__import__('threading').Event().wait()", "")
+    done = kin("replay", "slow.ipynb", "--report", "junit", "--timeout", "4", "--output-dir", "out")
+    assert done.returncode == 1
+    (case,) = [case for case in ET.fromstring(done.stdout).iter("testcase") if case.get("name") == "the notebook"]
+    error = case.find("error")
+    assert error is not None
+    assert "longer than 4 s" in error.get("message", "")
+
+
+def test_what_cannot_be_replayed_is_said_with_what_to_do(save, kin, workspace):
+    (workspace / "cut.ipynb").write_text('{"cells": [')
+    (workspace / "foreign.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    later = save("later.ipynb")
+    later.write_text(later.read_text().replace('"format": 1', '"format": 9'))
+    save("nowhere.ipynb", workspace={"path": "gone"})
+    names = ("cut.ipynb", "foreign.ipynb", "later.ipynb", "nowhere.ipynb")
+    done = kin("replay", *names, "--tools", "-j", "2", "--output-dir", "out")
+    assert done.returncode == 1
+    *rows, summary, _ = done.stdout.splitlines()
+    assert summary == "4 notebooks: 4 failed."
+    says = dict(zip(names, rows, strict=True))
+    assert "Restore it from a copy" in says["cut.ipynb"]
+    assert "holds no recording" in says["foreign.ipynb"]
+    assert "pdate kin_nb" in says["later.ipynb"]
+    assert "gone is not there. Say where it is: kin-nb replay --workspace PATH" in says["nowhere.ipynb"]
