@@ -194,10 +194,7 @@ class Rerun:
         return actual, drift
 
     def _play_tasks(self, agent: Agent) -> None:
-        """What a subagent said to its model is in no recording: a recorded task is answered from there, and not run.
-
-        So is a call of a tool that is not here.
-        """
+        """A task, and a call of a tool that is not here: answered from the recording, and not run."""
         self._not_here = stand_ins(agent, self._recorded.values())
         for name in (Task.get_name(), *self._not_here):
             with suppress(ToolError):  # no such tool here: then none runs either

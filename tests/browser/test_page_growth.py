@@ -49,6 +49,7 @@ def test_a_reply_is_drawn_far_less_often_than_it_grows_and_leaves_no_widget(
     assert kin.output_text(2) == "0"
 
 
+@pytest.mark.long
 def test_turns_that_are_alike_cost_the_page_alike(kin: Lab, model_server: ModelServer) -> None:
     for n in range(TURNS):
         model_server.enqueue(calls=[tool_call("bash", command=f"touch made-{n}")])

@@ -68,6 +68,7 @@ def test_with_scratch_ordinary_cells_find_the_files_as_they_were_then(shared, tm
     assert plain.returncode == 3, "or --scratch made no difference"
 
 
+@pytest.mark.long
 def test_with_scratch_a_file_that_was_another_then_is_named_and_fails(shared, tmp_path):
     (shared / "a.py").write_text("y = 1\n")
     done = kin_nb("replay", "out.ipynb", "--scratch", home=tmp_path / "home", cwd=shared)
@@ -107,6 +108,7 @@ def again(shared: Path, tmp_path: Path, *more: str):
     return kin_nb("replay", "out.ipynb", "--live", "--output-dir", "out", *more, home=tmp_path / "home", cwd=shared)
 
 
+@pytest.mark.long
 def test_live_asks_the_model_and_what_it_does_now_is_a_session_notebook_beside_the_recorded_one(
     shared, tmp_path, server
 ):
@@ -132,6 +134,7 @@ def test_live_asks_the_model_and_what_it_does_now_is_a_session_notebook_beside_t
     assert "another live run does not replace it" in twice.stderr
 
 
+@pytest.mark.long
 def test_live_allows_what_was_allowed_and_no_other_call(shared, tmp_path, server):
     server.enqueue("x is 2.")
     server.enqueue(calls=[ELSE])

@@ -301,7 +301,24 @@ def test_as_it_was_saved_it_plays(player, path, lived):
     assert_plays(player, path, lived)
 
 
-@pytest.mark.parametrize("what", SURVIVES, ids=lambda what: what.__name__)
+SLOW = (
+    "papermill",
+    "jupyter_execute",
+    "jupytext_paired",
+    "jupytext_update",
+    "jupytext_unpaired",
+    "nbstripout_with_options",
+)
+"""Programs that take seconds to begin."""
+
+
+def in_tiers(what: list) -> list:
+    return [
+        pytest.param(each, id=each.__name__, marks=[pytest.mark.long] if each.__name__ in SLOW else []) for each in what
+    ]
+
+
+@pytest.mark.parametrize("what", in_tiers(SURVIVES))
 def test_it_plays_after(what, player, path, lived):
     before = path.read_bytes()
     what(path)
@@ -338,6 +355,7 @@ def test_of_two_states_of_a_session_in_one_folder_each_notebook_plays_its_own(li
     assert_plays(player, path, lived)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["out", "portable"])
 def test_papermill_from_standard_input_in_a_folder_where_nothing_else_is(form, lived, tmp_path):
     """What papermill writes before it begins holds the recording too."""
@@ -387,7 +405,7 @@ def jupytext_unpaired(path: Path) -> None:
 CLEANERS = [nb_clean, nbdev_clean, jupytext_unpaired]
 
 
-@pytest.mark.parametrize("cleaner", CLEANERS, ids=lambda what: what.__name__)
+@pytest.mark.parametrize("cleaner", in_tiers(CLEANERS))
 def test_after_a_cleaner_it_says_what_is_gone_and_the_repair_works(cleaner, player, path, lived, tmp_path):
     cleaner(path)
     session = lived.nb["metadata"]["kin"]["session"]
@@ -404,7 +422,7 @@ def test_after_a_cleaner_it_says_what_is_gone_and_the_repair_works(cleaner, play
     assert_shows([player.ok(cell["source"]) for cell in mended["cells"] if cell["cell_type"] == "code"], lived)
 
 
-@pytest.mark.parametrize("cleaner", CLEANERS, ids=lambda what: what.__name__)
+@pytest.mark.parametrize("cleaner", in_tiers(CLEANERS))
 def test_a_portable_notebook_plays_even_after_a_cleaner(cleaner, player, lived, tmp_path):
     path = Path(shutil.copy(lived.workspace / "portable.ipynb", tmp_path / "portable.ipynb"))
     cleaner(path)

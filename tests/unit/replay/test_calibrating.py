@@ -167,6 +167,7 @@ def save(tmp_path):
 TOOLS = ReplayOptions(tools=True, approve_recorded=True)
 
 
+@pytest.mark.long
 @pytest.mark.kernel
 def test_a_calibrated_notebook_runs_again_without_drift(save, tmp_path):
     path = save(

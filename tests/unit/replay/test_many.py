@@ -173,6 +173,7 @@ def test_a_module_in_the_current_folder_is_none_of_ours(tmp_path, monkeypatch):
     assert not (tmp_path / "owned").exists()
 
 
+@pytest.mark.long
 @pytest.mark.kernel
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_ends_every_worker_and_kernel(tmp_path, number, code):

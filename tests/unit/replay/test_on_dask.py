@@ -25,6 +25,7 @@ def cluster():
         yield made.scheduler_address
 
 
+@pytest.mark.long
 @pytest.mark.kernel
 @pytest.mark.filterwarnings("default")  # distributed's own
 def test_a_worker_that_dies_is_a_failed_row_and_the_others_come_in_order(cluster, tmp_path):

@@ -1,0 +1,3 @@
+"""`pytest --nbval examples/` checks the notebooks. Their workspaces have tests of their own, which fail on purpose."""
+
+collect_ignore = ["workspaces"]

@@ -1,0 +1,1 @@
+"""Postage for parcels: what they cost, and their labels."""

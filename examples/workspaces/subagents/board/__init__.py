@@ -1,0 +1,1 @@
+"""The board at the quay: wide letters, one line for each boat."""

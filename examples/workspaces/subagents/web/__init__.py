@@ -1,0 +1,1 @@
+"""The page on the web: sentences that a screen reader can read."""
