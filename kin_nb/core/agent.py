@@ -80,7 +80,7 @@ class Agent:
         self.turns: list[TurnRecord] = []
         self.toolbox = toolbox or Toolbox(config)
         self.middleware_pipeline = MiddlewarePipeline()
-        self._max_turns, self._max_price = max_turns, max_price
+        self._max_turns, self._max_price, self._before = max_turns, max_price, (0, 0.0)
         self.setup_middleware()
         self.journal = SessionJournal(config, self.workspace.root, session_id, log)
         self.history = History(self.toolbox.system_prompt(), self.redact, message_observer)
@@ -298,13 +298,13 @@ class Agent:
         self._warned.update(new)
         return new
 
-    def limit(self, max_turns: int | None, max_price: float | None) -> None:
-        """Other limits from the next step on, over the session as the constructor's are; None: no limit."""
-        self._max_turns, self._max_price = max_turns, max_price
+    def limit(self, max_turns: int | None, max_price: float | None, before: tuple[int, float] = (0, 0.0)) -> None:
+        """Other limits from the next step on; None: no limit. `before`: steps and USD of the session that do not count."""
+        self._max_turns, self._max_price, self._before = max_turns, max_price, before
         self.setup_middleware()
 
     def setup_middleware(self) -> None:
-        anew = builtin_middleware(self.config, lambda: self.mode.base, self._max_turns, self._max_price)
+        anew = builtin_middleware(self.config, lambda: self.mode.base, self._max_turns, self._max_price, self._before)
         self.middleware_pipeline.renew(anew)
 
     def here(self, text: str) -> str:

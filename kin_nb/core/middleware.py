@@ -149,26 +149,32 @@ class BuiltinMiddleware:
 
 
 class TurnLimitMiddleware(BuiltinMiddleware):
-    """Stops before step `max_turns` + 1 of the session, cleared or not; 0 lets nothing through."""
+    """Stops before step `max_turns` + 1 of the session, cleared or not; 0 lets nothing through.
 
-    def __init__(self, max_turns: int) -> None:
-        self.max_turns = max_turns
+    `before`: the session's steps that do not count.
+    """
+
+    def __init__(self, max_turns: int, before: int = 0) -> None:
+        self.max_turns, self.before = max_turns, before
 
     async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
         # `steps` counts the step that is about to begin.
-        if context.stats.all_steps - 1 < self.max_turns:
+        if context.stats.all_steps - 1 - self.before < self.max_turns:
             return MiddlewareResult()
         return MiddlewareResult(MiddlewareAction.STOP, reason=f"Turn limit of {self.max_turns} reached")
 
 
 class PriceLimitMiddleware(BuiltinMiddleware):
-    """Stops once the session, cleared or not, has cost more than `max_price` USD; a model without prices costs nothing."""
+    """Stops once the session, cleared or not, has cost more than `max_price` USD; a model without prices costs nothing.
 
-    def __init__(self, max_price: float) -> None:
-        self.max_price = max_price
+    `before`: what of the session's cost does not count; below 0, what counts besides.
+    """
+
+    def __init__(self, max_price: float, before: float = 0.0) -> None:
+        self.max_price, self.before = max_price, before
 
     async def before_turn(self, context: ConversationContext) -> MiddlewareResult:
-        cost = context.stats.all_cost
+        cost = context.stats.all_cost - self.before
         if cost <= self.max_price:
             return MiddlewareResult()
         reason = f"Price limit exceeded: ${cost:.4f} > ${_usd(self.max_price)}"
@@ -239,14 +245,21 @@ class PlanModeMiddleware(BuiltinMiddleware):
 
 
 def builtin_middleware(
-    config: KinConfig, mode: Callable[[], AgentMode], max_turns: int | None, max_price: float | None
+    config: KinConfig,
+    mode: Callable[[], AgentMode],
+    max_turns: int | None,
+    max_price: float | None,
+    before: tuple[int, float] = (0, 0.0),
 ) -> list[ConversationMiddleware]:
-    """Those that an agent has from the start. Limits come first: a session that must stop pays for no summary."""
+    """Those that an agent has from the start. Limits come first: a session that must stop pays for no summary.
+
+    `before`: steps and USD that the limits do not count.
+    """
     found: list[ConversationMiddleware] = []
     if max_turns is not None:
-        found.append(TurnLimitMiddleware(max_turns))
+        found.append(TurnLimitMiddleware(max_turns, before[0]))
     if max_price is not None:
-        found.append(PriceLimitMiddleware(max_price))
+        found.append(PriceLimitMiddleware(max_price, before[1]))
     found.append(AutoCompactMiddleware())
     if config.context_warnings:
         found.append(ContextWarningMiddleware())

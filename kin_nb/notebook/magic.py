@@ -9,6 +9,7 @@ from traitlets import Enum, Float, TraitError, Unicode, validate
 
 from kin_nb.core.commands.registry import magic_help
 from kin_nb.notebook.completion import matcher
+from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.options import options_parser, parse_options, session_named
 from kin_nb.notebook.welcome import welcome
 
@@ -32,7 +33,7 @@ class KinMagics(Magics):
         help="Running an answered cell again: ask with buttons, show that answer, redo it from where it stood, "
         "or ask as a new turn. Where nobody can be asked, `ask` shows the answer.",
     ).tag(config=True)
-    max_price = Float(None, allow_none=True, help="USD that a session of this notebook may cost.").tag(config=True)
+    max_price = Float(None, allow_none=True, help="USD that all sessions of this notebook may cost.").tag(config=True)
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
@@ -50,25 +51,39 @@ class KinMagics(Magics):
             self._sessions[name] = KinSession(self.shell, self, name)
         return self._sessions[name]
 
+    def spent_besides(self, session: KinSession) -> float:
+        """USD that the other sessions have cost until now."""
+        others = [other.begun for other in self._sessions.values() if other is not session]
+        return sum(agent.stats.all_cost for agent in others if agent is not None)
+
+    def _asked(self, name: str = "") -> KinSession:
+        """`session(name)`, for a person. Raises KinError when it is a tool's code that asks: it would allow itself more."""
+        session = self.session(name)
+        from kin_nb.notebook.live.main_thread import for_a_tool  # noqa: PLC0415  (the session has it by now)
+
+        if for_a_tool.get():
+            raise KinError("Only the person can use %kin and %%kin: code that a tool runs cannot.")
+        return session
+
     @cell_magic("kin")
     def prompt(self, line: str, cell: str) -> None:
         options = parse_options(line)
         if options.help:
             print(options_parser().format_help())  # noqa: T201  (as other magics show theirs)
             return
-        self.session(options.session or "").run_cell(cell, options)
+        self._asked(options.session or "").run_cell(cell, options)
 
     @line_magic("kin")
     def command(self, line: str) -> None:
         from kin_nb.notebook.commands import run_line  # noqa: PLC0415  (%load_ext stays under its budget)
 
         name, rest = session_named(line)
-        run_line(self.session(name), rest)
+        run_line(self._asked(name), rest)
 
     @cell_magic("kin_recording")
     def recording(self, line: str, cell: str) -> None:
         """The recording of this notebook, in a cell: from here on its prompts are played from it."""
-        self.session().replay(line.strip(), None, cell)
+        self._asked().replay(line.strip(), None, cell)
 
     def close(self) -> None:
         while self._sessions:

@@ -46,12 +46,14 @@ T = TypeVar("T")
 
 
 class Settings(Protocol):
-    """`c.KinMagics` as it is now. `rerun`: a Rerun's value. `max_price`: USD that all of the session may cost."""
+    """`c.KinMagics` as it is now. `rerun`: a Rerun's value. `max_price`: USD that all sessions together may cost."""
 
     mode: str | None
     model: str | None
     rerun: str
     max_price: float | None
+
+    def spent_besides(self, session: KinSession) -> float: ...
 
 
 class KinSession:
@@ -144,14 +146,14 @@ class KinSession:
     @contextmanager
     def _limits(self, agent: Agent, options: CellOptions) -> Iterator[None]:
         """Those of this cell, and the notebook's own."""
-        cap, stats = self.settings.max_price, agent.stats
-        turns = None if options.max_turns is None else stats.all_steps + options.max_turns
-        prices = [cap, None if options.max_price is None else stats.all_cost + options.max_price]
-        agent.limit(turns, min((price for price in prices if price is not None), default=None))
+        stats, cap = agent.stats, (self.settings.max_price, -self.settings.spent_besides(self))
+        prices = [(usd, before) for usd, before in [cap, (options.max_price, stats.all_cost)] if usd is not None]
+        price, before = min(prices, key=sum, default=(None, 0.0))  # the one that is reached first
+        agent.limit(options.max_turns, price, (stats.all_steps, before))
         try:
             yield
         finally:
-            agent.limit(None, cap)
+            agent.limit(None, cap[0], (0, cap[1]))
 
     def _bind(self, name: str | None, turn: TurnRecord) -> None:
         """The reply as a value: the last text of the turn."""

@@ -14,6 +14,8 @@ from kin_nb.render.text import count, indent
 _MOST_FILES = 50
 _MOST = 100_000
 """Characters of all the diffs together; each has its share."""
+_MOST_LINES = 1_000
+"""Likewise: a row of the table takes some 300 bytes, however short its lines are."""
 
 
 def render_changes(files: Sequence[FileChange], *, turn: int) -> Output:
@@ -21,7 +23,8 @@ def render_changes(files: Sequence[FileChange], *, turn: int) -> Output:
     changes, shown = count(len(files), "change"), files[:_MOST_FILES]
     head = f"Turn {turn} made {changes} to files" if len(files) > 1 else f"Turn {turn} changed a file"
     limit = min(DIFF_LIMIT, _MOST // len(shown))
-    parts = [file_part(file, limit=limit, draw=side_by_side) for file in shown]
+    most = _MOST_LINES // len(shown)
+    parts = [file_part(file, limit=limit, most=most, draw=side_by_side) for file in shown]
     if len(files) > len(shown):
         more = f"and {count(len(files) - len(shown), 'more change')}: %kin last shows them"
         parts.append(Part(f"{more}\n", more))

@@ -23,12 +23,12 @@ class DiffLine(NamedTuple):
     html: str
 
 
-def render_diff(patch: str, *, path: str = "", limit: int | None = None) -> str:
-    """`patch` in one <pre>. With `limit`, whole lines up to that many characters, then how many were left out.
+def render_diff(patch: str, *, path: str = "", limit: int | None = None, most: int | None = None) -> str:
+    """`patch` in one <pre>. With `limit`, whole lines up to that many characters, then how many were left out. `most`: lines.
 
     `path`: the file, by whose name its lines are highlighted; for a patch without header lines.
     """
-    shown, note = cut(patch, limit)
+    shown, note = cut(patch, limit, most)
     pieces = []
     for style, lines in groupby(diff_lines(shown, path), key=lambda line: STYLES.get(line.mark)):
         html = "\n".join(line.html for line in lines)
@@ -37,9 +37,9 @@ def render_diff(patch: str, *, path: str = "", limit: int | None = None) -> str:
     return code_html("\n".join(pieces) + escape(note))
 
 
-def diff_text(patch: str, *, limit: int | None = None) -> str:
+def diff_text(patch: str, *, limit: int | None = None, most: int | None = None) -> str:
     """The same for a terminal, without colour."""
-    shown, note = cut(patch, limit)
+    shown, note = cut(patch, limit, most)
     return literal(shown) + note
 
 
@@ -84,12 +84,15 @@ def _path(patch: str) -> str:
     return next((name for name in reversed(names) if name != "/dev/null"), "")
 
 
-def cut(patch: str, limit: int | None) -> tuple[str, str]:
-    """Whole lines of `patch` up to `limit` characters, and the line that says how many were left out, or ""."""
-    patch = patch.removesuffix("\n")
-    if limit is None or len(patch) <= limit:
+def cut(patch: str, limit: int | None, most: int | None = None) -> tuple[str, str]:
+    """The first `most` lines of `patch`, whole ones up to `limit` characters; and a line that says how many are left out, or ""."""
+    patch = shown = patch.removesuffix("\n")
+    if most is not None:
+        shown = "\n".join(shown.split("\n", most)[:most])
+    if limit is not None and len(shown) > limit:
+        shown = shown[: max(shown.rfind("\n", 0, limit), 0)] or shown[:limit]
+    if len(shown) == len(patch):
         return patch, ""
-    shown = patch[: max(patch.rfind("\n", 0, limit), 0)] or patch[:limit]
     more = patch[len(shown) :].count("\n") or 1
     return shown, f"\n… {count(more, 'more line')} of this change; the session log has all of it"
 

@@ -16,10 +16,12 @@ DIFF_LIMIT = 10_000
 class Draw(Protocol):
     """`render_diff`, or `side_by_side`."""
 
-    def __call__(self, patch: str, *, path: str = "", limit: int | None = None) -> str: ...
+    def __call__(self, patch: str, *, path: str = "", limit: int | None = None, most: int | None = None) -> str: ...
 
 
-def file_part(file: FileChange, subject: str = "", *, limit: int = DIFF_LIMIT, draw: Draw = render_diff) -> Part:
+def file_part(
+    file: FileChange, subject: str = "", *, limit: int = DIFF_LIMIT, most: int | None = None, draw: Draw = render_diff
+) -> Part:
     """Named above its hunks, unless `subject`, which the card's first line says, is its name and it was only changed."""
     verb = "New file" if file.before is None else "Deleted" if file.after is None else "Changed"
     path = one_line(file.path, 400)
@@ -27,7 +29,7 @@ def file_part(file: FileChange, subject: str = "", *, limit: int = DIFF_LIMIT, d
         note = "binary, too large, or secret: not shown" if file.patch is None else "empty"
         return Part(f"{verb} <code>{escape(path)}</code> ({note})<br>\n", f"{verb} {path} ({note})")
     patch = without_header(file.patch)
-    html, text = draw(patch, path=file.path, limit=limit), diff_text(patch, limit=limit)
+    html, text = draw(patch, path=file.path, limit=limit, most=most), diff_text(patch, limit=limit, most=most)
     if verb == "Changed" and path == subject:
         return Part(html, text)
     return Part(f"{verb} <code>{escape(path)}</code>\n{html}", f"{verb} {path}\n{text}")

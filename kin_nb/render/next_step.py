@@ -17,8 +17,14 @@ _STOPPED = (
         r"the reply was cut off .*; (ask it to go on, or raise max_tokens)",
         "ask it to go on in a new cell, or raise max_tokens of the model in config.toml",
     ),
-    (r"Turn limit of \d+ reached()", "go on with a higher limit: --max-turns of kin-nb run, max_turns of an Agent"),
-    (r"Price limit exceeded: .*()", "go on with a higher limit: --max-price of kin-nb run, max_price of an Agent"),
+    (
+        r"Turn limit of \d+ reached()",
+        "go on in a new cell, with a higher limit or none: %%kin --max-turns N",
+    ),
+    (
+        r"Price limit exceeded: .*()",
+        "go on in a new cell with a higher limit: %%kin --max-price USD for a cell, %config KinMagics.max_price = USD for all",
+    ),
 )
 """Messages of a turn that was stopped, what of each says what to do, and how it is said here."""
 _NO_KEY = re.compile(r"No key for [^\n]*: the variable (\w+) is not set\.")

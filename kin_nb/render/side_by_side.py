@@ -15,12 +15,12 @@ _COLUMNS = (("Line", ""), ("Before", ";width:50%"), ("Line", ""), ("After", ";wi
 _HEAD = "".join(f'<th scope="col" style="{_CELL}{width}">{name}</th>' for name, width in _COLUMNS)
 
 
-def side_by_side(patch: str, path: str = "", limit: int | None = None) -> str:
+def side_by_side(patch: str, path: str = "", limit: int | None = None, most: int | None = None) -> str:
     """HTML of `patch`: line numbers of each side, the lines with their literal + and -.
 
-    `path`: the file, by whose name its lines are highlighted; for a patch without header lines. `limit`: as render_diff.
+    `path`: the file, by whose name its lines are highlighted; for a patch without header lines. `limit`, `most`: as render_diff.
     """
-    shown, note = cut(patch, limit)
+    shown, note = cut(patch, limit, most)
     rows = "\n".join(_rows(diff_lines(shown, path)))
     head = f'<table style="table-layout:auto;width:100%{palette(rows)}">\n<thead><tr>{_HEAD}</tr></thead>'
     return f"{head}\n<tbody>\n{rows}\n</tbody>\n</table>{escape(note)}\n"

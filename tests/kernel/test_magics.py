@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -69,6 +70,9 @@ def test_limits_are_about_one_cell(kin, model_server):
     cell = kin.run("%%kin --max-turns 1\ngo")
     kin.done(cell)
     assert "Turn limit of 1 reached" in shown(kin, cell)
+    again = kin.run("%%kin --max-turns 1\ngo on", cell="cell-0")
+    kin.done(again)
+    assert "Turn limit of 1 reached" in shown(kin, again)
     after = kin.run("%%kin\ngo on", cell="cell-2")
     kin.done(after)
     assert "Done." in shown(kin, after)
@@ -198,4 +202,7 @@ def test_a_cap_on_the_notebook_holds_for_every_cell(kin, model_server, tmp_path)
     cell = kin.run("%%kin\nmore", cell="cell-2")
     kin.done(cell)
     assert "Price limit" in shown(kin, cell)
+    cell = kin.run("%%kin --session other --max-price 5\nmore", cell="cell-3")
+    kin.done(cell)
+    assert re.search(r"Price limit exceeded: \$\d+\.\d{4} > \$0\.0010", shown(kin, cell))
     assert len(model_server.requests) == 1

@@ -44,7 +44,7 @@ def test_parameters_are_python_and_prompts_speak_of_them(jupyter, model_server, 
     notebook = written(
         tmp_path / "in.ipynb",
         new_code_cell("%%python\nlimit = 1\nlabel = 'none'", metadata={"tags": ["parameters"]}),
-        new_code_cell("What is the value of @limit?"),
+        new_code_cell("What is the value of @limit? And @label?"),
         new_code_cell("%%python\nprint(limit, label)"),
     )
     argv = ("-m", "papermill", notebook, tmp_path / "out.ipynb", "-p", "limit", "5", "-p", "label", "a 'b' \"c\"")
@@ -52,15 +52,16 @@ def test_parameters_are_python_and_prompts_speak_of_them(jupyter, model_server, 
     assert done.returncode == 0, done.stderr
     executed = nbformat.read(tmp_path / "out.ipynb", as_version=4)
     assert [cell.source for cell in executed.cells[2:]] == [
-        "What is the value of @limit?",
+        "What is the value of @limit? And @label?",
         "%%python\nprint(limit, label)",
     ]
     assert executed.cells[1].source.startswith("%%python\n# Parameters\nlimit = 5\n")
     assert executed.cells[3].outputs[0].text == "5 a 'b' \"c\"\n"
     assert "Five." in str(executed.cells[2].outputs)
     asked = model_server.requests[0]["messages"][-1]["content"]
-    assert asked.startswith("What is the value of @limit?")
-    assert "limit (int" in asked
+    assert asked.startswith("What is the value of @limit? And @label?\n\n")
+    assert "\nlimit = 5\n" in asked
+    assert asked.endswith("\nlabel = 'a \\'b\\' \"c\"'")
     assert len(model_server.requests) == 1
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.safety.workspace import Workspace
@@ -14,7 +15,7 @@ from kin_nb.core.tools.limits import capped, closed
 from kin_nb.core.types import ImageContent
 from kin_nb.notebook.live import last_error, pictures
 from kin_nb.notebook.live.attached_files import file_or_folder
-from kin_nb.notebook.live.looking import label, problem, summary, user_variables
+from kin_nb.notebook.live.looking import label, problem, short_value, summary, user_variables
 from kin_nb.notebook.live.mentions import Mention, mentions
 from kin_nb.notebook.live.own_secrets import without_secrets
 from kin_nb.notebook.live.tables import is_a
@@ -49,38 +50,41 @@ class _Piece:
 
 
 def attach(prompt: str, shell: InteractiveShell, workspace: Workspace, agent: Agent) -> Attached:
-    """What the prompt mentions: variables as `variables` describes them, files, the last error. On the main thread.
+    """What the prompt mentions: short values, other variables as `variables` describes them, files, the last error.
 
-    Whatever cannot be attached is said, to the person and to the model, and stops nothing.
+    On the main thread. Whatever cannot be attached is said, to the person and to the model, and stops nothing.
     """
     if "@" not in prompt:
         return Attached()
     variables, error = user_variables(shell), last_error.last_error()
+    redact = partial(without_secrets, config=agent.config)
     found = mentions(prompt, variables, workspace.root, has_failed=error is not None)
-    pieces = list(_settled([_piece(mention, variables, error, shell, workspace) for mention in found], agent))
+    made = [
+        _path(each.name, workspace) if each.kind == "path" else _live(each, variables, error, shell, redact)
+        for each in found
+    ]
+    pieces = list(_settled(made, agent))
     if not pieces:
         return Attached()
     texts = "\n\n".join("\n".join(filter(None, (f"--- {piece.label}", piece.text))) for piece in pieces)
     return Attached(
         labels=tuple(piece.label for piece in pieces),
-        text=closed(f"{_INTRODUCTION}\n{without_secrets(texts, agent.config)}"),
+        text=closed(f"{_INTRODUCTION}\n{redact(texts)}"),
         images=tuple(piece.picture for piece in pieces if piece.picture is not None),
     )
 
 
-def _piece(
+def _live(
     mention: Mention,
     variables: dict[str, Any],
     error: BaseException | None,
     shell: InteractiveShell,
-    workspace: Workspace,
+    redact: Callable[[str], str],
 ) -> _Piece:
-    if mention.kind == "path":
-        return _path(mention.name, workspace)
     if mention.kind == "error" and error is not None:
-        return _error(error, shell)
-    value = variables[mention.name]
-    return _drawn(mention.name, value) or _Piece(label(mention.name, value), summary(mention.name, value))
+        return _error(error, shell, redact)
+    name, value = mention.name, variables[mention.name]
+    return _drawn(name, value) or _Piece(label(name, value), short_value(name, value, redact) or summary(name, value))
 
 
 def _path(written: str, workspace: Workspace) -> _Piece:
@@ -91,9 +95,9 @@ def _path(written: str, workspace: Workspace) -> _Piece:
     return _Piece(f"{written} ({what})", text, picture)
 
 
-def _error(error: BaseException, shell: InteractiveShell) -> _Piece:
+def _error(error: BaseException, shell: InteractiveShell, redact: Callable[[str], str]) -> _Piece:
     told: list[str] = []
-    wrong = problem(lambda: told.extend(last_error.described(error, shell)), _DRAWING_SECONDS)
+    wrong = problem(lambda: told.extend(last_error.described(error, shell, redact)), _DRAWING_SECONDS)
     return _Piece(told[0], capped(told[1])) if told else _Piece(f"error ({type(error).__name__})", f"[{wrong}]")
 
 

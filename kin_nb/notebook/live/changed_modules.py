@@ -98,7 +98,8 @@ def _imported(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
     ends = tuple({f"{os.sep}{path.name}" for path in wanted})
     for name, module in sys.modules.copy().items() if wanted else ():
         file = file_of(module)
-        if file.endswith(ends) and name not in _NO_IMPORT:
+        may_be = file.endswith(ends) or os.path.islink(file)  # noqa: PTH114  (of every module; a link has any name)
+        if may_be and name not in _NO_IMPORT:
             path = real_path(Path(file))
             if path in wanted:
                 wanted.remove(path)  # once, should it have two names

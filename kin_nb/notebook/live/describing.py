@@ -90,8 +90,7 @@ def schema(value: Any) -> Iterator[str]:
         yield _index(value.index)
         yield f"missing: {int(value.isna().sum()):,}"
     elif tables.is_lazy(value):
-        yield "lazy: not collected"
-        yield from _columns(tables.columns(value))
+        yield "lazy: its columns are known when it is collected"
     elif tables.is_frame(value):
         yield from _columns(tables.columns(value))
         yield _missing(tables.missing(value), len(tables.columns(value)))

@@ -125,6 +125,8 @@ class _Short(reprlib.Repr):
         return super().repr_list(list(_pair(x)), level)
 
     def repr_instance(self, x: Any, level: int) -> str:
+        if tables.is_lazy(x):  # with some versions its repr asks for its columns
+            return "<lazy frame>"
         if isinstance(x, bytes | bytearray):
             return f"{bytes(x[: LONGEST // 4])!r}{'...' if len(x) > LONGEST // 4 else ''}"
         if isinstance(x, Mapping):

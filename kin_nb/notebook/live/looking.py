@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -10,7 +11,7 @@ from pydantic import BaseModel
 from kin_nb.core.safety.secrets import SECRET, is_secret_name
 from kin_nb.notebook.live import tables
 from kin_nb.notebook.live.describing import CODE, counted, in_bytes, memory, schema, size, type_name
-from kin_nb.notebook.live.glimpse import ROWS, glimpse
+from kin_nb.notebook.live.glimpse import ROWS, glimpse, without_named_secrets
 from kin_nb.notebook.live.tables import is_a
 from kin_nb.notebook.live.time_limit import TooSlowError, within
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0
 """For one variable."""
+_SCALARS = (str, int, float, bool, type(None), date, datetime, time, timedelta)
+_SHORT = 200
+"""Characters of a text, and about the digits of a number."""
 
 
 class VariableRow(BaseModel):
@@ -70,6 +74,20 @@ def summary(name: str, value: object, *, values: bool = False, rows: int = ROWS,
     return "\n".join(lines)
 
 
+def short_value(name: str, value: object, redact: Callable[[str], str]) -> str:
+    """`city = 'Bern'`; "" for anything but a short scalar, and under a secret's name. `redact`: takes secrets out of a text."""
+    found: list[str] = []
+
+    def look() -> None:
+        if type(value) in _SCALARS and _is_short(value) and not is_secret_name(name):
+            # before it is quoted: a secret with a quote in it would look different
+            shown = without_named_secrets(redact(value)) if isinstance(value, str) else value
+            found.append(f"{name} = {shown!r}")
+
+    problem(look, SECONDS)  # a time zone's own code
+    return "".join(found)
+
+
 def label(name: str, value: object) -> str:
     """`df (3 columns, 1.2 KB)`: what a card says of it."""
     found: list[str] = []
@@ -77,7 +95,9 @@ def label(name: str, value: object) -> str:
     def look() -> None:
         if is_a(value, "pandas", "DataFrame"):
             found.append(counted(len(value.columns), "column"))  # type: ignore[attr-defined]
-        elif tables.is_lazy(value) or tables.is_frame(value):
+        elif tables.is_lazy(value):
+            found.append("lazy")
+        elif tables.is_frame(value):
             found.append(counted(len(tables.columns(value)), "column"))
         else:
             found.append(size(value) or type_name(value))
@@ -98,6 +118,12 @@ def problem(look: Callable[[], None], seconds: float) -> str:
     except BaseException as error:  # noqa: BLE001  (an object's own code)
         return f"its own code raised {type(error).__name__}"
     return ""
+
+
+def _is_short(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _SHORT and "\x1b" not in value  # colours could hide where a secret begins
+    return not isinstance(value, int) or value.bit_length() <= 4 * _SHORT
 
 
 def _in_brackets(size_of_it: str, taken: int | None) -> str:

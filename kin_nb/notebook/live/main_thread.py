@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import TypeVar
 
 from kin_nb.core.tools.base import ToolError
@@ -17,6 +18,8 @@ _SETTLING = 1.0
 
 main_thread: ContextVar[SubmitMain | None] = ContextVar("main_thread", default=None)
 """Set for each turn, and inherited by the tasks of its calls."""
+for_a_tool: ContextVar[bool] = ContextVar("for_a_tool", default=False)
+"""Set on that thread while it works for a call, and inherited by what such work leaves for the notebook's event loop."""
 
 
 async def on_main_thread(work: Callable[[], T]) -> T:
@@ -25,10 +28,18 @@ async def on_main_thread(work: Callable[[], T]) -> T:
     if submit is None:
         raise ToolError("The notebook's namespace is out of reach: no cell waits for this turn.")
     try:
-        return await submit(work)
+        return await submit(partial(_for_a_tool, work))
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
         await asyncio.sleep(_SETTLING)  # a KeyboardInterrupt over there: the turn is being stopped, and this with it
         raise ToolError("It was interrupted.") from None
+
+
+def _for_a_tool(work: Callable[[], T]) -> T:
+    token = for_a_tool.set(True)
+    try:
+        return work()
+    finally:
+        for_a_tool.reset(token)

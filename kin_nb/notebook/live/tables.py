@@ -1,6 +1,7 @@
 """Tables and columns of polars and pyarrow: what is known of them without reading a value, and their first rows.
 
-Known by the names of their classes, as far as somebody has imported them. A lazy frame is never collected.
+Known by the names of their classes, as far as somebody has imported them. Of a lazy frame nothing is asked: even its
+schema may come from a server, in compiled code that nothing interrupts.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ def is_column(value: object) -> bool:
 
 
 def columns(table: Any) -> list[tuple[str, Any]]:
-    """(label, type) of each column of a frame, lazy or not."""
-    if hasattr(table, "collect_schema"):  # polars
-        return list(table.collect_schema().items())
+    """(label, type) of each column of a frame in memory."""
+    if is_a(table, "polars", "DataFrame"):
+        return list(table.schema.items())
     return [(field.name, field.type) for field in table.schema]
 
 

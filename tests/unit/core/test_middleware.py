@@ -188,6 +188,22 @@ async def test_a_limit_is_one_of_the_session_also_after_it_was_cleared(model_ser
     assert len(model_server.requests) == 1
 
 
+async def test_limits_from_here_on_say_the_number_that_was_given(model_server, trusted):
+    usage = {"prompt_tokens": 6_000, "completion_tokens": 0}
+    for _ in range(3):
+        model_server.enqueue("Hello.", usage=usage)
+    await run_turn(trusted, "one")
+    trusted.limit(1, 0.5, (trusted.stats.all_steps, trusted.stats.all_cost))
+    assert stops(await run_turn(trusted, "two")) == []
+    trusted.limit(0, None, (trusted.stats.all_steps, 0.0))
+    assert stops(await run_turn(trusted, "three")) == ["Turn limit of 0 reached"]
+    trusted.limit(None, 0.5, (0, -1.0))  # others have spent a dollar
+    assert stops(await run_turn(trusted, "four")) == ["Price limit exceeded: $1.0120 > $0.50"]
+    trusted.limit(None, None)
+    assert stops(await run_turn(trusted, "five")) == []
+    assert len(model_server.requests) == 3
+
+
 async def test_what_is_injected_belongs_to_one_request_and_is_recorded(model_server, trusted):
     trusted.middleware_pipeline.add(Says(MiddlewareResult(INJECT, message="reminder")))
     model_server.enqueue(calls=[tool_call("list_dir", path=".")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from datetime import UTC, date, datetime, tzinfo
 
 import pytest
 
@@ -47,6 +48,65 @@ def test_a_variable_is_its_summary_without_values(shell, attached):
     assert "  host: str 10 characters" in found.text
     assert "db.example" not in found.text
     assert found.sent("Is @cfg right?").startswith("Is @cfg right?\n\n[attached by the person")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["Bern", "", "x" * 200, 7, -1.5, True, None, date(2026, 1, 2), datetime(2026, 1, 2, 3, 4, tzinfo=UTC)],
+    ids=repr,
+)
+def test_a_short_value_goes_along(shell, attached, value):
+    shell.user_ns["city"] = value
+    found = attached("weather in @city?")
+    assert found.text.endswith(f"--- {found.labels[0]}\ncity = {value!r}")
+
+
+class Name(str):
+    """Its repr may be anything."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return "Bern"
+
+
+class Nowhere(tzinfo):
+    def __repr__(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["x" * 201, "\x1b[31msk-" + "Zq8a" * 8, 10**5_000, Name("Bern"), datetime(2026, 1, 2, tzinfo=Nowhere())],
+    ids=type,
+)
+def test_a_value_that_is_long_or_runs_code_of_its_own_does_not(shell, attached, value):
+    shell.user_ns["city"] = value
+    text = attached("@city").text
+    assert "\ncity: " in text
+    assert "city = " not in text
+
+
+@pytest.mark.parametrize("name", ["db_password", "apiKey", "access_token"])
+def test_a_value_under_a_secrets_name_does_not_go_along(shell, attached, name):
+    shell.user_ns[name] = "Bern"
+    text = attached(f"use @{name}").text
+    assert f"{name}: str (4 characters" in text
+    assert "Bern" not in text
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["it is hunter2'\n\"hunter2", "password='Bern-Zq8'", "postgres://ann:Bern-Zq8@db/x", "key sk-" + "Zq8a" * 8],
+)
+def test_a_short_value_goes_without_secrets(shell, attached, monkeypatch, value):
+    monkeypatch.setenv("SERVICE_TOKEN", "hunter2'\n\"hunter2")
+    shell.user_ns["note"] = value
+    text = attached("@note").text
+    assert "note = " in text
+    assert "[secret]" in text
+    assert "hunter2" not in text
+    assert "Zq8" not in text
 
 
 def test_a_file_is_its_text_with_its_name(attached, workspace):
@@ -193,6 +253,14 @@ def test_a_syntax_error_comes_with_its_cell_too(shell, attached):
     found = attached("@error")
     assert "x = = 1" in found.text
     assert "SyntaxError" in found.labels[0]
+
+
+@pytest.mark.parametrize("before", ["\\x1b[31m", "x" * 49 + " "], ids=["after a colour", "cut"])
+def test_the_label_of_an_error_has_no_secret_in_it(shell, attached, before):
+    shell.run_cell(f"raise ValueError('{before}' + 'sk-' + 'Zq8a' * 8)")
+    found = attached("@error")
+    assert found.labels == (f"error (ValueError: {'' if '31m' in before else before}[secret])",)
+    assert "Zq8aZq8a" not in found.text
 
 
 def test_without_an_error_the_word_is_a_variables_name_or_text(shell, attached):

@@ -96,6 +96,12 @@ def test_whatever_changed_it(said, folder, monkeypatch, call):
     assert said(call) == (HINT,)
 
 
+def test_a_module_that_was_imported_through_a_link_of_another_name(said, folder):
+    (folder / "linked.py").symlink_to(folder / "hinted.py")
+    importlib.import_module("linked")
+    assert said(EDIT) == (HINT.replace("(hinted)", "(linked)"),)
+
+
 def test_a_module_that_nobody_imported_is_no_news(said):
     assert said(EDIT) == ()
 

@@ -122,15 +122,18 @@ class TestTablesOfOthers:
         assert "{'name': 'host', 'value': 'db'}\n[not shown: row 1]" in text
         assert "hunter2" not in text
 
-    def test_a_lazy_frame_is_its_schema_and_is_not_collected(self, shell, told):
+    def test_the_source_of_a_lazy_frame_is_not_opened_to_look_at_it(self, shell, told, tmp_path):
+        """Opening may ask a server that never answers, and nothing can interrupt it; here it would raise."""
         polars = pytest.importorskip("polars")
-        collected = []
-        frame = polars.DataFrame(self.DATA).lazy()
-        shell.user_ns["lf"] = frame.map_batches(lambda df: collected.append(1) or df, schema=frame.collect_schema())
-        text = told("variables", names=["lf"], values=True)
-        assert "lazy: not collected\n3 columns:\n  city: String\n  n: Int64" in text
-        assert "Bonn" not in text
-        assert collected == []
+        lf = polars.scan_parquet(tmp_path / "gone.parquet")
+        with pytest.raises(FileNotFoundError):
+            lf.collect_schema()
+        shell.user_ns.update(lf=lf, several=[lf])
+        text = told("variables", names=["lf", "several"], values=True)
+        assert "lazy: its columns are known when it is collected\nvalue:\n<lazy frame>" in text
+        assert text.endswith("value:\n[<lazy frame>]")
+        assert "raised" not in text
+        assert looking.label("lf", lf).startswith("lf (lazy, ")
 
     @pytest.mark.parametrize("made", ["polars.Series", "pyarrow.array", "pyarrow.chunked_array"])
     def test_a_column_is_its_type_and_missing_values(self, shell, told, made):

@@ -11,6 +11,7 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.core.tools.base import BaseTool, BaseToolConfig, BaseToolState
 from kin_nb.notebook.live import add_live_tools, live_tools
+from kin_nb.notebook.magic import KinMagics
 from kin_nb.notebook.pump import Interrupted
 from tests.model_server import tool_call
 
@@ -188,3 +189,19 @@ def test_a_subagent_that_explores_runs_no_code_and_inserts_no_cell(play, shell, 
     assert [(call.name, call.status) for call in task.subagent.calls] == [("python", "error"), ("notebook", "error")]
     assert "Unknown tool 'notebook'. Tools: " in model_server.requests[2]["messages"][-1]["content"]
     assert "n" not in shell.user_ns
+
+
+@pytest.mark.parametrize("line", ["mode auto-approve", "--session other mode auto-approve", "help"])
+def test_code_that_a_tool_runs_cannot_use_kin_and_the_person_still_can(play, shell, line):
+    magics = KinMagics(shell)
+    shell.register_magics(magics)
+    code = f"get_ipython().run_line_magic('kin', {line!r})"
+    again = "get_ipython().run_cell_magic('kin', '--mode auto-approve', 'go on')"
+    first, second = play(tool_call("python", code=code), tool_call("python", code=again)).calls
+    for call in (first, second):
+        assert call.exit == 1
+        assert "Only the person can use %kin and %%kin: code that a tool runs cannot." in call.output
+    assert magics.session().mode is AgentMode.DEFAULT
+    shell.run_line_magic("kin", "mode plan")
+    assert magics.session().mode is AgentMode.PLAN
+    magics.close()

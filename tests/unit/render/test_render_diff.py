@@ -156,6 +156,15 @@ def test_changes_of_many_files_share_a_limit_and_what_is_left_out_is_said() -> N
     card = render_changes([FileChange(path=f"{n}.txt", after="0" * 64, patch=patch) for n in range(60)], turn=2)
     for text in card.data.values():
         assert text.startswith("Turn 2 made 60 changes to files") or "<b>Turn 2 made 60 changes to files</b>" in text
-        assert text.count("+line") == 50 * 330
-        assert text.count("… 1,670 more lines of this change; the session log has all of it") == 50
+        assert text.count("+line") == 50 * 19
+        assert text.count("… 1,981 more lines of this change; the session log has all of it") == 50
         assert "and 10 more changes: %kin last shows them" in text
+
+
+def test_a_table_of_changes_stays_small_however_short_the_lines_are() -> None:
+    patch = "--- /dev/null\n+++ b/x.txt\n@@ -0,0 +1,30000 @@\n" + "+y\n" * 30_000
+    for files in (1, 10):
+        card = render_changes([FileChange(path=f"{n}.txt", after="0" * 64, patch=patch) for n in range(files)], turn=2)
+        assert card.data["text/html"].count("+y") == card.data["text/plain"].count("+y") == 1_000 - files
+        assert card.data["text/plain"].count("more lines of this change") == files
+        assert len(card.data["text/html"]) < 400_000

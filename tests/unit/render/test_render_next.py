@@ -49,12 +49,12 @@ def lines(outcome: str, message: str = "", steps: tuple[RecordedStep, ...] = ())
         (
             "Turn limit of 3 reached",
             "Turn limit of 3 reached",
-            "go on with a higher limit: --max-turns of kin-nb run, max_turns of an Agent",
+            "go on in a new cell, with a higher limit or none: %%kin --max-turns N",
         ),
         (
             "Price limit exceeded: $1.0000 > $0.50",
             "Price limit exceeded: $1.0000 > $0.50",
-            "go on with a higher limit: --max-price of kin-nb run, max_price of an Agent",
+            "go on in a new cell with a higher limit: %%kin --max-price USD for a cell, %config KinMagics.max_price = USD for all",
         ),
     ],
 )
