@@ -26,7 +26,6 @@ from kin_nb.replay.save_options import SaveOptions
 from kin_nb.replay.sidecar import KEY as SIDECAR
 from kin_nb.replay.undo_cells import undoes
 from kin_nb.replay.undo_placing import drop_undo_cells, put_undo_cells, with_own_cells
-from kin_nb.replay.writing import write_notebook  # noqa: F401  (until its callers name its module)
 
 _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*\s*")

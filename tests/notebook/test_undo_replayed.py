@@ -102,7 +102,8 @@ def test_it_goes_on_live_where_the_undos_lead(lived, tmp_path):
     workspace, home = shutil.copytree(lived.before, tmp_path / "project"), tmp_path / "home"
     from kin_nb.replay.format import read_recording
     from kin_nb.replay.recording import Recording
-    from kin_nb.replay.saving import session_notebook, write_notebook
+    from kin_nb.replay.saving import session_notebook
+    from kin_nb.replay.writing import write_notebook
 
     whole = read_recording(lived.nb)
     nb = session_notebook(Recording(whole.session, whole.turns[:2], whole.meta, undos=whole.undos))

@@ -27,7 +27,8 @@ from kin_nb.replay.plain import plain_notebook
 from kin_nb.replay.plain_change import apply_change
 from kin_nb.replay.plain_text import code_span, fenced, safe_markdown
 from kin_nb.replay.recording import Recording, WorkspaceMeta
-from kin_nb.replay.saving import session_notebook, write_notebook
+from kin_nb.replay.saving import session_notebook
+from kin_nb.replay.writing import write_notebook
 from tests.model_server import tool_call
 from tests.notebook.people import QUICKSTART
 from tests.unit.replay.sessions import recording, turn

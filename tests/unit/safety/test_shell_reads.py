@@ -289,14 +289,7 @@ def test_what_is_hidden_is_what_may_hold_secrets(tmp_path):
         "git log -p -1",
         "git diff --stat --check",
         "cd src && git diff",
-        "git show --stat {id}",
         "git show --name-only",
-        "git show {id}",
-        "git cat-file -p {id}",
-        "git cat-file blob {id}",
-        "git cat-file {id} -p",
-        "git diff {id} HEAD:README.md",
-        "git grep SECRET {id}",
         "git log -p --all",
         "git stash list --patch",
         "git reflog --patch",
@@ -306,8 +299,6 @@ def test_what_is_hidden_is_what_may_hold_secrets(tmp_path):
     ],
 )
 def test_a_secret_that_git_tracks_is_named_where_git_may_show_it(root, command, old_git):
-    blob = subprocess.run(["git", "hash-object", "-w", ".env"], cwd=root, check=True, capture_output=True, text=True)
-    command = command.format(id=blob.stdout[:10])
     track(root, ".env")
     assert reads(root, command)[-1] == ".env"
     (root / ".env").unlink()  # what is gone shows all the same

@@ -16,9 +16,12 @@ from functools import cache
 from pathlib import Path
 
 from kin_nb.core.paths import read_settings
+from kin_nb.core.safety.shell.for_readers import for_readers
+from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.program import Call
 from kin_nb.core.safety.shell.programs.git_index import tracked
 from kin_nb.core.safety.shell.programs.git_settings import git_folder, own_settings_say, settings_folder
+from kin_nb.core.safety.shell.syntax import shown_word
 
 _COMMANDS = frozenset(("diff", "grep", "log", "reflog", "show", "stash", "status"))
 _OPTION = re.compile(
@@ -34,7 +37,7 @@ _COMMIT = re.compile(r"(?:HEAD|@|[A-Za-z][\w./-]*?[~^]\d*)(?:[~^]\d*)*")
 """git takes `x~1` and `x^` only where x leads to a commit."""
 _BRANCH = re.compile(r"(?![0-9a-fA-F]{40})[A-Za-z][\w./-]*")
 """No id, which git takes for that first."""
-_NAMED_FILES = re.compile(r"HEAD:[\w./-]+")
+_NAME = re.compile(r"[A-Za-z0-9_][\w./+@{}~^-]{0,200}")
 _SHOWS = re.compile(r"diff|text|binary|\[attr\]|merge")
 """In attributes: what may change how a file is shown, or a name for several of them."""
 _ATTRIBUTES = ".gitattributes"
@@ -73,7 +76,7 @@ def _are_plain(call: Call, command: str, folder: Path) -> bool:
 def _is_commit(word: str, call: Call, folder: Path) -> bool:
     """Or a range of commits, or a path in the workspace, which git would take for one of both."""
     ends = [end for end in re.split(r"\.{2,3}", word) if end]
-    if all(_COMMIT.fullmatch(end) or _is_branch(end, call, folder) for end in ends):
+    if all(_COMMIT.fullmatch(end) or _is_branch(end, call, folder) or _kind(end, call) == "commit" for end in ends):
         return bool(ends)
     return os.path.lexists(call.place.path(word)) and not re.fullmatch(r"[0-9a-fA-F]{4,64}", word)
 
@@ -92,6 +95,33 @@ def _is_branch(name: str, call: Call, folder: Path) -> bool:
     if not _BRANCH.fullmatch(name) or ".." in name or os.path.lexists(folder / name) or has("refs", "refs/tags"):
         return False
     return has("refs/heads", "refs/remotes")
+
+
+def check_objects(call: Call) -> None:
+    """Raises UnprovenError where a word is the id, or another name, of a file's content, which git shows without its path."""
+    command = call.name.removeprefix("git ")
+    words = call.words[: call.words.index("--")] if "--" in call.words else call.words
+    for word in (word for word in words if not word.startswith("-") and ":" not in word):
+        ends = [end.lstrip("^") for end in re.split(r"\.{2,3}", word)]
+        kinds = {_kind(f"{end}^{{}}", call) for end in ends if end and not _COMMIT.fullmatch(end)}
+        if "blob" in kinds or (command == "grep" and "tree" in kinds):
+            raise UnprovenError(f"{shown_word(word)} is a file's content without its name, which may be a secret's")
+
+
+def _kind(name: str, call: Call) -> str:
+    """What git has under a name: commit, tag, tree or blob; "" where it has nothing, or where it is no plain name."""
+    if not _NAME.fullmatch(name):
+        return ""
+    environment = for_readers(call.place.environment, {})
+    git = shutil.which("git", path=environment.get("PATH"))
+    if git is None:
+        return ""
+    # it runs nothing else: the repository's settings were looked at before
+    asked = [git, "cat-file", "-t", name]
+    done = subprocess.run(
+        asked, cwd=call.place.cwd, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+    return done.stdout.strip()
 
 
 @cache

@@ -13,7 +13,7 @@ from kin_nb.core.paths import read_settings
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.place import SECONDS, Place, Search, is_secret
 from kin_nb.core.safety.shell.program import Call
-from kin_nb.core.safety.shell.programs.git_hidden import is_hidden
+from kin_nb.core.safety.shell.programs.git_hidden import check_objects, is_hidden
 from kin_nb.core.safety.shell.programs.git_index import tracked
 from kin_nb.core.safety.shell.programs.git_settings import git_folder, settings_folder
 
@@ -74,6 +74,7 @@ def secrets_shown(call: Call) -> Iterator[str]:
     """
     if is_hidden(call):
         return
+    check_objects(call)
     yield from islice(_tracked_secrets(call.place.cwd), _NAMED)
     if _shows_past(call):
         yield from islice(_kept_out(call.place), _NAMED)
