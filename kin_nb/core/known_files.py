@@ -34,7 +34,7 @@ def know_again(agent: Agent, when: When) -> None:
     An edit tells what is in the file only where it followed the model's own writing: what came between a read and an edit
     is in no record.
     """
-    seen = None if agent.fresh else seen_by(agent)
+    seen = None if agent.fresh else seen_by(agent.tool_manager)
     if seen is None:
         return
     left_so: dict[Path, str | None] = {}

@@ -16,7 +16,7 @@ from kin_nb.core.tools.base import BaseToolState, ToolError
 from kin_nb.core.tools.running import running_call
 
 if TYPE_CHECKING:
-    from kin_nb.core.agent import Agent
+    from kin_nb.core.tools.manager import ToolManager
 
 READER = "read_file"
 _OTHER = (0, 0, 0, 0)
@@ -78,14 +78,14 @@ def knows(path: Path) -> bool:
 def _seen() -> SeenFiles | None:
     """The session's, None outside one and where the model cannot read files."""
     call = running_call.get()
-    return None if call is None else seen_by(call.agent)
+    return None if call is None else seen_by(call.agent.tool_manager)
 
 
-def seen_by(agent: Agent) -> SeenFiles | None:
+def seen_by(tools: ToolManager) -> SeenFiles | None:
     """None where the model cannot read files."""
-    if READER not in agent.tool_manager.available_tools():
+    if READER not in tools.available_tools():
         return None
-    state = agent.tool_manager.get(READER).state
+    state = tools.get(READER).state
     return state if isinstance(state, SeenFiles) else None
 
 
