@@ -37,6 +37,7 @@ def last_cell(path: Path):
     return as_node(load_notebook(path))["cells"][-1]
 
 
+@pytest.mark.long
 def test_a_pattern_stands_for_notebooks_in_order_without_checkpoints(save, kin, workspace):
     for name in ("s/b/x.ipynb", "s/a/x.ipynb", "s/.ipynb_checkpoints/x.ipynb", "s/top.ipynb"):
         save(name)
@@ -152,6 +153,7 @@ def test_one_document_is_all_there_is_on_stdout(save, kin):
     assert "2/2 " in done.stderr
 
 
+@pytest.mark.long
 def test_junit_is_for_a_single_notebook_too_and_time_is_limited(save, kin):
     save("slow.ipynb", "__import__('threading').Event().wait()", "")
     done = kin("replay", "slow.ipynb", "--report", "junit", "--timeout", "4", "--output-dir", "out")

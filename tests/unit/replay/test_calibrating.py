@@ -209,6 +209,7 @@ def test_another_effect_is_listed_and_so_is_the_text_after_it(save):
     )
 
 
+@pytest.mark.long
 @pytest.mark.kernel
 def test_a_notebook_that_does_not_run_to_its_end_is_not_calibrated(save):
     def fail(nb):

@@ -416,6 +416,7 @@ async def test_a_fork_of_real_sessions_runs_again_and_comes_out_as_its_second_si
     assert [m.content for m in again.messages if m.role == "user"] == ["begin", "three"]
 
 
+@pytest.mark.long
 @pytest.mark.kernel
 def test_a_merged_notebook_replays_its_tools_too(parted, kin, tmp_path):
     for name, made in zip(("base", "a", "b"), parted[0], strict=True):
