@@ -33,6 +33,7 @@ def open_with(kin: Lab, *cells: str) -> None:
     kin.wait_idle()
 
 
+@pytest.mark.long
 def test_a_reply_is_drawn_far_less_often_than_it_grows_and_leaves_no_widget(
     kin: Lab, model_server: ModelServer
 ) -> None:

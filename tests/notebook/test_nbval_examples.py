@@ -183,6 +183,7 @@ def results(copies) -> dict[str, str]:
     return passed | dict(zip(failures[::2], failures[1::2], strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "path", ["elsewhere/quickstart.ipynb", "renamed/mended by an agent (é).ipynb", "beside/original.ipynb"]
 )
@@ -190,6 +191,7 @@ def test_an_untouched_copy_passes_wherever_it_lies_and_whatever_it_is_called(res
     assert [results.get(f"{path}::Cell {n}") for n in range(3)] == ["PASSED"] * 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("folder", ["reply", "stripped", "beside", "result"])
 def test_a_recording_changed_by_hand_fails_and_nothing_of_it_is_played(results, folder):
     first, second, third = (results[f"{folder}/quickstart.ipynb::Cell {n}"] for n in range(3))
@@ -199,6 +201,7 @@ def test_a_recording_changed_by_hand_fails_and_nothing_of_it_is_played(results, 
     assert "`%kin replay` failed above" in third
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", RECORDINGS)
 @each_example
 def test_every_example_fails_where_a_reply_or_a_result_was_changed(results, name, kind, tmp_path):

@@ -108,6 +108,7 @@ def test_parameters_are_set_in_the_executed_copy_alone(save, kin, workspace):
     assert "injected-parameters" in (workspace / "out" / "p.ipynb").read_text()
 
 
+@pytest.mark.long
 def test_in_place_writes_when_all_passed_and_only_then(save, kin, workspace):
     good, bad = save("good.ipynb", "print(2)", "1\n"), save("bad.ipynb", "1 / 0", "")
     before = good.read_bytes(), bad.read_bytes()
@@ -139,6 +140,7 @@ def test_in_place_leaves_a_notebook_alone_that_was_changed_while_it_ran(save, ki
     assert path.read_text().endswith("\n\n")
 
 
+@pytest.mark.long
 def test_one_document_is_all_there_is_on_stdout(save, kin):
     save("noisy.ipynb", "import os; os.system('echo noise'); print(2)", "1\n")
     done = kin("replay", "noisy.ipynb", "gone.ipynb", "--report", "json", "-j", "2", "--output-dir", "out")

@@ -282,6 +282,7 @@ def test_any_result_will_do(text):
     assert said(watched([("t", '{"a": "\\ud800"}', text)] * 3)) == [("exact", 3, "remind")]
 
 
+@pytest.mark.long
 def test_a_call_costs_little_and_the_memory_is_bounded():
     detector = LoopDetector()
     calls = [("bash", json.dumps({"command": f"run {n} {n % 7}"}), window(n % 40, 900 + n % 40)) for n in range(1_000)]

@@ -140,6 +140,7 @@ def test_a_program_that_cannot_be_started_is_a_failed_row(monkeypatch, tmp_path)
     assert row.error == "no process can be started for it: No such file or directory"
 
 
+@pytest.mark.long
 def test_a_worker_that_hangs_and_heeds_no_signal_is_ended_with_all_it_started(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "fifo")
     text = f"""
