@@ -31,6 +31,11 @@ VOLATILE = re.compile(
 )
 
 
+def steadied(text: str) -> str:
+    """`text` without what varies from run to run."""
+    return VOLATILE.sub("~", text)
+
+
 class Call:
     """`arguments`: canonical where they are JSON, else as the model wrote them."""
 
@@ -68,7 +73,7 @@ class Call:
 
         A count may be among them: see counting.py.
         """
-        return VOLATILE.sub("~", self.result)
+        return steadied(self.result)
 
     def without_own_numbers(self, line: str) -> str:
         """A line of its result; numbers that the call itself names as `#`."""

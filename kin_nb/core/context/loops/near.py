@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 
-from kin_nb.core.context.loops.call import Call
+from kin_nb.core.context.loops.call import Call, steadied
 from kin_nb.core.context.loops.similarity import Similarity
 
 _SUBSTANCE = 200
@@ -50,8 +51,15 @@ def _says_something(call: Call) -> bool:
 
 def _has_another_outcome(before: Call, now: Call) -> bool:
     """Lines in the places of others: a window that moves over a file shows the same ones, elsewhere."""
-    old, new = before.steady.splitlines(), now.steady.splitlines()
+    old, new = before.result.splitlines(), now.result.splitlines()
     if not now.ok or len(old) != len(new):
         return False
-    others = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
+    others = list(islice(_others(old, new), _NEWS + 1))
     return len(others) <= _NEWS and any(before.without_own_numbers(a) != now.without_own_numbers(b) for a, b in others)
+
+
+def _others(old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of lines that differ in more than times and the like. Only lines that differ are looked at: results are long."""
+    for before, now in zip(old, new, strict=True):
+        if before != now and (pair := (steadied(before), steadied(now)))[0] != pair[1]:
+            yield pair

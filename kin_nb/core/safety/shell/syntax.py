@@ -123,10 +123,6 @@ def whole_words(text: str, longest: int) -> str:
     return text[:end]
 
 
-def unclear(node: Node, source: bytes) -> UnprovenError:
-    return UnprovenError(f"{shown(text_of(node, source))} cannot be read for certain")
-
-
 def refused(node: Node, source: bytes) -> UnprovenError:
     """For a kind of node that is never proven. Of a variable that is set, the name is shown and not the value."""
     text = text_of(node, source)
