@@ -25,12 +25,12 @@ import nbformat  # noqa: E402
 
 from kin_nb.core.context.history import messages_of_step, user_message  # noqa: E402
 from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord  # noqa: E402
-from kin_nb.replay.format import read_recording  # noqa: E402
-from kin_nb.replay.loading import load_notebook  # noqa: E402
-from kin_nb.replay.matching import cell_key  # noqa: E402
+from kin_nb.replay.cells.matching import cell_key  # noqa: E402
+from kin_nb.replay.format.in_notebook import read_recording  # noqa: E402
+from kin_nb.replay.format.loading import load_notebook  # noqa: E402
 from kin_nb.replay.recording import Recording, SessionMeta  # noqa: E402
-from kin_nb.replay.saving import session_notebook  # noqa: E402
-from kin_nb.replay.writing import write_notebook  # noqa: E402
+from kin_nb.replay.saving.making import session_notebook  # noqa: E402
+from kin_nb.replay.saving.writing import write_notebook  # noqa: E402
 
 STEPS = 5
 """A turn: its prompt, and for each step but the last a reply with a call and its result: 10 messages."""

@@ -70,8 +70,8 @@ class TerminalHost:
 
     def save(self, line: str) -> CommandResult:
         """Raises CommandError, ReplayError."""
-        from kin_nb.replay.save_command import SaveCommand  # noqa: PLC0415
-        from kin_nb.replay.save_options import parse_save  # noqa: PLC0415
+        from kin_nb.replay.commands.save import SaveCommand  # noqa: PLC0415
+        from kin_nb.replay.saving.options import parse_save  # noqa: PLC0415
 
         if self.agent is None or not self.agent.turns:
             raise CommandError("Nothing to save: say which session with --continue or --resume ID.")
@@ -87,9 +87,9 @@ class TerminalHost:
 
     def notebook(self, path: Path) -> Callable[[Agent], None]:
         """Raises ReplayError."""
-        from kin_nb.replay.format import read_recording  # noqa: PLC0415
-        from kin_nb.replay.going_on import go_on  # noqa: PLC0415
-        from kin_nb.replay.loading import load_notebook  # noqa: PLC0415
+        from kin_nb.replay.format.in_notebook import read_recording  # noqa: PLC0415
+        from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
+        from kin_nb.replay.playback.going_on import go_on  # noqa: PLC0415
 
         recording = read_recording(load_notebook(path))
         return lambda agent: go_on(agent, recording)

@@ -14,7 +14,7 @@ from kin_nb.cli import audit, doctor, kernel, notebooks, run, sessions, settings
 from kin_nb.cli.exits import FAILED, INTERRUPTED, fail
 from kin_nb.cli.replaying import add_replay
 from kin_nb.core.modes import Policy
-from kin_nb.replay.save_options import add_save_options
+from kin_nb.replay.saving.options import add_save_options
 
 
 def main(argv: list[str] | None = None) -> int:

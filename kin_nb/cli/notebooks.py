@@ -11,9 +11,9 @@ from kin_nb.cli.exits import DONE, LIMITED, fail
 
 
 def save(arguments: argparse.Namespace) -> int:
-    from kin_nb.replay.save_command import SaveCommand  # noqa: PLC0415
-    from kin_nb.replay.save_command import save as save_session  # noqa: PLC0415
-    from kin_nb.replay.save_options import save_options  # noqa: PLC0415
+    from kin_nb.replay.commands.save import SaveCommand  # noqa: PLC0415
+    from kin_nb.replay.commands.save import save as save_session  # noqa: PLC0415
+    from kin_nb.replay.saving.options import save_options  # noqa: PLC0415
 
     options, secrets = save_options(arguments), _known_secrets()
     how = {"from_outputs": arguments.from_outputs, "calibrate": arguments.calibrate}
@@ -34,10 +34,10 @@ def _known_secrets() -> Callable[[str], str]:
 
 
 def diff(arguments: argparse.Namespace) -> int:
-    from kin_nb.replay.diff_report import Run, diff_json, diff_text  # noqa: PLC0415
-    from kin_nb.replay.diffing import compare_runs  # noqa: PLC0415
+    from kin_nb.replay.diffing.report import Run, diff_json, diff_text  # noqa: PLC0415
+    from kin_nb.replay.diffing.runs import compare_runs  # noqa: PLC0415
     from kin_nb.replay.errors import ReplayError  # noqa: PLC0415
-    from kin_nb.replay.named_recording import named_recording  # noqa: PLC0415
+    from kin_nb.replay.saving.named_recording import named_recording  # noqa: PLC0415
 
     names = (arguments.a, arguments.b)
     try:
@@ -54,12 +54,13 @@ def diff(arguments: argparse.Namespace) -> int:
 
 
 def merge(arguments: argparse.Namespace) -> int:
-    from kin_nb.replay.merge_command import merge as merge_files  # noqa: PLC0415
+    from kin_nb.replay.commands.merge import merge as merge_files  # noqa: PLC0415
 
     return merge_files(arguments.base, arguments.a, arguments.b, arguments.out, force=arguments.force)
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    from kin_nb.replay import command  # noqa: PLC0415
+    from kin_nb.replay.commands.demo import demo as run_demo  # noqa: PLC0415
+    from kin_nb.replay.commands.demo import demo_in_lab  # noqa: PLC0415
 
-    return command.demo_in_lab() if arguments.lab else command.demo()
+    return demo_in_lab() if arguments.lab else run_demo()

@@ -94,9 +94,9 @@ def _add_scale(parser: argparse.ArgumentParser) -> None:
 
 
 def replay(arguments: argparse.Namespace) -> int:
-    from kin_nb.replay.options import ReplayOptions  # noqa: PLC0415  (each command loads its own)
-    from kin_nb.replay.replay_command import How  # noqa: PLC0415
-    from kin_nb.replay.replay_command import replay as replay_all  # noqa: PLC0415
+    from kin_nb.replay.commands.replay import How  # noqa: PLC0415
+    from kin_nb.replay.commands.replay import replay as replay_all  # noqa: PLC0415
+    from kin_nb.replay.runner.options import ReplayOptions  # noqa: PLC0415  (each command loads its own)
 
     wrong = _wrong(arguments)
     if wrong:
@@ -117,7 +117,7 @@ def replay(arguments: argparse.Namespace) -> int:
 
 def _wrong(arguments: argparse.Namespace) -> str:
     """Which options do not go together, "" when all do."""
-    from kin_nb.replay.parameters import is_name  # noqa: PLC0415
+    from kin_nb.replay.runner.parameters import is_name  # noqa: PLC0415
 
     if arguments.in_place and (arguments.tools or arguments.live):
         return "--in-place is for playback: what --tools and --live show belongs in a copy (--output-dir)."

@@ -18,7 +18,7 @@ from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import hearing
 from kin_nb.render import render_notice, render_turn, render_undo
-from kin_nb.replay.matching import following_key, turns_of_cell
+from kin_nb.replay.cells.matching import following_key, turns_of_cell
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.notebook.own_file import surroundings
-from kin_nb.replay.in_outputs import carried
+from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.recording import SessionMeta
 
 if TYPE_CHECKING:

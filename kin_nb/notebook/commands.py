@@ -75,7 +75,7 @@ def result_of(session: KinSession, typed: TypedCommand) -> CommandResult:
 
 def _undo_as_recorded(session: KinSession, typed: TypedCommand) -> None:
     from kin_nb.core.commands.conversation import turns_to_undo  # noqa: PLC0415  (playback only)
-    from kin_nb.replay.matching import Undoing  # noqa: PLC0415
+    from kin_nb.replay.cells.matching import Undoing  # noqa: PLC0415
 
     if typed.command.name == "redo":
         session.undo_as_recorded(Undoing("redo"))
@@ -125,9 +125,9 @@ class NotebookHost:
 
     def notebook(self, path: Path) -> Callable[[Agent], None]:
         """Raises ReplayError."""
-        from kin_nb.replay.format import read_recording  # noqa: PLC0415  (/load only)
-        from kin_nb.replay.going_on import go_on  # noqa: PLC0415
-        from kin_nb.replay.loading import load_notebook  # noqa: PLC0415
+        from kin_nb.replay.format.in_notebook import read_recording  # noqa: PLC0415  (/load only)
+        from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
+        from kin_nb.replay.playback.going_on import go_on  # noqa: PLC0415
 
         recording = read_recording(load_notebook(path))
         return lambda agent: go_on(agent, recording)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kin_nb.replay.surroundings import Surroundings
+from kin_nb.replay.playback.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -31,8 +31,8 @@ def through_recorded(ask: Ask) -> Ask:
 
 def _allowed(path: Path, workspace: str) -> Iterator[tuple[str, str]]:
     """(tool, arguments as JSON, with this run's folder in them) of each call that ran."""
-    from kin_nb.replay.format import read_recording  # noqa: PLC0415  (--live only)
-    from kin_nb.replay.loading import load_notebook  # noqa: PLC0415
+    from kin_nb.replay.format.in_notebook import read_recording  # noqa: PLC0415  (--live only)
+    from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
 
     here = json.dumps(workspace)[1:-1]
     for turn in read_recording(load_notebook(path)).turns:

@@ -21,18 +21,18 @@ from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import render_notice, render_turn
-from kin_nb.replay.calls_file import VARIABLE as CALLS_FILE
-from kin_nb.replay.calls_file import write_calls
+from kin_nb.replay.cells.matching import Undoing
 from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError
-from kin_nb.replay.finding import embedded_recording, find_recording
-from kin_nb.replay.going_on import go_on
-from kin_nb.replay.matching import Undoing
-from kin_nb.replay.playback import Player, passed_over, playback_notice, undo_card
+from kin_nb.replay.playback.finding import embedded_recording, find_recording
+from kin_nb.replay.playback.going_on import go_on
+from kin_nb.replay.playback.player import Player, passed_over, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.rerun import DMAIL, Rerun, SoFar
-from kin_nb.replay.scratch import Scratch, scratch_notice
-from kin_nb.replay.stand_ins import servers
-from kin_nb.replay.undo_again import undo_again
+from kin_nb.replay.rerun.calls_file import VARIABLE as CALLS_FILE
+from kin_nb.replay.rerun.calls_file import write_calls
+from kin_nb.replay.rerun.stand_ins import servers
+from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar
+from kin_nb.replay.rerun.undos import undo_again
+from kin_nb.replay.runner.scratch import Scratch, scratch_notice
 
 if TYPE_CHECKING:
     from kin_nb.notebook.session import KinSession

@@ -6,7 +6,7 @@ from kin_nb.core.session.records import RecordedCall, RecordedCompaction, Record
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView
 from kin_nb.render import Output, render_call, render_notice, render_receipt
-from kin_nb.replay.rerun import Rerun
+from kin_nb.replay.rerun.turns import Rerun
 
 
 class RerunView(CellView):

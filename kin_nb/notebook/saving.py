@@ -13,15 +13,15 @@ from kin_nb.core.safety.secrets import Redactor, secret_values
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.render import Output, render_notice
-from kin_nb.replay.format import read_recording
-from kin_nb.replay.loading import as_node, load_notebook
-from kin_nb.replay.matching import normal_body
-from kin_nb.replay.placing import asked_key, is_kin_kernel, place_turns
-from kin_nb.replay.privacy import Cleaner, clean_notebook, reported, without_results
+from kin_nb.replay.cells.matching import normal_body
+from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, place_turns
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta
-from kin_nb.replay.save_options import SaveOptions, large, parse_save
-from kin_nb.replay.saving import Cell, session_notebook
-from kin_nb.replay.writing import write_notebook
+from kin_nb.replay.saving.making import Cell, session_notebook
+from kin_nb.replay.saving.options import SaveOptions, large, parse_save
+from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, reported, without_results
+from kin_nb.replay.saving.writing import write_notebook
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -77,7 +77,7 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, session: str 
 
 
 def _plain(source: Any, recording: Recording, target: Path, removed: list[str]) -> Output:
-    from kin_nb.replay.plain import plain_notebook  # noqa: PLC0415  (rarely asked for)
+    from kin_nb.replay.plain.export import plain_notebook  # noqa: PLC0415  (rarely asked for)
 
     if target.exists():
         raise KinError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")

@@ -35,7 +35,7 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import ShellTap
 from kin_nb.notebook.turns import CellTurns
 from kin_nb.render import Output
-from kin_nb.replay.matching import Undoing, cell_key, normal_body
+from kin_nb.replay.cells.matching import Undoing, cell_key, normal_body
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -19,7 +19,7 @@ from kin_nb.notebook.live import Attached, main_thread
 from kin_nb.notebook.pump import SubmitMain
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import TapRun
-from kin_nb.replay.matching import following_key
+from kin_nb.replay.cells.matching import following_key
 
 
 class CellTurns:

@@ -12,10 +12,10 @@ from playwright.sync_api import TimeoutError as NotYet
 
 from browser.lab import Lab
 from kin_nb.core.session.records import TurnRecord
-from kin_nb.replay.drift import HARMLESS, compare_call
-from kin_nb.replay.format import read_recording
-from kin_nb.replay.loading import load_notebook
-from kin_nb.replay.shipped import examples_folder
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.playback.shipped import examples_folder
+from kin_nb.replay.rerun.drift import HARMLESS, compare_call
 from tests.model_server import ModelServer
 
 QUICKSTART = examples_folder() / "quickstart.ipynb"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from notebook_client import LiveKernel, run, shown, write_config
 
-from kin_nb.replay.format import read_recording
-from kin_nb.replay.loading import load_notebook
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.loading import load_notebook
 from tests.model_server import ModelServer, tool_call
 
 pytestmark = pytest.mark.kernel

@@ -10,9 +10,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from notebook_client import LiveKernel, run, shown, write_config
 
-from kin_nb.replay.format import read_recording
-from kin_nb.replay.in_outputs import recording_in_outputs
-from kin_nb.replay.loading import as_node, load_notebook
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.in_outputs import recording_in_outputs
+from kin_nb.replay.format.loading import as_node, load_notebook
 from tests.model_server import ModelServer, tool_call
 
 pytestmark = pytest.mark.kernel

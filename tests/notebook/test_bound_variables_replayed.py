@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from kin_nb.replay.bound_cells import BOUND
+from kin_nb.replay.cells.bound import BOUND
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import LOAD, Headless, shown
 from tests.notebook.people import environment, kin_nb, run, write_config

@@ -26,12 +26,12 @@ from kin_nb.core.session.records import (
     UndoRecord,
     sha256,
 )
-from kin_nb.replay.format import read_recording
-from kin_nb.replay.loading import load_notebook
-from kin_nb.replay.matching import cell_key
+from kin_nb.replay.cells.matching import cell_key
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
-from kin_nb.replay.saving import session_notebook
-from kin_nb.replay.writing import write_notebook
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import ModelServer
 from tests.notebook.headless import LOAD, Headless, error_text, shown
 from tests.notebook.people import environment, kin_nb, write_config

@@ -12,7 +12,7 @@ import pytest
 from nbclient import NotebookClient
 from traitlets.config import Config
 
-from kin_nb.replay.kernel_client import over_sockets
+from kin_nb.replay.runner.kernel_client import over_sockets
 from tests.notebook.comparing import assert_same_notebook
 from tests.notebook.people import QUICKSTART, environment, run
 

@@ -100,10 +100,10 @@ def test_an_undo_that_was_not_recorded_is_an_error_in_playback_and_changes_nothi
 def test_it_goes_on_live_where_the_undos_lead(lived, tmp_path):
     """The recording, cut before its last turn: the undone turn is not sent, and the undo survives the next save."""
     workspace, home = shutil.copytree(lived.before, tmp_path / "project"), tmp_path / "home"
-    from kin_nb.replay.format import read_recording
+    from kin_nb.replay.format.in_notebook import read_recording
     from kin_nb.replay.recording import Recording
-    from kin_nb.replay.saving import session_notebook
-    from kin_nb.replay.writing import write_notebook
+    from kin_nb.replay.saving.making import session_notebook
+    from kin_nb.replay.saving.writing import write_notebook
 
     whole = read_recording(lived.nb)
     nb = session_notebook(Recording(whole.session, whole.turns[:2], whole.meta, undos=whole.undos))

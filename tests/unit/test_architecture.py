@@ -11,6 +11,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "kin_nb"
 ORDER = ["core", "render", "replay", "notebook", "cli"]
+REPLAY = ["__init__", "errors", "recording", "standing", "cells", "format", "playback", "saving", "rerun", "plain"]
+REPLAY += ["diffing", "merging", "runner", "commands"]
 JUPYTER = {"IPython", "ipykernel", "ipywidgets", "jupyter_client", "nbformat", "nbclient", "traitlets", "comm", "zmq"}
 HEAVY = ["mcp", "nbformat", "nbclient", "ipywidgets", "httpx", "pydantic", "markdown_it", "nh3"]
 
@@ -26,9 +28,9 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-def room(module: str) -> str:
-    """`core` for kin_nb.core.agent; the file's name for a module of the package itself."""
-    return module.split(".")[1] if "." in module else ""
+def room(module: str, depth: int = 1) -> str:
+    """`core` for kin_nb.core.agent; the file's name for a module of the package itself. `agent` at depth 2."""
+    return [*module.split("."), *[""] * depth][depth]
 
 
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -44,6 +46,16 @@ def test_imports_point_one_way(path):
     assert not wrong
 
 
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "replay").rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
+)
+def test_imports_within_replay_point_one_way(path):
+    own = path.relative_to(PACKAGE / "replay").parts[0].removesuffix(".py")
+    allowed = REPLAY[: REPLAY.index(own) + 1]
+    wrong = {name for name in imports(path) if name.startswith("kin_nb.replay") and room(name, 2) not in allowed}
+    assert not wrong
+
+
 @pytest.mark.parametrize("path", sorted((PACKAGE / "core").rglob("*.py")), ids=lambda path: path.name)
 def test_core_knows_nothing_of_jupyter(path):
     assert not {name.split(".")[0] for name in imports(path)} & JUPYTER
@@ -55,7 +67,7 @@ def test_private_names_of_ipykernel_are_in_one_module():
 
 
 def test_no_module_is_two():
-    sizes = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    sizes = {str(path.relative_to(PACKAGE)): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
     assert {name: lines for name, lines in sizes.items() if lines > 320} == {}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.replay.errors import UnreadableNotebookError
-from kin_nb.replay.loading import load_notebook
+from kin_nb.replay.format.loading import load_notebook
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -9,10 +9,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 
-from kin_nb.replay import in_place
-from kin_nb.replay.loading import as_node, load_notebook
-from kin_nb.replay.saving import session_notebook
-from kin_nb.replay.writing import write_notebook
+from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.runner import in_place
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
 
 pytestmark = pytest.mark.kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord
-from kin_nb.replay.matching import cell_key
+from kin_nb.replay.cells.matching import cell_key
 from kin_nb.replay.recording import Recording, SessionMeta
 
 LONG = "line of a long result\n" * 1000

@@ -1,0 +1,151 @@
+"""Cells with the code that the agent ran in the notebook: in playback nothing else binds what later cells use."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from kin_nb.core.safety.secrets import WORKSPACE
+from kin_nb.core.session.records import RecordedCall, TurnRecord
+from kin_nb.render.fact import PYTHON
+from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, place_turns
+from kin_nb.replay.recording import Recording
+
+BOUND = "kin-bound"
+IGNORED = "nbval-ignore-output"
+HEAD = "# What the agent ran here"
+"""How such a cell begins, for where tags are not known."""
+_RAISES = "raises-exception"
+_NAMES = re.compile(r"(?:^|; )variables: ([^;\n]+)$")
+"""How `RecordedCall.uncovered` ends when the `python` tool has bound or deleted variables."""
+_BETWEEN = re.compile(r", | and (?=\d+ more$)")
+_NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """`bound`: the names as the record has them, "" when there are none. `failed`: it ended in an exception."""
+
+    code: str
+    bound: str
+    failed: bool
+
+
+def is_bound_cell(nb: Any, cell: Any) -> bool:
+    """Whether saving made this cell, and will make it anew. A prompt never is one, whatever its tags say."""
+    tags = cell["metadata"].get("tags")
+    return cell["cell_type"] == "code" and isinstance(tags, list) and BOUND in tags and asked_key(nb, cell) is None
+
+
+def drop_bound_cells(nb: Any) -> None:
+    """`put_bound_cells` makes them anew."""
+    nb["cells"] = [cell for cell in nb["cells"] if not is_bound_cell(nb, cell)]
+
+
+def put_bound_cells(nb: Any, recording: Recording) -> None:
+    """Directly after the cell of a turn whose code bound variables: that code. Every turn must have its cell."""
+    placed = place_turns(nb, recording.turns)
+    folder = recording.meta.workspace.path
+    new: dict[int, list[Any]] = {}
+    imports: dict[str, str] = {}
+    for turn in recording.turns:
+        for number, part in enumerate(_parts(turn, folder, imports)):
+            cell_id = f"bound-{turn.turn}-{number}" if number else f"bound-{turn.turn}"
+            new.setdefault(placed[turn.turn], []).append(_cell(nb, part, cell_id))
+    for index in sorted(new, reverse=True):
+        nb["cells"][index + 1 : index + 1] = new[index]
+
+
+def _parts(turn: TurnRecord, folder: str, imports: dict[str, str]) -> list[list[_Ran]]:
+    """What bound variables, by cell: one, unless code failed or cannot follow what came before it."""
+    parts: list[list[_Ran]] = []
+    for ran in _binding(turn, folder, imports):
+        follows = parts and not ran.failed and not parts[-1][-1].failed
+        if not (follows and _tree(_joined([*parts[-1], ran]))):
+            parts.append([])
+        parts[-1].append(ran)
+    return parts
+
+
+def _binding(turn: TurnRecord, folder: str, imports: dict[str, str]) -> Iterator[_Ran]:
+    """The code that bound variables, each after the imports that it needs from code that did not.
+
+    `imports`: those statements by the name that they bind; a module counts as no variable. Kept up to date.
+    """
+    for ran in _python_calls(turn, folder):
+        if not ran.bound:
+            imports.update(_imports(ran.code))
+            continue
+        spoken_of = set(re.findall(r"\w+", ran.code)) - _imports(ran.code).keys()
+        needed = dict.fromkeys(imports.pop(name) for name in list(imports) if name in spoken_of)
+        if needed:
+            yield _Ran("\n".join(needed), "", failed=False)
+        yield ran
+
+
+def _python_calls(turn: TurnRecord, folder: str) -> Iterator[_Ran]:
+    for call in turn.calls:
+        code = _code(call) if call.name == PYTHON and call.status == "ok" else ""
+        if code:
+            names = _NAMES.search(call.uncovered)
+            here = code.replace(WORKSPACE, folder) if folder else code
+            yield _Ran(_plain(here).strip("\n"), names[1] if names else "", failed=bool(call.exit))
+
+
+def _code(call: RecordedCall) -> str:
+    """What ran, "" when the record does not say."""
+    with suppress(ValueError, RecursionError):
+        arguments = json.loads(call.arguments if call.edited_arguments is None else call.edited_arguments)
+        if isinstance(arguments, dict) and isinstance(arguments.get("code"), str):
+            return str(arguments["code"])
+    return ""
+
+
+def _plain(code: str) -> str:
+    """`code` that other code can stand before: the tool, as IPython, takes it indented as a whole, and with prompts."""
+    if _tree(code) is None:
+        from IPython.core.inputtransformer2 import TransformerManager  # noqa: PLC0415  (rarely used)
+
+        with suppress(*_NO_CODE):
+            return str(TransformerManager().transform_cell(code))
+    return code
+
+
+def _imports(code: str) -> dict[str, str]:
+    tree = _tree(code)
+    found = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)] if tree else []
+    return {alias.asname or alias.name.partition(".")[0]: ast.unparse(node) for node in found for alias in node.names}
+
+
+def _tree(code: str) -> ast.Module | None:
+    """None for what does not compile: `from __future__` imports must come first, for one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the code's own: it was told of them when it ran
+        with suppress(*_NO_CODE):
+            compile(code, "<agent>", "exec", dont_inherit=True)
+            return ast.parse(code)
+    return None
+
+
+def _joined(part: list[_Ran]) -> str:
+    return "\n\n".join(ran.code for ran in part)
+
+
+def _cell(nb: Any, part: list[_Ran], cell_id: str) -> Any:
+    """What it shows is in the turn's cards already, so nothing is kept of that, and nbval compares nothing."""
+    from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
+
+    names = ", ".join(dict.fromkeys(name for ran in part if ran.bound for name in _BETWEEN.split(ran.bound)))
+    failed = part[-1].failed
+    head = f"{HEAD}{', and it failed' if failed else ''}{f'; it bound: {names}' if names else ''}"
+    lines = ["%%python"] if is_kin_kernel(nb) else []
+    tags = [BOUND, IGNORED, *([_RAISES] if failed else [])]
+    cell = new_code_cell("\n".join([*lines, head, _joined(part)]), id=cell_id, metadata={"tags": tags})
+    cell["execution_count"] = 1  # nbval runs it anyway, but takes a cell without for one that was never run
+    return cell

@@ -1,0 +1,59 @@
+"""Which cell of a notebook asked which turn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from kin_nb.core.commands import is_command
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.replay.cells.matching import cell_key, normal_body, turns_of_cell
+
+_MAGIC = re.compile(r"\n*%%kin(?:[ \t]+(?P<options>[^\n]*))?(?:\n(?P<body>.*))?\Z", re.DOTALL)
+
+
+def asked_key(nb: Any, cell: Any) -> str | None:
+    """The key of a cell that asks the agent; None for every other, /commands too. In the Kin kernel cells without magic ask."""
+    if cell["cell_type"] != "code":
+        return None
+    found = _MAGIC.match(cell["source"])
+    if found:
+        body = found["body"] or ""
+        return None if is_command(normal_body(body)) else cell_key(body, found["options"] or "")
+    text = cell["source"].lstrip()
+    command = not text or text[0] in "%!?" or is_command(normal_body(text))
+    return cell_key(cell["source"], "") if is_kin_kernel(nb) and not command else None
+
+
+def is_kin_kernel(nb: Any) -> bool:
+    """Whether every cell of the notebook is a prompt: its kernel is `kin`, or one of `kin-nb kernel install --name kin-...`."""
+    spec = nb["metadata"].get("kernelspec")
+    name = spec.get("name") if isinstance(spec, dict) else None
+    return isinstance(name, str) and (name == "kin" or name.startswith("kin-"))
+
+
+def place_turns(nb: Any, turns: Sequence[TurnRecord]) -> dict[int, int]:
+    """Turn number -> index of the cell that asked it: by cell id, else by key in order. Turns without one are left out.
+
+    Of several turns with one key the first goes to the first such cell, and so on; those left over were that last
+    cell run again.
+    """
+    keys = [asked_key(nb, cell) for cell in nb["cells"]]
+    ids = {
+        cell["id"]: index
+        for index, cell in enumerate(nb["cells"])
+        if keys[index] is not None and isinstance(cell.get("id"), str)
+    }
+    placed = {turn.turn: ids[turn.cell_id] for turn in turns if turn.cell_id in ids}
+    taken = set(placed.values())
+    for key in {turn.key for turn in turns}:
+        rest = [turn.turn for turn in turns if turn.key == key and turn.turn not in placed]
+        alike = [index for index, found in enumerate(keys) if found == key]
+        free = [index for index in alike if index not in taken] or alike[-1:]
+        placed.update({turn: free[min(n, len(free) - 1)] for n, turn in enumerate(rest) if free})
+    for position, turn in enumerate(turns):
+        if turn.turn in placed:
+            for follower in turns_of_cell(turns, position):
+                placed.setdefault(follower.turn, placed[turn.turn])
+    return placed

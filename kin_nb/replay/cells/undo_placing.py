@@ -1,0 +1,71 @@
+"""Cells in the order in which things were undone: run from the top, each undo finds the turns before it and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.replay.cells.placing import place_turns
+from kin_nb.replay.cells.undos import undo_source, undoes
+from kin_nb.replay.recording import Recording
+
+
+def drop_undo_cells(nb: Any) -> None:
+    """`put_undo_cells` makes them anew: what was typed may have undone less, or nothing."""
+    nb["cells"] = [cell for cell in nb["cells"] if undoes(nb, cell) is None]
+
+
+def with_own_cells(nb: Any, recording: Recording) -> Recording:
+    """Two cells, in `nb`, for a cell that was run again after an undo: the first is what was undone."""
+    turns = {turn.turn: turn for turn in recording.turns}
+    eras = {
+        turn.turn: len({undo.at for undo in recording.undos if undo.at < position})
+        for position, turn in enumerate(recording.turns, 1)
+    }
+    held: dict[int, dict[int, list[int]]] = {}
+    for number, index in sorted(place_turns(nb, recording.turns).items()):
+        held.setdefault(index, {}).setdefault(eras[number], []).append(number)
+    for index in sorted(held, reverse=True):
+        _, *later = held[index].values()
+        for numbers in reversed(later):
+            cell = _cell(nb["cells"][index]["source"], _free_id(nb, f"turn-{numbers[0]}"))
+            nb["cells"].insert(index + 1, cell)
+            turns |= {number: turns[number].model_copy(update={"cell_id": cell["id"]}) for number in numbers}
+    return replace(recording, turns=tuple(turns.values()))
+
+
+def put_undo_cells(nb: Any, recording: Recording) -> None:
+    """A cell for each undo, after that of the turn before it; cells of later turns that stand above it move below it."""
+    for at in sorted({undo.at for undo in recording.undos}):
+        cells, placed = nb["cells"], place_turns(nb, recording.turns)
+        last = placed[recording.turns[at - 1].turn]
+        late = _late(recording.turns[at:], placed, last)
+        new = [
+            _cell(undo_source(undo), _free_id(nb, f"undo-{number}"))
+            for number, undo in enumerate(recording.undos, 1)
+            if undo.at == at
+        ]
+        above = [cell for index, cell in enumerate(cells[: last + 1]) if index not in late]
+        nb["cells"] = [*above, *new, *(cells[index] for index in late), *cells[last + 1 :]]
+
+
+def _late(turns: Sequence[TurnRecord], placed: dict[int, int], last: int) -> list[int]:
+    """The cells of `turns` that do not stand below cell `last`, in the order of the turns."""
+    return list(dict.fromkeys(placed[turn.turn] for turn in turns if placed[turn.turn] <= last))
+
+
+def _cell(source: str, cell_id: str) -> Any:
+    from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
+
+    return new_code_cell(source, id=cell_id)
+
+
+def _free_id(nb: Any, wanted: str) -> str:
+    used = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
+    return (
+        wanted
+        if wanted not in used
+        else next(name for n in range(len(used) + 1) if (name := f"{wanted}-{n}") not in used)
+    )

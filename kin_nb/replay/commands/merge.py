@@ -1,0 +1,61 @@
+"""`kin-nb merge`: what it writes, says, and exits with."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from kin_nb.render.text import count
+from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.merging.notebooks import merge_notebooks
+from kin_nb.replay.merging.recordings import Merged
+from kin_nb.replay.saving.writing import write_notebook
+
+DONE, FAILED, LOOK = 0, 1, 3
+
+
+def merge(base: Path, a: Path, b: Path, out: Path | None, *, force: bool) -> int:
+    """0 merged, 1 nothing was written, 3 merged, with cells between which a person has to choose."""
+    target = (out or _beside(a)).absolute()
+    if target.exists() and not force:
+        return _fail(f"{target.name} exists: nothing was written. Choose another name with -o, or --force it.")
+    try:
+        folders = (a.absolute().parent, target.parent)
+        found = merge_notebooks(load_notebook(base), load_notebook(a), load_notebook(b), folders)
+        write_notebook(found.nb, target, replacing=force)
+    except (ReplayError, OSError) as error:
+        return _fail(f"{target} cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error))
+    print(f"Merged into {out or target}. {_said(found.merged)}")  # noqa: T201
+    if found.notes:
+        what = f"{count(found.notes, 'cell')} {'was' if found.notes == 1 else 'were'} changed by both"
+        print(f"{what}: search the notebook for **Merged:** and choose.")  # noqa: T201
+        return LOOK
+    return DONE
+
+
+def _beside(a: Path) -> Path:
+    """`NAME.kin.ipynb` gives `NAME.merged.kin.ipynb`."""
+    kin = ".kin" if a.stem.endswith(".kin") else ""
+    return a.with_name(f"{a.stem.removesuffix('.kin')}.merged{kin}.ipynb")
+
+
+def _fail(message: str) -> int:
+    print(message, file=sys.stderr)  # noqa: T201
+    return FAILED
+
+
+def _said(merged: Merged) -> str:
+    """Whose turns it has, and in which order."""
+    if merged.how == "same":
+        return "A and B have the same turns."
+    if merged.how != "fork":
+        return f"Only {merged.how.upper()} went on from BASE."
+    first, other = ("A", "B") if merged.first == "a" else ("B", "A")
+    moved = ", ".join(f"{there} is now {here}" for there, here in merged.numbers.items() if there != here)
+    back = f"{_turns(merged.taken_back)} of {first}, taken back again" if merged.taken_back else f"the turns of {first}"
+    return f"Both went on: first {back}, then those of {other}{f' (turn {moved})' if moved else ''}."
+
+
+def _turns(numbers: tuple[int, ...]) -> str:
+    return f"turn{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"

@@ -1,0 +1,129 @@
+"""`kin-nb save`: a logged session, a session notebook, or a notebook that only a front end saved, written anew."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kin_nb.replay.errors import RecordingError, ReplayError
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.in_outputs import recording_in_outputs
+from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.plain.export import plain_notebook
+from kin_nb.replay.recording import Recording
+from kin_nb.replay.saving.making import empty_notebook, session_notebook
+from kin_nb.replay.saving.named_recording import in_folder, named_recording
+from kin_nb.replay.saving.options import SaveOptions, large
+from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, reported, without_results
+from kin_nb.replay.saving.writing import write_notebook
+
+DONE, FAILED = 0, 1
+_SUFFIX = ".kin.ipynb"
+
+
+@dataclass(frozen=True)
+class SaveCommand:
+    """`source`: the beginning of a session's id, or a notebook. `path`: where it goes, None: where it belongs.
+
+    `from_outputs`: the recording is what the outputs of the notebook carry. `calibrate`: it is executed twice, tools and
+    all, and lines that vary are stored. `secrets` takes known ones out of a text.
+    """
+
+    source: str
+    path: Path | None = None
+    options: SaveOptions = SaveOptions()  # noqa: RUF009  (frozen)
+    from_outputs: bool = False
+    calibrate: bool = False
+    secrets: Callable[[str], str] = str
+
+    @property
+    def target(self) -> Path:
+        if self.path is not None:
+            return self.path.absolute()
+        if not self._is_notebook:
+            return Path(f"session{_SUFFIX}").absolute()
+        name = self.source.removesuffix(".ipynb").removesuffix(".kin")
+        return Path(f"{name}{'.plain.ipynb' if self.options.plain else _SUFFIX}").absolute()
+
+    @property
+    def shown(self) -> str:
+        """As it was named."""
+        return str(self.path or self.target.name)
+
+    @property
+    def _is_notebook(self) -> bool:
+        return self.source.endswith(".ipynb")
+
+    def run(self) -> list[str]:
+        """What to say of it. Raises ReplayError, OSError; then nothing was written."""
+        target, options = self.target, self.options
+        if options.plain and target.exists():
+            raise ReplayError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
+        nb, recording = self._read(target)
+        told: list[str] = []
+        if self.calibrate:
+            recording, told = self._calibrated(target)
+        cleaner = Cleaner(options.redact, self.secrets)
+        recording = clean_notebook(nb, recording, cleaner)
+        if not options.results:
+            recording = without_results(recording)
+        if options.plain:
+            write_notebook(plain_notebook(recording, nb if nb["cells"] else None), target)
+            return [f"Saved {self.shown}: it needs no kin_nb, and holds no recording.", *reported(cleaner.report())]
+        made = session_notebook(recording, source_nb=nb, options=options)
+        write_notebook(made, target, in_place=options.in_place)
+        said = [f"Saved {self.shown}: recording {read_recording(made).name}."]
+        said += [f"Run it again without a key: kin-nb replay {self.shown}", large(target, options)]
+        return [*filter(None, said), *told, *reported(cleaner.report())]
+
+    def _calibrated(self, target: Path) -> tuple[Recording, list[str]]:
+        """Its calls may do what they did: who asks for this says so."""
+        from kin_nb.replay.runner.calibrating import calibrated  # noqa: PLC0415  (runs kernels)
+
+        if not self._is_notebook or self.from_outputs:
+            raise ReplayError("--calibrate takes a session notebook: kin-nb save NOTEBOOK.ipynb --calibrate")
+        source = Path(self.source)
+        found = calibrated(source)
+        return in_folder(found.recording, source.absolute().parent, target.parent), found.text().split("\n")
+
+    def _read(self, target: Path) -> tuple[Any, Recording]:
+        """The notebook that the session goes into, an empty one where there is none, and the recording."""
+        if self.options.in_place:
+            _check_nobody_has_it_open(target)
+        if self.from_outputs:
+            if not self._is_notebook:
+                raise ReplayError("--from-outputs takes a notebook: kin-nb save NOTEBOOK.ipynb --from-outputs")
+            source = Path(self.source)
+            nb = as_node(load_notebook(source), source.name)
+            return nb, in_folder(recording_in_outputs(nb), source.absolute().parent, target.parent)
+        recording, found = named_recording(self.source, target.parent)
+        if found is None and self.options.in_place:
+            found = load_notebook(target)
+        return (empty_notebook() if found is None else as_node(found)), recording
+
+
+def save(command: SaveCommand) -> int:
+    """The exit code of `kin-nb save`."""
+    try:
+        said = command.run()
+    except (ReplayError, OSError) as error:
+        name = command.shown
+        text = f"{name} cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error)
+        print(text, file=sys.stderr)  # noqa: T201
+        return FAILED
+    print("\n".join(said))  # noqa: T201
+    return DONE
+
+
+def _check_nobody_has_it_open(path: Path) -> None:
+    from kin_nb.replay.saving.open_notebooks import open_in  # noqa: PLC0415  (asks servers)
+
+    server = open_in(path)
+    if server:
+        raise RecordingError(
+            f"{path.name} is open in {server}, whose next save would erase the recording: nothing was written. "
+            "Close it there first, or leave out --in-place."
+        )

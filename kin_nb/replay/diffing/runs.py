@@ -1,0 +1,222 @@
+"""Two runs of a session, compared: turns, calls, files, tokens and cost. Values only; report.py says it in words.
+
+What differs from run to run without meaning (seconds, results' text, the words of replies, ids) is not compared.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import SequenceMatcher
+from typing import Literal
+
+from kin_nb.core.session.records import FileChange, RecordedCall, TurnRecord
+from kin_nb.render.diff import changed_lines, without_header
+from kin_nb.render.fact import in_words
+from kin_nb.replay.cells.matching import normal_body
+from kin_nb.replay.recording import Recording
+from kin_nb.replay.standing import standing_turns
+
+Mark = Literal["=", "-", "+", "~"]
+"""Of a call: in both; only in A; only in B; in both under the same words, with other arguments."""
+
+
+@dataclass(frozen=True)
+class Call:
+    mark: Mark
+    name: str
+    summary: str
+    status: str
+    exit: int | None
+
+
+@dataclass(frozen=True)
+class FileOutcome:
+    """One file, over all calls of a turn. `added`, `removed`: lines, None when a record has no text of a change.
+
+    `after`: sha256 of what it was in the end, None when it was gone; `mode` as FileChange has it.
+    """
+
+    added: int | None
+    removed: int | None
+    after: str | None
+    mode: str
+
+
+@dataclass(frozen=True)
+class File:
+    """`a`, `b`: None when that run did not change it. `same`: it came out the same in both."""
+
+    path: str
+    a: FileOutcome | None
+    b: FileOutcome | None
+    same: bool
+
+
+@dataclass(frozen=True)
+class Figures:
+    """`cost`: USD as text, "" when it is unknown of any part."""
+
+    steps: int
+    calls: int
+    files: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: str
+
+
+@dataclass(frozen=True)
+class Side:
+    """One run's turn. `taken_back`: an undo took it, or part of it, back, and nothing gave it back."""
+
+    turn: int
+    prompt: str
+    model: str
+    outcome: str
+    taken_back: bool
+    figures: Figures
+
+
+@dataclass(frozen=True)
+class TurnDiff:
+    """`a`, `b`: None when that run has no such turn, and then its calls and files are all the other's."""
+
+    a: Side | None
+    b: Side | None
+    calls: tuple[Call, ...]
+    files: tuple[File, ...]
+
+    @property
+    def same_prompt(self) -> bool:
+        return self.a is not None and self.b is not None and _words(self.a.prompt) == _words(self.b.prompt)
+
+    @property
+    def same(self) -> bool:
+        """In prompt, outcome, calls and files. Models, steps, tokens and cost may differ."""
+        if self.a is None or self.b is None or not self.same_prompt:
+            return False
+        ended = (self.a.outcome, self.a.taken_back) == (self.b.outcome, self.b.taken_back)
+        return ended and all(call.mark == "=" for call in self.calls) and all(file.same for file in self.files)
+
+
+@dataclass(frozen=True)
+class RunDiff:
+    turns: tuple[TurnDiff, ...]
+    total_a: Figures
+    total_b: Figures
+
+    @property
+    def same(self) -> bool:
+        return all(turn.same for turn in self.turns)
+
+
+def compare_runs(a: Recording, b: Recording) -> RunDiff:
+    """Turns in A's order, each beside the one of B that has the same prompt, else the one at the same place."""
+    standing_a, standing_b = ({id(turn) for turn in _whole(run)} for run in (a, b))
+    turns = []
+    for one, other in _pairs(a.turns, b.turns):
+        side_a = _side(one, taken_back=id(one) not in standing_a) if one else None
+        side_b = _side(other, taken_back=id(other) not in standing_b) if other else None
+        calls, files = _calls(one, other), _files(one, other)
+        turns.append(TurnDiff(side_a, side_b, tuple(calls), tuple(files)))
+    return RunDiff(tuple(turns), _total(a.turns), _total(b.turns))
+
+
+def _whole(run: Recording) -> list[TurnRecord]:
+    """The turns of which nothing was taken back, as the very objects of the recording."""
+    kept = {turn.turn: len(turn.steps) for turn in standing_turns(run.turns, run.undos)}
+    return [turn for turn in run.turns if kept.get(turn.turn) == len(turn.steps)]
+
+
+def _pairs(a: Sequence[TurnRecord], b: Sequence[TurnRecord]) -> Iterator[tuple[TurnRecord | None, TurnRecord | None]]:
+    """By prompt, options aside, since they may be what the two were run with; else, between such pairs, by position."""
+    alike = SequenceMatcher(None, [_words(t.prompt) for t in a], [_words(t.prompt) for t in b], autojunk=False)
+    for _, a_from, a_to, b_from, b_to in alike.get_opcodes():
+        for n in range(max(a_to - a_from, b_to - b_from)):
+            yield a[a_from + n] if a_from + n < a_to else None, b[b_from + n] if b_from + n < b_to else None
+
+
+def _words(prompt: str) -> str:
+    return normal_body(prompt)
+
+
+def _side(turn: TurnRecord, *, taken_back: bool) -> Side:
+    return Side(turn.turn, turn.prompt, turn.model, turn.outcome, taken_back, _total([turn]))
+
+
+def _calls(a: TurnRecord | None, b: TurnRecord | None) -> Iterator[Call]:
+    """As a diff of what is said of each call; where the words are the same, the arguments decide."""
+    ours, theirs = (turn.calls if turn else () for turn in (a, b))
+    alike = SequenceMatcher(None, [_said(call) for call in ours], [_said(call) for call in theirs], autojunk=False)
+    for kind, a_from, a_to, b_from, b_to in alike.get_opcodes():
+        if kind == "equal":
+            for one, other in zip(ours[a_from:a_to], theirs[b_from:b_to], strict=True):
+                yield _call("=" if _arguments(one) == _arguments(other) else "~", one)
+            continue
+        yield from (_call("-", call) for call in ours[a_from:a_to])
+        yield from (_call("+", call) for call in theirs[b_from:b_to])
+
+
+def _said(call: RecordedCall) -> tuple[str, str, str, int | None]:
+    return call.name, in_words(call), call.status, call.exit
+
+
+def _call(mark: Mark, call: RecordedCall) -> Call:
+    return Call(mark, *_said(call))
+
+
+def _arguments(call: RecordedCall) -> str:
+    """What it ran with, however its JSON was written."""
+    text = call.arguments if call.edited_arguments is None else call.edited_arguments
+    try:
+        return json.dumps(json.loads(text), sort_keys=True)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _files(a: TurnRecord | None, b: TurnRecord | None) -> Iterator[File]:
+    ours, theirs = (_outcomes(turn) for turn in (a, b))
+    for path in sorted(ours.keys() | theirs.keys()):
+        one, other = ours.get(path), theirs.get(path)
+        yield File(path, one, other, one is not None and other is not None and _alike(one, other))
+
+
+def _alike(one: FileOutcome, other: FileOutcome) -> bool:
+    """Old records have no modes."""
+    return one.after == other.after and (one.mode == other.mode or not (one.mode and other.mode))
+
+
+def _outcomes(turn: TurnRecord | None) -> dict[str, FileOutcome]:
+    changes: dict[str, list[FileChange]] = {}
+    for call in turn.calls if turn else ():
+        for change in call.files:
+            changes.setdefault(change.path, []).append(change)
+    return {path: _outcome(made) for path, made in changes.items()}
+
+
+def _outcome(made: Sequence[FileChange]) -> FileOutcome:
+    last = made[-1]
+    if any(change.patch is None and change.before != change.after for change in made):
+        return FileOutcome(None, None, last.after, last.after_mode)
+    counted = [changed_lines(without_header(change.patch)) for change in made if change.patch]
+    return FileOutcome(sum(c[0] for c in counted), sum(c[1] for c in counted), last.after, last.after_mode)
+
+
+def _total(turns: Iterable[TurnRecord]) -> Figures:
+    turns = tuple(turns)
+    costs = [_usd(turn.cost) for turn in turns]
+    return Figures(
+        steps=sum(len(turn.steps) for turn in turns),
+        calls=sum(len(turn.calls) for turn in turns),
+        files=len({change.path for turn in turns for call in turn.calls for change in call.files}),
+        prompt_tokens=sum(turn.prompt_tokens for turn in turns),
+        completion_tokens=sum(turn.completion_tokens for turn in turns),
+        cost="" if None in costs or not costs else f"{sum((cost for cost in costs if cost is not None), Decimal(0)):f}",
+    )
+
+
+def _usd(cost: str) -> Decimal | None:
+    return Decimal(cost) if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,24})?", cost) else None

@@ -1,0 +1,98 @@
+"""The recording in a cell's outputs, for a notebook that only a front end saves (docs/session-notebook.md).
+
+A kernel cannot write cells' metadata. So the last output of a turn, and the card of an undo, carry the record in theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from kin_nb.core.session.records import TurnRecord, UndoRecord
+from kin_nb.replay.errors import NoRecordingError, RecordingError
+from kin_nb.replay.format.in_notebook import record_json
+from kin_nb.replay.format.reading import Reading
+from kin_nb.replay.recording import Recording, SessionMeta
+
+KEY = "kin_recording"
+MAX_CHARACTERS = 2_000_000
+"""Of one record: a front end keeps all outputs in memory. What is larger is in the log alone."""
+
+
+def carried(record: TurnRecord | UndoRecord, meta: SessionMeta, number: int = 0) -> dict[str, Any]:
+    """Metadata for the output that carries `record`: its hash is in it. `number`: an undo's, in its session.
+
+    Empty for a record over MAX_CHARACTERS.
+    """
+    blobs: dict[str, Any] = {}
+    stored = record_json(record, blobs, number)
+    size = sum(len(str(text)) for text in blobs.values()) + len(str(stored))
+    if size > MAX_CHARACTERS:
+        return {}
+    return {KEY: {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs}}
+
+
+def recording_in_outputs(nb: Any, path: str | None = None) -> Recording:
+    """What the outputs of `nb` carry, every hash checked. `path`: the workspace, relative to where the notebook goes.
+
+    Turns whose cells were run again are not in there any more; an undo of such turns is left out, and what followed it
+    goes on from the turn before. Raises NoRecordingError when no output carries a record, RecordingError when one was
+    changed, or when they are of several sessions.
+    """
+    found = list(_records(nb))
+    if not found:
+        raise NoRecordingError(
+            "No output of this notebook carries a record: it was not made by %%kin, or outputs were cleared."
+        )
+    metas = {meta.session: meta for _, meta, _, _ in found}
+    if len(metas) > 1:
+        names = ", ".join(metas)
+        raise RecordingError(
+            f"The outputs are of {len(metas)} sessions ({names}), and a recording holds one. "
+            "Write each from the log: kin-nb save SESSION PATH"
+        )
+    (meta,) = metas.values()
+    blobs = {sha: text for _, _, _, each in found for sha, text in each.items()}
+    reading = Reading(meta, blobs)
+    for cell, _, record, _ in found:
+        reading.add(cell, record)
+    return _recording(reading, meta if path is None else _at(meta, path))
+
+
+def _records(nb: Any) -> Iterator[tuple[int, SessionMeta, Any, dict[str, Any]]]:
+    """(cell from 1, session, record, long texts) of each output that carries one."""
+    for number, cell in enumerate(nb["cells"], 1):
+        for output in cell.get("outputs", []):
+            metadata = output.get("metadata")
+            kept = metadata.get(KEY) if isinstance(metadata, dict) else None
+            if isinstance(kept, dict):
+                blobs = kept.get("blobs")
+                try:
+                    meta = SessionMeta.model_validate(kept.get("session"))
+                except ValidationError as error:
+                    first = error.errors()[0]
+                    where = ".".join(map(str, first["loc"]))
+                    raise RecordingError(f"cell {number}, {KEY}.session.{where}: {first['msg']}.") from None
+                yield number, meta, kept.get("record"), blobs if isinstance(blobs, dict) else {}
+
+
+def _recording(reading: Reading, meta: SessionMeta) -> Recording:
+    """The turns that are there, and the undos that can be played with them."""
+    turns = [reading.turns[number].record for number in sorted(reading.turns)]
+    numbers = {turn.turn for turn in turns}
+    undos = [
+        undo.model_copy(update={"at": sum(number <= undo.at for number in numbers)})
+        for undo in (reading.undos[number] for number in sorted(reading.undos))
+        if numbers.issuperset(undo.turns) and numbers.issuperset(range(1, undo.at + 1))
+    ]
+    linked = tuple(
+        turn if turn.origin is None or turn.origin.turn in {0, *numbers} else turn.model_copy(update={"origin": None})
+        for turn in turns
+    )
+    return Recording(meta.session, linked, meta, tuple(reading.others.values()), tuple(undos))
+
+
+def _at(meta: SessionMeta, path: str) -> SessionMeta:
+    return meta.model_copy(update={"workspace": meta.workspace.model_copy(update={"path": path})})

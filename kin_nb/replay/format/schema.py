@@ -1,0 +1,147 @@
+"""The JSON schema of format 1, made of the models that read it: session-notebook.schema.json, which is shipped for others.
+
+    python -m kin_nb.replay.format.schema > kin_nb/replay/format/session-notebook.schema.json
+
+Nothing here is used when a notebook is read: the models say more, and the hashes all.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from pydantic.json_schema import models_json_schema
+
+from kin_nb.core.session.records import RecordedStep, TurnRecord, UndoRecord
+from kin_nb.replay.format.in_outputs import KEY as CARRIED
+from kin_nb.replay.format.sidecar import KEY as SIDECAR
+from kin_nb.replay.recording import FORMAT, SessionMeta
+
+_SHA = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+_TEXT = {"$ref": "#/$defs/Text"}
+_LARGEST = 2**53 - 1
+
+
+def format_schema() -> dict[str, Any]:
+    """JSON Schema 2020-12. The root is a notebook; `$defs` has what stands in files and cells of other kinds too."""
+    models = (TurnRecord, UndoRecord, RecordedStep, SessionMeta)
+    _, made = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
+    # the session's own fields are short: none of them is ever stored elsewhere
+    short = {"SessionMeta", "WorkspaceMeta"}
+    defs = {name: _stored(value, texts=name not in short) for name, value in made["$defs"].items()}
+    defs["SessionMeta"]["properties"]["format"] = {"const": FORMAT}
+    for name, types in (("TurnRecord", ["turn"]), ("UndoRecord", ["undo", "redo"]), ("RecordedStep", [])):
+        _hashed(defs[name], types)
+    defs["UndoRecord"]["properties"]["n"] = {"type": "integer", "minimum": 1, "maximum": _LARGEST}
+    defs["UndoRecord"]["required"] += ["n"]
+    defs["TurnRecord"]["required"] += ["steps"]
+    defs |= _forms() | {"Notebook": _notebook(defs["SessionMeta"]), "Later": _later()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Session notebook of kin_nb, format {FORMAT}",
+        "description": "docs/session-notebook.md says what the fields mean and how the hashes are made.",
+        "type": "object",
+        "properties": {
+            "metadata": {"properties": {"kin": {"$ref": "#/$defs/Notebook"}}},
+            "cells": {"items": {"properties": _cell()}},
+        },
+        "$defs": dict(sorted(defs.items())),
+    }
+
+
+def _stored(value: Any, *, texts: bool) -> Any:
+    """As it is stored: texts may stand elsewhere, whole numbers are those that JavaScript has, and nothing is unknown."""
+    if isinstance(value, list):
+        return [_stored(item, texts=texts) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kind = value.get("type")
+    if kind == "string" and texts and value.keys() <= {"type", "title", "default"}:
+        return _TEXT
+    found = {
+        key: {name: _stored(each, texts=texts) for name, each in item.items()}
+        if key == "properties"
+        else _stored(item, texts=texts)
+        for key, item in value.items()
+        if key not in ("title", "default")
+    }
+    if kind == "integer":
+        found |= {"minimum": -_LARGEST, "maximum": _LARGEST}
+    return found | {"additionalProperties": False} if kind == "object" else found
+
+
+def _hashed(model: dict[str, Any], types: list[str]) -> None:
+    model["properties"]["sha"] = _SHA
+    model["required"] = [*model.get("required", []), "sha", *(["type"] if types else [])]
+    if types:
+        model["properties"]["type"] = {"enum": types}
+
+
+def _forms() -> dict[str, Any]:
+    """A text, a record, and what holds them outside of metadata."""
+    texts = {
+        "type": "object",
+        "propertyNames": _SHA,
+        "additionalProperties": {"anyOf": [{"type": "string"}, _escaped()]},
+    }
+    blob = {"type": "object", "properties": {"blob": _SHA}, "required": ["blob"], "additionalProperties": False}
+    session = {"type": "object", "properties": {"session": {"type": "string"}}, "required": ["session"]}
+    record = {"$ref": "#/$defs/Record"}
+    return {
+        "Text": {"description": "In place, in blobs, or escaped.", "anyOf": [{"type": "string"}, blob, _escaped()]},
+        "Blobs": {"description": "sha256 -> text.", **texts},
+        "Record": {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in ("TurnRecord", "UndoRecord", "Later")]},
+        "Sidecar": _object("NAME.kin.json.", kin=session, blobs={"$ref": "#/$defs/Blobs"}),
+        "Embedded": _object(
+            "Below %%kin_recording.", kin={"$ref": "#/$defs/Notebook"}, records={"type": "array", "items": record}
+        ),
+        "Carried": _object(
+            f"`{CARRIED}` in an output's metadata.",
+            session={"$ref": "#/$defs/SessionMeta"},
+            record=record,
+            blobs={"$ref": "#/$defs/Blobs"},
+        ),
+    }
+
+
+def _escaped() -> dict[str, Any]:
+    """JSON text of a string."""
+    text = {"type": "string", "pattern": '^".*"$'}
+    return {"type": "object", "properties": {"json": text}, "required": ["json"], "additionalProperties": False}
+
+
+def _notebook(session: dict[str, Any]) -> dict[str, Any]:
+    """Of a session's own fields two have other names there. Keys that it does not name are a later version's."""
+    names = {"system_prompt_sha": "system_prompt", "tools_sha": "tools"}
+    fields = {names.get(key, key): value for key, value in session["properties"].items()}
+    fields |= {"digest": _SHA, "blobs": {"$ref": "#/$defs/Blobs"}, SIDECAR: {"type": "string", "pattern": r"\.json$"}}
+    return {
+        "description": "`kin` in the notebook's metadata.",
+        "type": "object",
+        "properties": fields,
+        "required": ["format", "session", "digest"],
+    }
+
+
+def _later() -> dict[str, Any]:
+    """A record of a type that this version does not know."""
+    kind = {"type": "string", "not": {"enum": ["turn", "undo", "redo"]}}
+    return {"type": "object", "properties": {"type": kind, "sha": _SHA}, "required": ["type", "sha"]}
+
+
+def _object(description: str, **fields: Any) -> dict[str, Any]:
+    return {"description": description, "type": "object", "properties": fields, "required": [*fields]}
+
+
+def _cell() -> dict[str, Any]:
+    records = {"type": "array", "items": {"$ref": "#/$defs/Record"}}
+    carried = {"properties": {CARRIED: {"$ref": "#/$defs/Carried"}}}
+    return {
+        "metadata": {"properties": {"kin": records}},
+        "outputs": {"items": {"properties": {"metadata": carried}}},
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(format_schema(), indent=1) + "\n")

@@ -1,0 +1,192 @@
+"""The cells of two notebooks that went on from one: nothing that a person wrote is lost. Recordings are recordings.py's."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kin_nb.replay.cells.bound import drop_bound_cells
+from kin_nb.replay.cells.undo_placing import drop_undo_cells
+from kin_nb.replay.format.embedded import is_embedding
+from kin_nb.replay.format.loading import as_node
+
+_NAME = re.compile(r"(%kin[ \t]+replay[ \t]+)\S+")
+_BOTH = "**Merged:** both sides had changed one cell. The next two are theirs: keep one."
+_REMOVED = "**Merged:** one side had changed the next cell, the other had removed it. Keep it or remove it."
+Content = tuple[str, str]
+Match = Callable[[Any, Any], bool]
+
+
+@dataclass(frozen=True)
+class MergedCells:
+    """`nb`: the notebook, its records those of nobody. `one`, `other`: of each side's cells, by index, its id there.
+
+    `notes`: how many cells say that a person has to choose.
+    """
+
+    nb: Any
+    one: dict[int, str]
+    other: dict[int, str]
+    notes: int
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A cell of the result, and which it was of either side."""
+
+    cell: Any
+    one: int | None = None
+    other: int | None = None
+
+
+def comparable(nb: Any) -> Any:
+    """A copy without the cells that saving makes anew, each cell with an id of its own."""
+    nb = as_node(nb)
+    drop_undo_cells(nb)
+    drop_bound_cells(nb)
+    used: set[str] = set()
+    for n, cell in enumerate(nb["cells"]):
+        cell_id = cell.get("id")
+        cell["id"] = cell_id if isinstance(cell_id, str) and cell_id not in used else _free(f"cell-{n}", used)
+        used.add(cell["id"])
+    return nb
+
+
+def merge_cells(base: Any, one: Any, other: Any) -> MergedCells:
+    """All as `comparable` gives them. The cells of `one` in its order; new ones of `other` after those that they follow.
+
+    Where both added cells in one place, those of `one` come first.
+    """
+    entries = _entries(base["cells"], one["cells"], other["cells"])
+    used: set[str] = set()
+    ids: tuple[dict[int, str], dict[int, str]] = ({}, {})
+    for entry in entries:
+        if entry.cell["id"] in used:
+            entry.cell["id"] = _free(entry.cell["id"], used)
+        used.add(entry.cell["id"])
+        for side, index in zip(ids, (entry.one, entry.other), strict=True):
+            if index is not None:
+                side[index] = entry.cell["id"]
+    nb = copy.deepcopy(one)
+    nb["cells"] = [entry.cell for entry in entries]
+    nb["metadata"] = _three_way(base["metadata"], one["metadata"], other["metadata"])
+    return MergedCells(nb, *ids, sum(cell["source"] in (_BOTH, _REMOVED) for cell in nb["cells"]))
+
+
+def _entries(base: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> list[_Entry]:
+    in_one, in_other = _pairs(base, one, _CLOSE), _pairs(base, other, _CLOSE)
+    origin = {theirs: n for n, theirs in in_one.items()}
+    added = [n for n in range(len(one)) if n not in origin], set(range(len(other))) - set(in_other.values())
+    twins = _pairs(one, other, (_same_content,), added[0], sorted(added[1]))
+    entries: list[_Entry] = []
+    for n, cell in enumerate(one):
+        was = origin.get(n)
+        if was is None:
+            entries.append(_Entry(copy.deepcopy(cell), n, twins.get(n)))
+        elif was in in_other:
+            entries += _combined(base[was], cell, other[in_other[was]], n, in_other[was])
+        else:
+            entries += [_Entry(kept, n) for kept in _left_by_one(base[was], cell)]
+    removed = {theirs: base[n] for n, theirs in in_other.items() if n not in in_one}
+    placed = {entry.other for entry in entries}
+    for n, cell in enumerate(other):
+        if n not in placed:
+            kept = _left_by_one(removed[n], cell) if n in removed else [copy.deepcopy(cell)]
+            place = _place(entries, n)
+            entries[place:place] = [_Entry(each, other=n) for each in kept]
+    return entries
+
+
+def _place(entries: Sequence[_Entry], n: int) -> int:
+    """After the cell that stands before cell `n` of the other side, and after what this side added there."""
+    before = [at for at, entry in enumerate(entries) if entry.other is not None and entry.other < n]
+    place = before[-1] + 1 if before else 0
+    while place < len(entries) and entries[place].other is None:
+        place += 1
+    return place
+
+
+def _combined(base: Any, one: Any, other: Any, n: int, m: int) -> list[_Entry]:
+    ours, theirs, was = _content(one), _content(other), _content(base)
+    if ours not in (theirs, was) and theirs != was:
+        note = _note(_BOTH, one["id"])
+        return [_Entry(note), _Entry(copy.deepcopy(one), n), _Entry(copy.deepcopy(other), other=m)]
+    from_other = theirs != was if ours == was else False
+    if ours == theirs == was:
+        from_other = one.get("outputs") == base.get("outputs")
+    cell = copy.deepcopy(other if from_other else one)
+    cell["id"] = one["id"]
+    cell["metadata"] = _three_way(base["metadata"], one["metadata"], other["metadata"])
+    return [_Entry(cell, n, m)]
+
+
+def _left_by_one(base: Any, cell: Any) -> list[Any]:
+    """What stays of a cell that the other side removed."""
+    return [] if _content(cell) == _content(base) else [_note(_REMOVED, cell["id"]), copy.deepcopy(cell)]
+
+
+def _three_way(base: Any, one: Any, other: Any) -> Any:
+    """By key: what one side changed; of what both did, the first one's. No records: they are written anew."""
+    merged = copy.deepcopy(one)
+    for key in (base.keys() | one.keys() | other.keys()) - {"kin"}:
+        if one.get(key) == base.get(key):
+            merged.pop(key, None)
+            if key in other:
+                merged[key] = copy.deepcopy(other[key])
+    return merged
+
+
+def _same_cell(x: Any, y: Any) -> bool:
+    return bool(x["id"] == y["id"]) and _same_content(x, y)
+
+
+def _same_content(x: Any, y: Any) -> bool:
+    return _content(x) == _content(y)
+
+
+def _same_id(x: Any, y: Any) -> bool:
+    return bool(x["id"] == y["id"] and x["cell_type"] == y["cell_type"])
+
+
+_CLOSE: tuple[Match, ...] = (_same_cell, _same_content, _same_id)
+"""Ids made from a cell's place are another cell's when cells were added above: text counts for more."""
+
+
+def _pairs(
+    xs: Sequence[Any],
+    ys: Sequence[Any],
+    close: Sequence[Match],
+    x_places: Sequence[int] | None = None,
+    y_places: Sequence[int] | None = None,
+) -> dict[int, int]:
+    """Which of `ys` each of `xs` is, by index, each at most once: first by the closest match, then by the others."""
+    x_left = list(range(len(xs)) if x_places is None else x_places)
+    y_left = list(range(len(ys)) if y_places is None else y_places)
+    found: dict[int, int] = {}
+    for matches in close:
+        for x in x_left:
+            y = next((y for y in y_left if matches(xs[x], ys[y])), None)
+            if y is not None:
+                found[x] = y
+                y_left.remove(y)
+        x_left = [x for x in x_left if x not in found]
+    return found
+
+
+def _content(cell: Any) -> Content:
+    """What a person wrote: which recording the first cell names is not that."""
+    text = "%%kin_recording" if is_embedding(cell) else _NAME.sub(r"\1", cell["source"])
+    return cell["cell_type"], text
+
+
+def _note(text: str, cell_id: str) -> Any:
+    from nbformat.v4 import new_markdown_cell  # noqa: PLC0415  (first use)
+
+    return new_markdown_cell(text, id=f"merged-{cell_id}"[:64])
+
+
+def _free(wanted: str, used: set[str]) -> str:
+    return next(name for n in range(len(used) + 1) if (name := f"{wanted[:56]}-{n}" if n else wanted) not in used)

@@ -1,0 +1,195 @@
+"""A recorded call as cells that do what it did, with no kin_nb: `%%bash`, `%%writefile`, Python; or a line saying why not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from kin_nb.core.safety.secrets import SECRET, WORKSPACE
+from kin_nb.core.session.file_history.names import file_name
+from kin_nb.core.session.records import FileChange, RecordedCall, sha256
+from kin_nb.render import one_line
+from kin_nb.render.diff import without_header
+from kin_nb.render.fact import PYTHON, in_words
+from kin_nb.replay.plain.text import code_span
+from kin_nb.replay.rerun.subagent_files import patched
+
+_FOLDER, _LINK, _RUNS = "040000", "120000", "100755"
+_TIME_WAS_UP = 124
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_PLAIN_NAME = re.compile(r"[\w./][\w./-]*", re.ASCII)
+_PLAIN_TEXT = re.compile(r"[^\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*")
+_STRIPPED = re.compile(r"^(?:[ \t]+$|[^\S\n]*(?:>>>|\.\.\.|\[nav\]|\[ins\]|In \[))", re.MULTILINE)
+"""Lines that IPython changes in any cell: blanks alone, and what it takes for a prompt that was pasted along."""
+
+
+@dataclass(frozen=True)
+class PlainCell:
+    """`fails`: it ended in an error when it was recorded, and may again."""
+
+    kind: Literal["code", "markdown"]
+    source: str
+    fails: bool = False
+
+
+def plain_call(call: RecordedCall, folder: str) -> Iterator[PlainCell]:
+    """`folder`: the workspace, relative to the notebook, "" when they are one. Calls without an effect give nothing."""
+    if call.decision is not None and call.decision.by == "identical":
+        return  # run once, with the call before it
+    text = _text(call)
+    why = _why_not_run(call, text)
+    if text and not why:
+        yield _bash(call, text, folder) if call.name == "bash" else _python(call, text, folder)
+        return
+    if text and (call.status == "ok" or call.files):
+        yield _note(call, f"is not here: {why}.{' What it changed is.' if call.files else ''}")
+    yield from _files(call, folder)
+    if call.uncovered and not text:
+        yield _note(call, "may have done what is not recorded, and is not here.")
+
+
+def _why_not_run(call: RecordedCall, text: str) -> str:
+    if call.status != "ok":
+        return f"it ended as {call.status}"
+    if call.exit == _TIME_WAS_UP and call.name == "bash":
+        return "its time was up, and here it would have no end"
+    return "it holds what the recording does not" if SECRET in text or _SURROGATE.search(text) else ""
+
+
+def _text(call: RecordedCall) -> str:
+    """The command or the code that ran; "" for every other call."""
+    key = {"bash": "command", PYTHON: "code"}.get(call.name, "")
+    try:
+        arguments = json.loads(call.arguments if call.edited_arguments is None else call.edited_arguments)
+    except (ValueError, RecursionError):
+        return ""
+    text = arguments.get(key) if isinstance(arguments, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+_BASH = """\
+import subprocess
+
+subprocess.run(["bash", "-c", {}], cwd={!r}, stdin=subprocess.DEVNULL, check={})"""
+
+
+def _bash(call: RecordedCall, command: str, folder: str) -> PlainCell:
+    """In braces: `%%bash` hands its text to bash as standard input, which the command must not read."""
+    if not _stays(command):
+        return PlainCell("code", _BASH.format(_by_line(command), folder or ".", not call.exit))
+    go = f"cd {_quoted(folder)} || exit\n" if folder else ""
+    may_fail = " --no-raise-error" if call.exit else ""
+    command = command.replace(WORKSPACE, ".").strip("\n")
+    end = "\n\n" if command.endswith("\\") else "\n"
+    return PlainCell("code", f"%%bash{may_fail}\n{go}{{\n{command}{end}}} < /dev/null")
+
+
+def _python(call: RecordedCall, code: str, folder: str) -> PlainCell:
+    return PlainCell("code", code.replace(WORKSPACE, folder or ".").strip("\n"), fails=bool(call.exit))
+
+
+def _files(call: RecordedCall, folder: str) -> Iterator[PlainCell]:
+    lines: list[str] = []
+    for change in call.files:
+        why = _why_not(change)
+        if why:
+            yield _note(call, f"changed {code_span(change.path)}, which is not here: {why}.")
+        elif len(call.files) == 1 and _is_new_text(change, folder):
+            yield from _written(change, folder)
+        else:
+            lines += _lines(change, folder)
+    if lines:
+        needs = ["from pathlib import Path\n"] if any(line.startswith("Path(") for line in lines) else []
+        yield PlainCell("code", "\n".join([one_line(f"# {call.name}: {in_words(call)}"), *needs, *lines]))
+
+
+def _why_not(change: FileChange) -> str:
+    """Why the record cannot give this change back, "" when it can."""
+    name = file_name(change.path)
+    if name.startswith(("/", "~")) or ".." in name.split("/") or WORKSPACE in name or SECRET in name:
+        return "it is outside of the workspace"
+    if change.before == change.after or change.after is None:
+        return ""
+    if change.patch is None:
+        return "the recording has no text of it (binary, over 256 KB, or a file that holds secrets)"
+    if change.before is None and sha256(made := patched("", change.patch)) == change.after:
+        return "it leads out of the workspace" if change.after_mode == _LINK and not _is_near(made) else ""
+    if _LINK in {change.after_mode, change.before_mode}:
+        return "it is, or was, a link, and the recording does not say where that leads"
+    if change.before is None or SECRET in change.patch or WORKSPACE in change.patch:
+        return "a secret or a place was taken out of its text"
+    return ""
+
+
+def _is_near(target: str) -> bool:
+    return not target.startswith(("/", "~")) and ".." not in target.split("/")
+
+
+def _is_new_text(change: FileChange, folder: str) -> bool:
+    """Whether `%%writefile` gives it to the byte: it ends its text with one newline, and expands what it finds in names."""
+    if change.before is not None or change.after is None or change.after_mode not in {"", "100644"}:
+        return False
+    text = patched("", change.patch or "")
+    return _stays(text) and text.endswith("\n") and bool(_PLAIN_NAME.fullmatch(_joined(folder, change.path)))
+
+
+def _written(change: FileChange, folder: str) -> Iterator[PlainCell]:
+    path = _joined(folder, change.path)
+    if "/" in change.path:
+        yield PlainCell("code", f"%mkdir -p {path.rpartition('/')[0]}")
+    yield PlainCell("code", f"%%writefile {path}\n{patched('', change.patch or '')}")
+
+
+def _lines(change: FileChange, folder: str) -> Iterator[str]:
+    """Statements that make the change, in the order in which they can be made."""
+    path = _literal(_joined(folder, file_name(change.path)))
+    if change.after is None and not change.after_mode:
+        yield f"Path({path}).rmdir()" if change.before_mode == _FOLDER else f"Path({path}).unlink()"
+        return
+    if change.after_mode == _FOLDER:
+        yield f"Path({path}).mkdir(parents=True, exist_ok=True)"
+        return
+    if change.after_mode == _LINK:
+        yield f"Path({path}).parent.mkdir(parents=True, exist_ok=True)"
+        yield f"Path({path}).symlink_to({_literal(patched('', change.patch or ''))})"
+        return
+    if change.before != change.after:
+        yield f"apply_change({path}, {_block(without_header(change.patch or ''))})"
+    if (change.before_mode == _RUNS) != (change.after_mode == _RUNS):
+        yield f"Path({path}).chmod(0o{'755' if change.after_mode == _RUNS else '644'})"
+
+
+def _block(patch: str) -> str:
+    """A literal in which the lines stand as they are, where that is possible; an empty line for a blank one."""
+    patch = re.sub(r"^ $", "", patch, flags=re.MULTILINE)
+    return f"r'''\n{patch}'''" if "'''" not in patch and _stays(patch) else _by_line(patch)
+
+
+def _by_line(text: str) -> str:
+    return "\n".join(["(", *(f"    {line!a}" for line in re.findall(r"[^\n]*\n|[^\n]+", text)), ")"])
+
+
+def _stays(text: str) -> bool:
+    """Whether IPython leaves it as it is, within a cell."""
+    return bool(_PLAIN_TEXT.fullmatch(text)) and not _STRIPPED.search(text)
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False) if _PLAIN_TEXT.fullmatch(text) else ascii(text)
+
+
+def _joined(folder: str, path: str) -> str:
+    return f"{folder}/{path}" if folder else path
+
+
+def _quoted(path: str) -> str:
+    """As it is where it can be, as in most notebooks; a shell's quotes else."""
+    return path if _PLAIN_NAME.fullmatch(path) else "'" + path.replace("'", "'\\''") + "'"
+
+
+def _note(call: RecordedCall, what: str) -> PlainCell:
+    about = in_words(call)
+    return PlainCell("markdown", f"{code_span(call.name)}{f' {code_span(about)}' if about else ''} {what}")

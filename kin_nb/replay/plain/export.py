@@ -1,0 +1,148 @@
+"""The plain export: what a session did as ordinary cells, for where there is no kin_nb (docs/session-notebook.md)."""
+
+from __future__ import annotations
+
+import inspect
+import posixpath
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.replay.cells.bound import is_bound_cell
+from kin_nb.replay.cells.placing import asked_key, is_kin_kernel
+from kin_nb.replay.cells.undos import undoes
+from kin_nb.replay.plain.calls import PlainCell, plain_call
+from kin_nb.replay.plain.change import apply_change
+from kin_nb.replay.plain.text import code_span, fenced, safe_markdown
+from kin_nb.replay.recording import Recording
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.standing import standing_turns
+
+_OURS = re.compile(r"[ \t]*%(kin|(re)?load_ext[ \t]+kin_nb)\b")
+_PROMPT = re.compile(r"\n*%%kin\b")
+_PYTHON3 = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+_ABOUT = """\
+**A session of an agent, without the agent.** This was exported from a session notebook of kin_nb, which it no longer needs:
+what the agent ran and changed stands here as ordinary cells, its prompts and replies as text. Nobody has looked over these
+cells for you: read them before you run them. They run once, from the top, with {where} as it was when the session began."""
+
+
+def plain_notebook(recording: Recording, source_nb: Any = None) -> Any:
+    """The session as a notebook (NotebookNode) that needs no kin_nb: no records, no prompts that ask, no outputs of ours.
+
+    `source_nb`: the notebook that holds it; its other cells stay. Turns that were taken back are left out, and said to be.
+    """
+    nb = session_notebook(recording, source_nb=source_nb)
+    folder = _folder(recording)
+    turns = {turn.turn: turn for turn in recording.turns}
+    standing = {turn.turn: turn for turn in standing_turns(recording.turns, recording.undos)}
+    ids = {cell["id"] for cell in nb["cells"]}
+    cells: list[Any] = []
+    for cell in nb["cells"]:
+        numbers = [raw["turn"] for raw in cell["metadata"].pop("kin", []) if raw["type"] == "turn"]
+        if numbers:
+            made = [each for n in numbers for each in _turn(turns[n], standing.get(n), folder)]
+        elif is_bound_cell(nb, cell) or undoes(nb, cell) is not None:
+            continue
+        else:
+            made = list(_own(nb, cell))
+            if made == [cell]:
+                cells.append(cell)
+                continue
+        cells += [_cell(each, ids) for each in made]
+    changes = any("apply_change(" in cell["source"] for cell in cells)
+    nb["cells"] = [_cell(each, ids) for each in _head(folder, changes=changes)] + cells
+    _drop_metadata(nb, source_nb)
+    return nb
+
+
+def _folder(recording: Recording) -> str:
+    path = posixpath.normpath(recording.meta.workspace.path or ".")
+    return "" if path == "." else f"./{path}" if path.startswith("-") else path
+
+
+def _head(folder: str, *, changes: bool) -> Iterator[PlainCell]:
+    where = f"the folder {code_span(folder)}" if folder else "the notebook's folder"
+    yield PlainCell("markdown", _ABOUT.format(where=where))
+    lines = []
+    if folder:
+        missing = f"{folder} is not here: the cells below work on its files. Run this notebook where it is."
+        lines += ["from pathlib import Path\n", f"if not Path({folder!r}).is_dir():"]
+        lines += [f"    raise FileNotFoundError({missing!r})"]
+    if changes:
+        source = re.sub(r"  # noqa[^\n]*", "", inspect.getsource(apply_change))
+        lines += ["\n", source.rstrip()] if lines else [source.rstrip()]
+    if lines:
+        yield PlainCell("code", "\n".join(lines))
+
+
+def _turn(turn: TurnRecord, kept: TurnRecord | None, folder: str) -> Iterator[PlainCell]:
+    """`kept`: what of the turn was not taken back; None: nothing."""
+    yield PlainCell("markdown", f"**Prompt {turn.turn}**\n\n{fenced(turn.prompt)}")
+    if kept is None:
+        yield PlainCell("markdown", "It was taken back: what the agent did is left out.")
+        return
+    for step in kept.steps:
+        if step.content.strip():
+            yield PlainCell("markdown", safe_markdown(step.content))
+        for call in step.calls:
+            yield from plain_call(call, folder)
+    if len(kept.steps) < len(turn.steps):
+        yield PlainCell("markdown", "The rest was taken back: what the agent did then is left out.")
+    elif turn.outcome != "done":
+        why = f": {code_span(turn.message)}" if turn.message else ""
+        yield PlainCell("markdown", f"It ended as {turn.outcome}{why}.")
+
+
+def _own(nb: Any, cell: Any) -> Iterator[Any]:
+    """A cell of the person's: itself where it says nothing to us; else what stays of it."""
+    source = cell["source"]
+    if cell["cell_type"] != "code":
+        yield cell
+        return
+    asked = asked_key(nb, cell) is not None
+    if asked:
+        text = _PROMPT.sub("", source, count=1).partition("\n")[2] if _PROMPT.match(source) else source
+        yield PlainCell("markdown", f"**A prompt that was never run**\n\n{fenced(text)}")
+        return
+    if _PROMPT.match(source) or (is_kin_kernel(nb) and source.lstrip().startswith("/")):
+        return  # it only told the session what to do
+    lines = source.split("\n")
+    if is_kin_kernel(nb) and lines[0].split() == ["%%python"]:
+        lines = lines[1:]
+    cell["outputs"] = [output for output in cell["outputs"] if "kin" not in (output.get("metadata") or {})]
+    if source.startswith("%%") or not any(_OURS.match(line) for line in lines):
+        cell["source"] = "\n".join(lines)
+        yield cell
+    elif any(line.strip() for line in lines if not _OURS.match(line)):
+        cell["source"] = "\n".join(f"# {line}" if _OURS.match(line) else line for line in lines)
+        yield cell
+
+
+def _cell(plain: PlainCell, ids: set[str]) -> Any:
+    from nbformat.v4 import new_code_cell, new_markdown_cell  # noqa: PLC0415  (first use)
+
+    cell_id = next(name for n in range(1, len(ids) + 2) if (name := f"plain-{n}") not in ids)
+    ids.add(cell_id)
+    if plain.kind == "markdown":
+        return new_markdown_cell(plain.source, id=cell_id)
+    return new_code_cell(plain.source, id=cell_id, metadata={"tags": ["raises-exception"]} if plain.fails else {})
+
+
+def _drop_metadata(nb: Any, source_nb: Any) -> None:
+    """As the person's notebook had it, without ours; a notebook of the Kin kernel is one of Python's now."""
+    if is_kin_kernel(nb):
+        nb["metadata"]["kernelspec"] = dict(_PYTHON3)
+    nb["metadata"].pop("kin", None)
+    theirs = source_nb["metadata"].get("jupytext") if source_nb is not None else None
+    settings = {key: _without_us(value) for key, value in theirs.items()} if isinstance(theirs, dict) else {}
+    nb["metadata"]["jupytext"] = {key: value for key, value in settings.items() if value}
+    if not nb["metadata"]["jupytext"]:
+        del nb["metadata"]["jupytext"]
+
+
+def _without_us(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return ",".join(word for word in value.split(",") if word.strip() not in {"kin", "-kin"})

@@ -1,0 +1,180 @@
+"""Finding the recording that `%kin replay SESSION@DIGEST12` names (docs/session-notebook.md). Copies and renames do no harm."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kin_nb.replay.errors import (
+    MissingTextError,
+    RecordingError,
+    RecordingNotFoundError,
+    UnreadableNotebookError,
+)
+from kin_nb.replay.format.embedded import embedded
+from kin_nb.replay.format.in_notebook import read_recording, session_of
+from kin_nb.replay.format.loading import load_notebook, read_text
+from kin_nb.replay.playback.surroundings import Surroundings
+from kin_nb.replay.recording import SESSION_ID, Recording
+
+MAX_FILES = 200
+_SHORTEST_DIGEST = 12
+TRIES = 5
+PAUSE = 0.05
+"""Seconds between two looks at a file that is being rewritten."""
+
+Store = Callable[[str, str], Path | None]
+"""(session, digest prefix) -> a notebook of the local session store."""
+
+
+@dataclass(frozen=True)
+class Found:
+    path: Path
+    nb: Any
+    recording: Recording
+
+
+def find_recording(
+    session: str,
+    digest: str,
+    *,
+    surroundings: Surroundings,
+    from_path: Path | None = None,
+    store: Store | None = None,
+) -> Found:
+    """The recording of `session` whose digest starts with `digest` (12 to 64 hex digits), every hash checked.
+
+    First the notebook's own file, which must not differ; then files near it, where the digest alone decides; then
+    `from_path`, KIN_RECORDING and `store`. Raises RecordingError when the own file (or one named outright) holds this
+    session and fails, RecordingNotFoundError when nothing holds it.
+    """
+    if not re.fullmatch(SESSION_ID, session) or not re.fullmatch(r"[0-9a-f]{12,64}", digest):
+        raise RecordingError(
+            "`%kin replay` takes SESSION@DIGEST: the session id, then 12 or more hex digits of the digest."
+        )
+    seen: list[str] = []
+    for path in surroundings.own_files():
+        try:
+            found = _own(path, session, digest, surroundings)
+        except MissingTextError as error:  # a copy without its sidecar: the digest tells whether another file is it
+            seen.append(str(error))
+            continue
+        if found:
+            return found
+    for path in _bounded(surroundings.near_files()):
+        found = _near(path, session, digest, surroundings, seen)
+        if found:
+            return found
+    for path in _named(session, digest, surroundings, from_path, store):
+        found = _own(path, session, digest, surroundings)
+        if found:
+            return found
+        seen.append(f"{path.name} holds no recording of this session")
+    raise RecordingNotFoundError(
+        f"No recording {session}@{digest[:12]} within reach{': ' if seen else ''}{'; '.join(seen)}. "
+        f"Say where it is: %kin replay {session}@{digest[:12]} --from PATH, or write it anew: kin-nb save {session}"
+    )
+
+
+def embedded_recording(name: str, body: str) -> Recording:
+    """What a cell embeds that says it is `name` (SESSION@DIGEST12). Raises RecordingError."""
+    recording = read_recording(embedded(body))
+    session, _, digest = name.partition("@")
+    if session != recording.session or len(digest) < _SHORTEST_DIGEST or not recording.digest.startswith(digest):
+        raise RecordingError(
+            f"This cell says {name}, and holds {recording.name}: one of the two was changed. Restore the cell, or save the "
+            f"session again: kin-nb save {recording.session} PATH --portable"
+        )
+    return recording
+
+
+def _own(path: Path, session: str, digest: str, surroundings: Surroundings) -> Found | None:
+    """The recording in `path`; None when it holds none of this session. Raises when it does and differs."""
+    nb = _load(path, surroundings.pause)
+    claimed, _ = session_of(nb)
+    if claimed != session:
+        return None
+    try:
+        recording = read_recording(nb)
+    except RecordingError as error:
+        raise type(error)(f"{path.name}, {error}") from error
+    if not recording.digest.startswith(digest):
+        cell = _replay_cell(nb, session)
+        raise RecordingError(
+            f"{path.name}{f', cell {cell}' if cell else ''}: `%kin replay` asks for {session}@{digest[:12]}, and this "
+            f"file's recording is {recording.name}: one of the two was changed. Restore the file, or save the session "
+            f"again: kin-nb save {session}"
+        )
+    return Found(path, nb, recording)
+
+
+def _near(path: Path, session: str, digest: str, surroundings: Surroundings, seen: list[str]) -> Found | None:
+    """The recording in `path` if it is exactly the one asked for; what almost was goes to `seen`."""
+    try:
+        # most notebooks never name the session: no need to parse them, unless they are being written
+        text = read_text(path)
+        if text.rstrip().endswith("}") and session not in text:
+            return None
+        nb = _load(path, surroundings.pause)
+        if session_of(nb)[0] != session:
+            return None
+        recording = read_recording(nb)
+    except UnreadableNotebookError:
+        return None
+    except RecordingError as error:
+        seen.append(f"{path.name}, {error}")
+        return None
+    if recording.digest.startswith(digest):
+        return Found(path, nb, recording)
+    seen.append(f"{path.name} holds another state of the session, {recording.name}")
+    return None
+
+
+def _named(
+    session: str, digest: str, surroundings: Surroundings, from_path: Path | None, store: Store | None
+) -> Iterator[Path]:
+    """The paths that somebody named outright: a mistake in one is an error, not a reason to look on."""
+    if from_path is not None:
+        yield surroundings.cwd / from_path.expanduser()
+    named = surroundings.environ.get("KIN_RECORDING")
+    if named:
+        yield surroundings.cwd / Path(named).expanduser()
+    stored = store(session, digest) if store else None
+    if stored is not None:
+        yield stored
+
+
+def _load(path: Path, pause: Callable[[float], None]) -> Any:
+    """The notebook, read again a few times while its text makes no sense: a front end may be writing it."""
+    for left in range(TRIES - 1, -1, -1):
+        try:
+            return load_notebook(path)
+        except UnreadableNotebookError as error:
+            if not error.again or not left:
+                raise
+        pause(PAUSE)
+    raise AssertionError("unreachable")
+
+
+def _bounded(paths: Iterator[Path]) -> Iterator[Path]:
+    """At most MAX_FILES files, each once however it is spelled."""
+    seen: set[str] = set()
+    for path in paths:
+        real = os.path.realpath(path)
+        if real not in seen:
+            seen.add(real)
+            yield path
+        if len(seen) >= MAX_FILES:
+            return
+
+
+def _replay_cell(nb: Any, session: str) -> int | None:
+    """The cell, counted from 1, that says which recording to play."""
+    for number, cell in enumerate(nb["cells"], 1):
+        if f"%kin replay {session}@" in cell["source"]:
+            return number
+    return None

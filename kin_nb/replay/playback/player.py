@@ -1,0 +1,83 @@
+"""Playback: a cell shows what was recorded. Nothing runs, nothing is written, no model is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kin_nb.core.session.records import TurnRecord, UndoRecord
+from kin_nb.render import Output, render_notice, render_turn, render_undo
+from kin_nb.replay.cells.matching import State, Undoing, match_turn, match_undo, turn_in_place, turns_of_cell
+from kin_nb.replay.errors import NotRecorded
+from kin_nb.replay.playback.edited import not_recorded
+from kin_nb.replay.recording import Recording
+
+
+class Player:
+    """One notebook's playback: which turns its cells have played so far."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self._state = State()
+
+    def turn(self, key: str, cell_id: str | None, body: str = "") -> tuple[TurnRecord, tuple[int, ...]]:
+        """The turn that this cell plays now, and the numbers of turns passed over to get there.
+
+        Raises NotRecorded, which shows how `body` differs from the turn in its place, or AmbiguousTurn; then nothing has
+        moved.
+        """
+        try:
+            match = match_turn(self.recording, key, cell_id, self._state)
+        except NotRecorded as error:
+            position, known = turn_in_place(self.recording, cell_id, self._state)
+            if position is None:
+                raise
+            turn = self.recording.turns[position]
+            message = not_recorded(turn, body, known=known)
+            raise NotRecorded(message, after_last=error.after_last and not known, turn=turn) from None
+        self._state = match.state
+        return self.recording.turns[match.position], match.not_run
+
+    def play(self, key: str, cell_id: str | None) -> list[Output]:
+        """The outputs of this cell, in order: a notice first when turns were passed over, then the turn's own.
+
+        Raises as `turn`.
+        """
+        turn, not_run = self.turn(key, cell_id)
+        return [*passed_over(turn, not_run), *(output for each in self.run_of(turn) for output in render_turn(each))]
+
+    def run_of(self, turn: TurnRecord) -> Sequence[TurnRecord]:
+        """What a cell plays whose first turn this is: a flow has several."""
+        return turns_of_cell(self.recording.turns, self.recording.turns.index(turn))
+
+    def undo(self, asked: Undoing, cell_id: str | None) -> tuple[int, UndoRecord]:
+        """The undo or redo that this cell plays now, and its number from 1. Raises NotRecorded; then nothing has moved."""
+        position, self._state = match_undo(self.recording, asked, cell_id, self._state)
+        return position + 1, self.recording.undos[position]
+
+
+def passed_over(turn: TurnRecord, not_run: tuple[int, ...]) -> list[Output]:
+    """The notice that a cell shows before `turn` when earlier turns were not run; empty when all were."""
+    if not not_run:
+        return []
+    were = f"Turn {not_run[0]} was" if len(not_run) == 1 else f"Turns {', '.join(map(str, not_run))} were"
+    return [render_notice(f"This is turn {turn.turn}", [f"{were} not run before it."])]
+
+
+def undo_card(undo: UndoRecord) -> Output:
+    """The card of an undo or redo: live, saved and played."""
+    return render_undo(undo)
+
+
+def playback_notice(recording: Recording) -> Output:
+    """What `%kin replay` shows in playback, and what save writes as that cell's output: the same bytes."""
+    count = len(recording.turns)
+    lines = [
+        f"{count} {'turn' if count == 1 else 'turns'} recorded"
+        + (f" with {recording.meta.model}" if recording.meta.model else "")
+        + (f" by kin_nb {recording.meta.kin_nb}." if recording.meta.kin_nb else "."),
+        "This notebook is in playback: no model is called, no tool runs, no file is written.",
+        "To run the tools for real, in a copy of the workspace: kin-nb replay --tools. To ask a model again: %kin live",
+    ]
+    if recording.other_types:
+        lines.append(f"Written by a later kin_nb, kept but not played: {', '.join(recording.other_types)}.")
+    return render_notice(f"Session {recording.session}", lines)

@@ -1,0 +1,170 @@
+"""How a tool call that ran again differs from the recorded one. Bare numbers, durations and dates are never masked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from kin_nb.core.session.records import FileChange, RecordedCall, sha256
+from kin_nb.core.session.whole_outputs import without_note
+from kin_nb.replay.rerun.named_programs import named_programs
+from kin_nb.replay.rerun.rules import RULES
+
+DriftKind = Literal["same", "equivalent", "unordered", "played", "text", "effect", "refused", "not re-run"]
+AFTER = "after drift: "
+"""How a detail begins once something before it has drifted."""
+HARMLESS: frozenset[DriftKind] = frozenset({"same", "equivalent", "unordered", "played"})
+
+
+@dataclass(frozen=True)
+class Drift:
+    """`rules` are the numbers of the rules that made two texts equal; `detail` says in one line what differs."""
+
+    kind: DriftKind
+    rules: tuple[int, ...] = ()
+    detail: str = ""
+
+
+_MOST_NAMED = 5
+"""Lines that vary, in one detail."""
+_LISTING_TOOLS = frozenset({"grep", "list_dir"})
+_LISTING_COMMAND = re.compile(r"(?:find|ls|grep|rg|git grep|git ls-files)(?: [^|;&<>$`()\n]*)?")
+
+
+def compare_call(recorded: RecordedCall, actual: RecordedCall) -> Drift:
+    """Drift of `actual` against `recorded`: refusal first, then effects (arguments, status, exit, files), then text."""
+    if actual.status == "refused" and recorded.status != "refused":
+        reason = actual.decision.reason if actual.decision else ""
+        return Drift("refused", detail=_short(f"recorded as {recorded.status}, now refused: {reason}"))
+    effect = _effect(recorded, actual)
+    if effect:
+        return Drift("effect", detail=_short(effect))
+    recorded, actual = _without_note(recorded), _without_note(actual)
+    if recorded.withheld:
+        same = recorded.withheld == sha256(actual.output) or actual.output == recorded.told  # it was not run again
+        return Drift("same") if same else Drift("text", detail="another result; the recording has its hash alone")
+    if recorded.output == actual.output:
+        return Drift("same")
+    return _compare_text(recorded, actual)
+
+
+def _without_note(call: RecordedCall) -> RecordedCall:
+    """A run has a session of its own, and keeps whole outputs there."""
+    return call.model_copy(update={"output": without_note(call.output)[0]})
+
+
+def _effect(recorded: RecordedCall, actual: RecordedCall) -> str:
+    if recorded.name != actual.name or _ran(recorded) != _ran(actual):
+        return f"another call ran: {actual.name} {actual.edited_arguments or actual.arguments}"
+    if recorded.status != actual.status:
+        return f"status: recorded {recorded.status}, now {actual.status}"
+    if recorded.exit != actual.exit:
+        return f"exit code: recorded {recorded.exit}, now {actual.exit}"
+    return files_effect(recorded.files, actual.files)
+
+
+def files_effect(recorded: Iterable[FileChange], actual: Iterable[FileChange]) -> str:
+    """Which file came out otherwise than recorded, and how; "" when none did."""
+    before = {change.path: change for change in recorded}
+    after = {change.path: change for change in actual}
+    for path in sorted(before.keys() | after.keys()):
+        difference = _file_effect(before.get(path), after.get(path))
+        if difference:
+            return f"{path}: {difference}"
+    return ""
+
+
+def _file_effect(recorded: FileChange | None, actual: FileChange | None) -> str:
+    if recorded is None:
+        return "changed now, not when recorded"
+    if actual is None:
+        return "changed when recorded, not now"
+    if recorded.after == actual.after:
+        return ""
+    if recorded.before != actual.before:
+        return "it was another file before the call already"
+    return "changed otherwise than recorded"
+
+
+def _compare_text(recorded: RecordedCall, actual: RecordedCall) -> Drift:
+    texts, programs = (recorded.output, actual.output), _programs(recorded)
+    equivalent = _under_rules(*texts, programs)
+    if equivalent is not None:
+        return equivalent
+    listing = recorded.name in _LISTING_TOOLS or _LISTING_COMMAND.fullmatch(_command(recorded))
+    if listing and sorted(recorded.output.splitlines()) == sorted(actual.output.splitlines()):
+        return Drift("unordered", detail="the same lines in another order")
+    if recorded.varies:
+        equivalent = _under_rules(*without_lines(*texts, recorded.varies), programs)
+        if equivalent is not None:
+            return replace(equivalent, detail="; ".join(filter(None, [_calibrated(recorded), equivalent.detail])))
+    return Drift("text", detail=first_difference(recorded.output, actual.output))
+
+
+def _under_rules(recorded: str, actual: str, programs: frozenset[str]) -> Drift | None:
+    """Both texts without what the rules for these programs let differ: None when they differ still."""
+    used = []
+    for rule in RULES:
+        if rule.is_for(programs, (recorded, actual)):
+            if rule.found(recorded) != rule.found(actual):
+                used.append(rule)
+            recorded, actual = rule.hide(recorded), rule.hide(actual)
+    if recorded != actual:
+        return None
+    return Drift("equivalent", tuple(rule.number for rule in used), "; ".join(rule.says for rule in used))
+
+
+def without_lines(recorded: str, actual: str, varies: Iterable[int]) -> tuple[str, str]:
+    """Both texts with those lines, from 1, left empty; as they are when one has more lines than the other."""
+    lines, others = recorded.split("\n"), actual.split("\n")
+    if len(lines) == len(others):
+        for number in varies:
+            if 0 < number <= len(lines):
+                lines[number - 1] = others[number - 1] = ""
+    return "\n".join(lines), "\n".join(others)
+
+
+def _calibrated(call: RecordedCall) -> str:
+    some = ", ".join(map(str, call.varies[:_MOST_NAMED])) + (", …" if len(call.varies) > _MOST_NAMED else "")
+    return f"calibrated: line {some} varies" if len(call.varies) == 1 else f"calibrated: lines {some} vary"
+
+
+def _programs(call: RecordedCall) -> frozenset[str]:
+    if call.name == "python":  # in the notebook's kernel
+        return frozenset((call.name,))
+    return named_programs(_command(call)) if call.name == "bash" else frozenset()
+
+
+def _ran(call: RecordedCall) -> Any:
+    """The arguments that ran, as a value: the spelling of JSON does not matter."""
+    text = call.arguments if call.edited_arguments is None else call.edited_arguments
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _command(call: RecordedCall) -> str:
+    ran = _ran(call)
+    command = ran.get("command") if call.name == "bash" and isinstance(ran, dict) else None
+    return command.strip() if isinstance(command, str) else ""
+
+
+def first_difference(old: str, new: str, *, was: str = "recorded") -> str:
+    """Where two texts part, in one line: the line's number and both spellings from shortly before the difference."""
+    before, after = old.split("\n"), new.split("\n")
+    for number, (a, b) in enumerate(zip(before, after, strict=False), 1):
+        if a != b:
+            shared = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+            start = max(0, shared - 30)
+            return f"line {number}: {was} {_short(a[start:], 100)!r}, now {_short(b[start:], 100)!r}"
+    longer, which = (before, was) if len(before) > len(after) else (after, "now")
+    number = min(len(before), len(after)) + 1
+    return f"line {number}, only {which}: {_short(longer[number - 1], 100)!r}"
+
+
+def _short(text: str, most: int = 240) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,298 @@
+"""Rerun: a recorded turn with its model from the recording and its tools for real, and how each call compares."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Container
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from kin_nb.core.context.checkpoints import NoSuchCheckpointError
+from kin_nb.core.context.compaction import Ask as AskModel
+from kin_nb.core.context.compaction import Compacted
+from kin_nb.core.llm.merge import is_portable
+from kin_nb.core.middleware import ConversationContext, MiddlewareAction, MiddlewareResult, ResetReason
+from kin_nb.core.questions import AskQuestion, Question
+from kin_nb.core.safety.callbacks import Ask
+from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.core.safety.secrets import WORKSPACE
+from kin_nb.core.session.records import Place, RecordedCall, RecordedDecision, TurnRecord
+from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tools.builtins.task import Task
+from kin_nb.core.types import LLMMessage
+from kin_nb.replay.rerun.backend import ReplayBackend
+from kin_nb.replay.rerun.calls_file import CameOut
+from kin_nb.replay.rerun.drift import AFTER, HARMLESS, Drift, compare_call, files_effect
+from kin_nb.replay.rerun.stand_ins import NOT_HERE, StandIn, stand_ins
+from kin_nb.replay.rerun.subagent_files import write_again
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+
+DMAIL = "send_dmail"
+INTERRUPTED = "not run: it was interrupted when it was recorded"
+
+
+@dataclass
+class SoFar:
+    """What a run has made of the recording so far: its own numbers of turns and ids of calls, by the recorded ones.
+
+    `drifted`: a call or an undo has come out otherwise than recorded.
+    """
+
+    turns: dict[int, int] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    drifted: bool = False
+
+    def marked(self, drift: Drift) -> Drift:
+        """`drift`, which is no harmless one, saying so when it is not the run's first."""
+        marked = replace(drift, detail=f"{AFTER}{drift.detail}") if self.drifted else drift
+        self.drifted = True
+        return marked
+
+    def place(self, recorded: Place) -> Place | None:
+        """That place in this run; None when its turn was not run."""
+        turn = self.turns.get(recorded.turn)
+        return None if turn is None else Place(turn=turn, step=recorded.step)
+
+
+class FollowRecording:
+    """Middleware of a rerun (core.middleware): compacts and stops where the recording did, whatever is configured here.
+
+    It is the rerun's Compaction too, and says what to prune.
+    """
+
+    def __init__(self, backend: ReplayBackend) -> None:
+        self._backend = backend
+
+    async def before_turn(self, context: ConversationContext) -> MiddlewareResult:  # noqa: ARG002
+        record = self._backend.record
+        if self._backend.compaction_due is not None:
+            return MiddlewareResult(MiddlewareAction.COMPACT)
+        if self._backend.is_over and record.outcome == "stopped":
+            return MiddlewareResult(MiddlewareAction.STOP, reason=record.message)
+        return MiddlewareResult()
+
+    async def after_turn(self, context: ConversationContext) -> MiddlewareResult:  # noqa: ARG002
+        return MiddlewareResult()
+
+    def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None:
+        """Nothing to forget."""
+
+    async def compact(self, messages: list[LLMMessage], *, ask: AskModel, window: int) -> Compacted:  # noqa: ARG002
+        """What was left then."""
+        return self._backend.compacted()
+
+    def prunes(self, context: ConversationContext) -> tuple[str, ...]:  # noqa: ARG002
+        return self._backend.pruning_due
+
+
+class Rerun:
+    """One turn. `backend` answers for the model, `asking` what a recording may answer; `compare` judges each call.
+
+    A recorded refusal is repeated: refusing is safe. A recorded approval is history, not permission: only
+    `approve_recorded` makes it one, and only for a call with the recorded arguments. `known_ids`: tool-call ids of
+    the turns before. `so_far` is the run's, and is kept up to date.
+    """
+
+    def __init__(
+        self,
+        turn: TurnRecord,
+        workspace: Path,
+        *,
+        approve_recorded: bool,
+        known_ids: Container[str] = frozenset(),
+        so_far: SoFar | None = None,
+    ) -> None:
+        self.turn = turn
+        self.prompt = here(turn.sent or turn.prompt, workspace)
+        self._so_far = so_far or SoFar()
+        self._recorded: dict[str, RecordedCall] = {}
+        """By the id that the call has in this run."""
+        self.backend = ReplayBackend(self._as_played(turn, workspace, known_ids))
+        self._workspace = workspace
+        self._approve = approve_recorded
+        self._drifted: dict[str, str] = {}
+        self._came: dict[str, CameOut] = {}
+        self._missing: dict[str, dict[str, str]] = {}
+        """Of tasks, by the call's id: files that could not be written again, and why."""
+        self._not_here: frozenset[str] = frozenset()
+        """Tools that this run has not."""
+
+    @property
+    def drifts(self) -> list[str]:
+        """A line for each call that drifted, in call order; those that the recording has not come last."""
+        known = [self._drifted[call_id] for call_id in self._recorded if call_id in self._drifted]
+        return known + [line for call_id, line in self._drifted.items() if call_id not in self._recorded]
+
+    @property
+    def came_out(self) -> list[CameOut | None]:
+        """What each recorded call came to, in call order; None for one that has not run."""
+        return [self._came.get(call_id) for call_id in self._recorded]
+
+    def prepare(self, agent: Agent) -> None:
+        """The agent answers from the recording, and begins the turn where it began: gone back, cleared, or compacted."""
+        self._so_far.turns[self.turn.turn] = len(agent.turns) + 1
+        mails = sum(call.name == DMAIL and call.status == "ok" for call in self.turn.calls)
+        steps = len(self.turn.steps) if "max_steps_per_turn" in self.turn.message else sys.maxsize
+        limits = {"max_dmails_per_turn": mails, "max_steps_per_turn": steps}
+        agent.config = agent.config.model_copy(update=limits)
+        agent.backend = self.backend
+        agent.middleware_pipeline.clear()
+        follow = FollowRecording(self.backend)
+        agent.middleware_pipeline.add(follow)
+        agent.compaction_strategy, agent.prunes = follow, follow.prunes
+        self._play_tasks(agent)
+        if self.turn.origin is not None:
+            self._go_back(agent, self.turn.origin)
+        if self.turn.fresh:
+            agent.history.restart()
+        if self.turn.compaction is not None:
+            agent.history.take_compaction(self.turn.compaction, partial(here, workspace=self._workspace))
+
+    def asking(self, ask: Ask) -> Ask:
+        """What the recording answers, else `ask`."""
+
+        async def answer(request: ApprovalRequest) -> ApprovalDecision:
+            return self._recorded_answer(request) or await ask(request)
+
+        return answer
+
+    def answering(self, ask: AskQuestion) -> AskQuestion:
+        """What the person answered then, else `ask`."""
+
+        async def answer(question: Question) -> str:
+            recorded = self._recorded.get(question.call_id)
+            if recorded is not None and recorded.status == "ok":
+                return here(recorded.told, self._workspace)
+            return await ask(question)
+
+        return answer
+
+    def compare(self, actual: RecordedCall) -> tuple[RecordedCall, Drift]:
+        """(the call to show, how `actual` compares). What is as recorded is shown as recorded, to the byte."""
+        call_id = actual.id
+        recorded = self._recorded.get(call_id)
+        if recorded is None:
+            drift = Drift("effect", detail="a call that the recording has not")
+        else:
+            drift = self._without_subagent(recorded, actual, _compare(recorded, actual))
+            self._came[call_id] = CameOut(actual, drift)
+            if drift.kind in HARMLESS and recorded.name in self._not_here and recorded.status in ("ok", "error"):
+                drift = Drift("played", detail=NOT_HERE)
+            if drift.kind in HARMLESS:
+                return recorded, drift
+            actual = actual.model_copy(update={"id": recorded.id})
+        drift = self._so_far.marked(drift)
+        self._drifted[call_id] = f"{actual.name}: {drift.kind} drift: {drift.detail}"
+        return actual, drift
+
+    def _play_tasks(self, agent: Agent) -> None:
+        """A task, and a call of a tool that is not here: answered from the recording, and not run."""
+        self._not_here = stand_ins(agent, self._recorded.values())
+        for name in (Task.get_name(), *self._not_here):
+            with suppress(ToolError):  # no such tool here: then none runs either
+                tool = agent.tool_manager.get(name)
+                if isinstance(tool, Task | StandIn):
+                    played = [call_id for call_id, call in self._recorded.items() if call.name == name]
+                    tool.state.played = {call_id: partial(self._played_task, call_id) for call_id in played}
+
+    def _played_task(self, call_id: str) -> RecordedCall:
+        """With this run's folder in it, after the files are as the subagent left them, if that is allowed."""
+        call = self._recorded[call_id]
+        if call.files and self._approve:
+            self._missing[call_id] = write_again(self._workspace, call.files)
+        return call.model_copy(update={"output": here(call.told, self._workspace)})
+
+    def _without_subagent(self, recorded: RecordedCall, actual: RecordedCall, drift: Drift) -> Drift:
+        """`drift`; for a task what it means that no subagent ran, where that is why files came out otherwise."""
+        if recorded.name != Task.get_name() or drift.kind != "effect" or recorded.status != actual.status:
+            return drift
+        if not self._approve:
+            return Drift("refused", detail="what its subagent changed in files was allowed when recorded, not here")
+        missing = self._missing.get(actual.id, {})
+        if not missing or files_effect((c for c in recorded.files if c.path not in missing), actual.files):
+            return drift
+        path, why = next(iter(missing.items()))
+        more = f", and {len(missing) - 1} more files" if len(missing) > 1 else ""
+        return Drift("not re-run", detail=f"its subagent changed {path}: {why}{more}")
+
+    def _go_back(self, agent: Agent, origin: Place) -> None:
+        """Where the undo before this turn led: to the same, when that undo has run again."""
+        place = self._so_far.place(origin)
+        if place is not None:
+            with suppress(NoSuchCheckpointError):
+                agent.history.restore(agent.time.checkpoints.at(place).state)
+                agent.time.origin = place
+
+    def _as_played(self, turn: TurnRecord, workspace: Path, known_ids: Container[str]) -> TurnRecord:
+        """The turn with this run's folder in it, and ids that the agent takes as they are: portable, each once."""
+        steps = []
+        ids = self._so_far.ids
+        for step in turn.steps:
+            calls = []
+            for call in step.calls:
+                fits = is_portable(call.id) and call.id not in self._recorded and call.id not in known_ids
+                identity = call.id if fits else f"r{turn.turn % 1000:03d}{len(self._recorded):05d}"
+                self._recorded[identity], ids[call.id] = call, identity
+                here_ = _arguments_here(call.arguments, workspace)
+                calls.append(call.model_copy(update={"id": identity, "arguments": here_}))
+            compaction = step.compaction and step.compaction.model_copy(
+                update={"summary": here(step.compaction.summary, workspace)}
+            )
+            texts = {"content": here(step.content, workspace), "compaction": compaction}
+            pruned = tuple(ids.get(call_id, call_id) for call_id in step.pruned)
+            steps.append(step.model_copy(update={**texts, "calls": tuple(calls), "pruned": pruned}))
+        return turn.model_copy(update={"steps": tuple(steps)})
+
+    def _recorded_answer(self, request: ApprovalRequest) -> ApprovalDecision | None:
+        recorded = self._recorded.get(request.tool_call_id)
+        if recorded is None or recorded.name != request.tool_name:
+            return None
+        if recorded.status == "interrupted":
+            return ApprovalDecision(False, INTERRUPTED, by="headless")
+        decision = recorded.decision
+        if decision is None:
+            return None
+        if decision.verdict == "deny":
+            return self._recorded_refusal(recorded, decision)
+        if not self._approve or not self._same_arguments(recorded, request):
+            return None
+        edited = recorded.edited_arguments
+        edited_args = json.loads(_arguments_here(edited, self._workspace)) if edited is not None else None
+        return ApprovalDecision(True, decision.note, edited_args=edited_args, by="recorded")
+
+    def _recorded_refusal(self, recorded: RecordedCall, decision: RecordedDecision) -> ApprovalDecision:
+        if decision.by == "person":
+            return ApprovalDecision(False, decision.note, by="person")
+        # Here another policy may be in force, so the words that the model got come from the recording.
+        return ApprovalDecision(False, here(recorded.output, self._workspace), by="headless")
+
+    def _same_arguments(self, recorded: RecordedCall, request: ApprovalRequest) -> bool:
+        try:
+            arguments = _arguments_here(recorded.arguments, self._workspace)
+            return type(request.args).model_validate_json(arguments) == request.args
+        except ValidationError:
+            return False
+
+
+def _compare(recorded: RecordedCall, actual: RecordedCall) -> Drift:
+    """A call that was interrupted has no result to compare: what it left in files is all that counts."""
+    if recorded.status == "interrupted" and recorded.files == actual.files:
+        return Drift("same", detail=INTERRUPTED)
+    return compare_call(recorded, actual)
+
+
+def here(text: str, workspace: Path) -> str:
+    """`text` with the recorded placeholder replaced by this run's folder."""
+    return text.replace(WORKSPACE, str(workspace))
+
+
+def _arguments_here(arguments: str, workspace: Path) -> str:
+    return arguments.replace(WORKSPACE, json.dumps(str(workspace))[1:-1])

@@ -1,0 +1,115 @@
+"""Where a notebook is re-executed: the kernel's working directory and environment, and its copy of the workspace."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.recording import Recording
+from kin_nb.replay.rerun.calls_file import VARIABLE as CALLS_FILE
+from kin_nb.replay.rerun.workspace_copy import WorkspaceCopy, copy_workspace
+from kin_nb.replay.runner.options import ReplayOptions
+
+RECORDED_ENVIRONMENT: Mapping[str, str] = {
+    "PYTHONHASHSEED": "0",
+    "TZ": "UTC",
+    "LC_ALL": "C.UTF-8",
+    "COLUMNS": "80",
+    "NO_COLOR": "1",
+    "GIT_AUTHOR_DATE": "2000-01-01T00:00:00+00:00",
+    "GIT_COMMITTER_DATE": "2000-01-01T00:00:00+00:00",
+}
+"""What tools see when they run again, so that what they print depends on the workspace alone."""
+
+_NOT_INHERITED = (
+    *("KIN_REPLAY", "KIN_REPLAY_APPROVE", "KIN_REPLAY_WORKSPACE", CALLS_FILE),
+    *("PYTEST_CURRENT_TEST", "KIN_APPROVAL"),
+)
+_OF_CI = frozenset({"CI", "BUILD_NUMBER"})
+"""With these pytest and others print more than they did for the person."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """`copy`: None in plain playback, which needs no workspace."""
+
+    cwd: Path
+    env: Mapping[str, str]
+    copy: WorkspaceCopy | None = None
+
+
+@contextmanager
+def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[Place]:
+    """For the notebook at `path` (resolved); what is made for it is gone afterwards. Raises ReplayError."""
+    env = _environment(path)
+    if options.way == "playback" and not options.scratch:
+        yield Place(path.parent, env)
+        return
+    workspace = workspace_of(path, recording, options.workspace)
+    with tempfile.TemporaryDirectory(prefix="kin-replay-", ignore_cleanup_errors=True) as temporary:
+        root = Path(temporary).resolve()
+        cwd, copied = copy_beside(path, workspace, recording.meta.workspace.commit, root / "workspace")
+        env |= {"KIN_REPLAY": "scratch" if options.scratch else options.way, "KIN_REPLAY_WORKSPACE": str(copied.folder)}
+        if options.way == "live":
+            env["KIN_WORKDIR"] = str(copied.folder)
+        else:
+            env["KIN_HOME"] = str(root / "home")
+        if options.way == "tools":
+            env = {name: value for name, value in env.items() if name not in _OF_CI}
+            env |= {**RECORDED_ENVIRONMENT, "KIN_REPLAY_CONFINED": json.dumps(_confinement())}
+        if options.approve_recorded:
+            env["KIN_REPLAY_APPROVE"] = "recorded"
+        if options.calls is not None:
+            env[CALLS_FILE] = str(options.calls)
+        yield Place(cwd, env, copied)
+
+
+def workspace_of(path: Path, recording: Recording, named: Path | None = None) -> Path:
+    """Where the workspace of the notebook at `path` is now: `named`, else as recorded. Raises ReplayError."""
+    if named is not None:
+        return named.resolve()
+    recorded = recording.meta.workspace.path
+    if not recorded or Path(recorded).is_absolute():
+        raise ReplayError("The recording does not say where its workspace is. Say it: kin-nb replay --workspace PATH")
+    return (path.parent / recorded).resolve()
+
+
+def copy_beside(path: Path, workspace: Path, commit: str | None, top: Path) -> tuple[Path, WorkspaceCopy]:
+    """(where in `top`, made here, the notebook's own folder is, the copy). A workspace below the notebook stays below it."""
+    below = workspace.is_relative_to(path.parent)  # then cells find it where it was
+    copied = copy_workspace(workspace, commit, top / workspace.relative_to(path.parent) if below else top)
+    if path.parent.is_relative_to(workspace):
+        inside = top / path.parent.relative_to(workspace)
+        if inside.is_dir():
+            return inside, copied
+    return top, copied
+
+
+def _confinement() -> dict[str, Any]:
+    """How this person's own commands are confined (`[tools.bash]`): those that run again are too. Raises ReplayError."""
+    from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415  (--tools only)
+
+    try:
+        bash = KinConfig.load().tools.get("bash")
+    except ConfigError as error:
+        raise ReplayError(f"Whether commands are to be confined cannot be read from your settings: {error}") from error
+    settings = bash.model_dump() if bash is not None else {}
+    return {name: settings[name] for name in ("sandbox", "sandbox_network") if name in settings}
+
+
+def _environment(path: Path) -> dict[str, str]:
+    """This process's environment, in which the kernel finds the input as its own file, and this interpreter first."""
+    env = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    env |= {"KIN_RECORDING": str(path), "JPY_SESSION_NAME": str(path)}
+    env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *filter(None, [env.get("PATH")])])
+    if env.get("PYTHONPATH"):  # the kernel starts elsewhere
+        env["PYTHONPATH"] = os.pathsep.join(str(Path(entry).resolve()) for entry in env["PYTHONPATH"].split(os.pathsep))
+    return env

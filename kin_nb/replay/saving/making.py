@@ -1,0 +1,213 @@
+"""Making a session notebook: the records in the cells that asked, the outputs that playback will show, nothing else."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kin_nb.core.commands import escaped
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.render import Output, render_turn
+from kin_nb.replay.cells.bound import BOUND, HEAD, IGNORED, drop_bound_cells, put_bound_cells
+from kin_nb.replay.cells.matching import cell_key
+from kin_nb.replay.cells.placing import asked_key, place_turns
+from kin_nb.replay.cells.undo_placing import drop_undo_cells, put_undo_cells, with_own_cells
+from kin_nb.replay.cells.undos import undoes
+from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
+from kin_nb.replay.format.embedded import embedding_source, is_embedding
+from kin_nb.replay.format.in_notebook import write_recording
+from kin_nb.replay.format.jupytext import keep_out_of_text
+from kin_nb.replay.format.loading import as_node
+from kin_nb.replay.format.sidecar import KEY as SIDECAR
+from kin_nb.replay.playback.player import Player, playback_notice, undo_card
+from kin_nb.replay.recording import Recording
+from kin_nb.replay.saving.options import SaveOptions
+
+_HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
+_SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*\s*")
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A code cell that was run, for a notebook whose file is not known. Its outputs are not known either."""
+
+    source: str
+    id: str | None = None
+
+
+def session_notebook(
+    recording: Recording,
+    *,
+    source_nb: Any = None,
+    cells: Sequence[Cell] | None = None,
+    options: SaveOptions | None = None,
+) -> Any:
+    """The session as a notebook (NotebookNode, nbformat 4.5) that plays `recording`.
+
+    From a copy of `source_nb`, the live notebook's file, when given; else from the `cells` that were run; else one
+    `%%kin` cell per turn. Turns that no cell asked are appended; each undo has a cell of its own, and so has the agent's
+    code that bound variables. `source_nb` itself is not changed. Of `options` only the form counts here.
+    """
+    options = options or SaveOptions()
+    nb = as_node(source_nb) if source_nb is not None else _from_cells(cells or ())
+    nb["cells"] = [
+        cell for cell in nb["cells"] if not (cell["cell_type"] == "code" and _SAVE.fullmatch(cell["source"]))
+    ]
+    drop_undo_cells(nb)
+    drop_bound_cells(nb)
+    recording = _with_every_turn_asked(nb, with_own_cells(nb, recording))
+    put_undo_cells(nb, recording)
+    put_bound_cells(nb, recording)
+    head = _put_head(nb, recording, portable=options.portable)
+    _complete_ids(nb)
+    write_recording(nb, recording)
+    _put_outputs(nb, recording, head)
+    nb["metadata"].pop("widgets", None)
+    if options.sidecar:
+        nb["metadata"]["kin"][SIDECAR] = ""  # named when it is written
+    keep_out_of_text(nb)
+    nb["nbformat"], nb["nbformat_minor"] = 4, 5
+    return nb
+
+
+def empty_notebook() -> Any:
+    from nbformat.v4 import new_notebook  # noqa: PLC0415  (first use)
+
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    return new_notebook(metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+
+
+def _from_cells(cells: Sequence[Cell]) -> Any:
+    nb = empty_notebook()
+    for n, cell in enumerate(cells, 1):
+        made = _code_cell(cell.source, cell.id or f"cell-{n}")
+        made["execution_count"] = n
+        if asked_key(nb, made) is None:
+            # what it showed is not known
+            made["metadata"]["tags"] = [BOUND] if cell.source.startswith(HEAD) else [IGNORED]
+        nb["cells"].append(made)
+    return nb
+
+
+def _with_every_turn_asked(nb: Any, recording: Recording) -> Recording:
+    """Give each turn a cell with its text: append the missing, put back the text of cells edited since they ran."""
+    placed = place_turns(nb, recording.turns)
+    asked = {turn.turn: turn for turn in recording.turns}
+    held: dict[int, list[int]] = {}
+    for number, index in placed.items():
+        held.setdefault(index, []).append(number)
+    for index, numbers in held.items():
+        cell = nb["cells"][index]
+        if asked_key(nb, cell) not in {asked[number].key for number in numbers}:
+            cell["source"], asked[max(numbers)] = _as_cell(nb, asked[max(numbers)])
+    for number, turn in asked.items():
+        if number not in placed:
+            source, asked[number] = _as_cell(nb, turn)
+            nb["cells"].append(_code_cell(source, turn.cell_id or f"turn-{number}"))
+    return replace(recording, turns=tuple(asked.values()))
+
+
+def _as_cell(nb: Any, turn: TurnRecord) -> tuple[str, TurnRecord]:
+    """A cell's source that asks `turn`, and the turn with that cell's key."""
+    prompt = escaped(turn.prompt)
+    key = cell_key(prompt, "")
+    # in a notebook of the Kin kernel a prompt is a cell as it is, unless it looks like a magic
+    plain = asked_key(nb, {"cell_type": "code", "source": prompt}) == key
+    return prompt if plain else f"%%kin\n{prompt}", turn.model_copy(update={"key": key})
+
+
+def _put_head(nb: Any, recording: Recording, *, portable: bool) -> Any:
+    """Make the first code cell load kin_nb and name the recording, in place of the cells that did so before.
+
+    The cell that shows what is played: this one or, `portable`, the one after it, which will hold the recording.
+    """
+    cells = nb["cells"]
+    first = next((n for n, cell in enumerate(cells) if cell["cell_type"] == "code"), len(cells))
+    heads = [cell for cell in cells if is_embedding(cell) or (cell["cell_type"] == "code" and _is_head(cell["source"]))]
+    head = heads[0] if heads and not is_embedding(heads[0]) else _code_cell("", "kin-replay")
+    if head["metadata"].get("tags") == [IGNORED]:
+        del head["metadata"]["tags"]  # what it shows is known from here on
+    head["source"] = "%load_ext kin_nb" if portable else f"%load_ext kin_nb\n%kin replay {recording.name}"
+    nb["cells"] = [cell for cell in cells if all(cell is not old for old in heads)]
+    nb["cells"].insert(first, head)
+    if not portable:
+        return head
+    holder = _code_cell(embedding_source(recording.name), "kin-recording")
+    holder["metadata"]["jupyter"] = {"source_hidden": True}
+    nb["cells"].insert(first + 1, holder)
+    return holder
+
+
+def _is_head(source: str) -> bool:
+    lines = [line for line in source.splitlines() if line.strip()]
+    return bool(lines) and all(_HEAD.fullmatch(line) for line in lines)
+
+
+def _put_outputs(nb: Any, recording: Recording, head: Any) -> None:
+    """Exactly what running the cells in order shows in playback, since nbval compares that; counts from 1."""
+    player = Player(recording)
+    by_turn = {turn.turn: turn for turn in recording.turns}
+    count = 0
+    for cell in nb["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        turns = [by_turn[raw["turn"]] for raw in cell["metadata"].get("kin", []) if raw["type"] == "turn"]
+        shown = _shown(nb, cell, player, turns)
+        if cell is head:
+            shown = [playback_notice(recording)]
+        elif not turns and undoes(nb, cell) is None and cell["execution_count"] is None and not cell["outputs"]:
+            continue
+        if shown is not None:
+            cell["outputs"] = [_display_data(output) for output in shown]
+        count += 1
+        cell["execution_count"] = count
+        for output in cell["outputs"]:
+            if output["output_type"] == "execute_result":
+                output["execution_count"] = count
+
+
+def _shown(nb: Any, cell: Any, player: Player, turns: list[TurnRecord]) -> list[Output] | None:
+    """What playback shows for `cell`; None for ordinary cells, and for prompts that were never recorded."""
+    undoing = undoes(nb, cell)
+    if undoing is not None:
+        with suppress(NotRecorded):
+            return [undo_card(player.undo(undoing, None)[1])]
+    key = asked_key(nb, cell)
+    if key is None:
+        return None
+    with suppress(NotRecorded, AmbiguousTurn):
+        return player.play(key, None)
+    return render_turn(turns[-1]) if turns else None
+
+
+def _display_data(output: Output) -> Any:
+    from nbformat.v4 import new_output  # noqa: PLC0415  (first use)
+
+    return new_output("display_data", data=dict(output.data), metadata=copy.deepcopy(output.metadata))
+
+
+def _code_cell(source: str, cell_id: str) -> Any:
+    from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
+
+    # an id that a record names may be none; whatever is double is mended at the end
+    known = cell_id if _ID.fullmatch(cell_id) else "cell"
+    return new_code_cell(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", source), id=known)
+
+
+def _complete_ids(nb: Any) -> None:
+    """Every cell has an id of its own (nbformat 4.5); those that had one keep it."""
+    used: set[str] = set()
+    for n, cell in enumerate(nb["cells"], 1):
+        wanted = cell.get("id")
+        if not isinstance(wanted, str) or not _ID.fullmatch(wanted):
+            wanted = f"cell-{n}"
+        cell["id"] = (
+            wanted if wanted not in used else next(i for k in range(n + 1) if (i := f"cell-{n}-{k}") not in used)
+        )
+        used.add(cell["id"])

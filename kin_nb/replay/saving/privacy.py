@@ -1,0 +1,153 @@
+"""What is taken out of a session notebook when it is saved, and the report of it (docs/session-notebook.md).
+
+Secrets go always, what `--redact` matches on request: out of the records, of every cell's text, and of what cells printed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from kin_nb.core.safety.secrets import SECRET, redact_json
+from kin_nb.core.session.records import Record, RecordedCall, TurnRecord, UndoRecord, canonical_json, sha256
+from kin_nb.core.session.whole_outputs import without_note
+from kin_nb.replay.cells.matching import following_key
+from kin_nb.replay.cells.placing import asked_key
+from kin_nb.replay.recording import Recording, SessionMeta
+
+REDACTED = "[redacted]"
+_MOST_LINES = 12
+_AS_THEY_ARE = frozenset(
+    {
+        *("type", "sha", "key", "cell_id", "id", "fingerprint", "before", "after", "before_mode", "after_mode"),
+        *("status", "outcome", "verdict", "by", "scope", "name", "profile", "mode", "media_type", "data", "withheld"),
+        *("whole", "session", "kin_nb", "system_prompt_sha", "tools_sha", "commit", "format"),
+    }
+)
+"""Fields that hold what this format knows by name, hashes, and pictures."""
+_JSON = frozenset({"arguments", "edited_arguments"})
+
+R = TypeVar("R", bound=Record)
+
+
+class Cleaner:
+    """`text` takes out secrets and what `patterns` match; `report` says what went, and from where.
+
+    `secrets`: what takes secrets out of a text (core.safety.secrets), none by default: records have none already.
+    """
+
+    def __init__(self, patterns: Sequence[re.Pattern[str]] = (), secrets: Callable[[str], str] = str) -> None:
+        self._patterns, self._secrets = patterns, secrets
+        self._gone: Counter[tuple[str, str]] = Counter()
+
+    def text(self, text: str, where: str) -> str:
+        clean = self._secrets(text)
+        if clean != text:
+            self._gone[where, "secret"] += max(1, clean.count(SECRET) - text.count(SECRET))
+        for pattern in self._patterns:
+            clean, count = pattern.subn(REDACTED, clean)
+            if count:
+                self._gone[where, f"match of {pattern.pattern}"] += count
+        return clean
+
+    def value(self, value: Any, where: str) -> Any:
+        """Every text in a JSON value, but in fields that hold none of a person's; `where` is extended by their names."""
+        if isinstance(value, str):
+            return self.text(value, where)
+        if isinstance(value, list | tuple):
+            return [self.value(item, where) for item in value]
+        if not isinstance(value, dict):
+            return value
+        call = f", {value['name']}" if "arguments" in value and "name" in value else ""
+        return {key: self._field(key, item, f"{where}{call}") for key, item in value.items()}
+
+    def report(self) -> list[str]:
+        """A line for each place; empty when nothing was taken out. No line holds what it was."""
+        lines = [f"{where}: {count} {_plural(what, count)}" for (where, what), count in self._gone.items()]
+        more = len(lines) - _MOST_LINES
+        return [*lines[:_MOST_LINES], f"and {more} more places"] if more > 0 else lines
+
+    def _field(self, key: str, item: Any, where: str) -> Any:
+        if key in _AS_THEY_ARE or key.startswith("image/"):
+            return item
+        if key in _JSON and isinstance(item, str):
+            return redact_json(item, lambda text: self.text(text, f"{where}, {key}"))
+        holds_more = isinstance(item, dict) or (isinstance(item, list) and any(isinstance(each, dict) for each in item))
+        return self.value(item, where if holds_more else f"{where}, {key}")
+
+
+def reported(lines: Sequence[str]) -> list[str]:
+    """A report as a notice shows it."""
+    return ["Taken out:", *(f"  {line}" for line in lines)] if lines else []
+
+
+def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording:
+    """Take out of `nb`, in place, and out of the recording, which is returned. Turns keep to the cells that asked them."""
+    keys: dict[str, str] = {}
+    for number, cell in enumerate(nb["cells"], 1):
+        before = asked_key(nb, cell)
+        cell["source"] = cleaner.text(cell["source"], f"cell {number}")
+        if cell["cell_type"] == "code":
+            cell["outputs"] = cleaner.value(cell.get("outputs", []), f"cell {number}, outputs")
+        after = asked_key(nb, cell)
+        if before and after and before != after:
+            keys[before] = after
+            keys |= {following_key(before, n): following_key(after, n) for n in range(1, len(recording.turns))}
+    turns = tuple(_clean(cleaner, TurnRecord, turn, f"turn {turn.turn}") for turn in recording.turns)
+    return replace(
+        recording,
+        turns=tuple(turn.model_copy(update={"key": keys.get(turn.key, turn.key)}) for turn in turns),
+        undos=tuple(_clean(cleaner, UndoRecord, undo, f"{undo.type} {n}") for n, undo in enumerate(recording.undos, 1)),
+        others=tuple(
+            canonical_json(cleaner.value(json.loads(text), "a later version's record")) for text in recording.others
+        ),
+        meta=_clean(cleaner, SessionMeta, recording.meta, "notebook metadata"),
+    )
+
+
+def without_results(recording: Recording) -> Recording:
+    """Hashes in place of what tool calls gave: their outputs, their pictures, and the contents of files."""
+    return replace(
+        recording,
+        turns=tuple(turn_without_results(turn) for turn in recording.turns),
+        undos=tuple(undo.model_copy(update={"files": _without_patches(undo.files)}) for undo in recording.undos),
+    )
+
+
+def turn_without_results(turn: TurnRecord) -> TurnRecord:
+    steps = (
+        step.model_copy(update={"calls": tuple(_without_result(call) for call in step.calls)}) for step in turn.steps
+    )
+    return turn.model_copy(update={"steps": tuple(steps)})
+
+
+def _without_result(call: RecordedCall) -> RecordedCall:
+    gone: dict[str, Any] = {"images": (), "files": _without_patches(call.files)}
+    if call.status in ("ok", "error") and call.output:  # of any other call it is no result, but why there is none
+        gone |= {"output": "", "withheld": sha256(without_note(call.output)[0])}
+    return call.model_copy(update=gone)
+
+
+def _without_patches(files: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(file.model_copy(update={"patch": None}) for file in files)
+
+
+def _clean(cleaner: Cleaner, model: type[R], record: R, where: str) -> R:
+    before = json.loads(canonical_json(record.model_dump(exclude_defaults=True)))
+    after = _by_step(cleaner, before, where) if model is TurnRecord else cleaner.value(before, where)
+    return record if after == before else model.model_validate(after)
+
+
+def _by_step(cleaner: Cleaner, turn: dict[str, Any], where: str) -> dict[str, Any]:
+    rest = cleaner.value({key: item for key, item in turn.items() if key != "steps"}, where)
+    steps = [cleaner.value(step, f"{where}, step {n}") for n, step in enumerate(turn.get("steps", []), 1)]
+    return {**rest, "steps": steps} if steps else rest
+
+
+def _plural(what: str, count: int) -> str:
+    first, _, rest = what.partition(" ")
+    return what if count == 1 else f"{first}{'es' if first.endswith('h') else 's'} {rest}".rstrip()

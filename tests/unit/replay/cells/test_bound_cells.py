@@ -1,0 +1,182 @@
+"""The agent's code as cells: what bound variables stands below its turn, once, in an order in which it runs."""
+
+from __future__ import annotations
+
+import json
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from kin_nb.core.session.records import Place, RecordedCall, RecordedStep, UndoRecord
+from kin_nb.replay.cells.bound import BOUND
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.loading import as_node
+from kin_nb.replay.recording import Recording
+from kin_nb.replay.saving.making import Cell, session_notebook
+from tests.unit.replay.sessions import recording, turn
+
+TAGS = [BOUND, "nbval-ignore-output"]
+
+
+def ran(code: str, bound: str = "", **fields) -> RecordedCall:
+    """A call of the tool; `bound` as the record names variables."""
+    uncovered = f"variables: {bound}" if bound else ""
+    fields = {"status": "ok", "exit": 0, "uncovered": uncovered, "arguments": json.dumps({"code": code}), **fields}
+    return RecordedCall(id="c", name="python", **fields)
+
+
+def asked(number: int, *calls: RecordedCall):
+    return turn(
+        number, f"prompt {number}", cell_id=f"cell{number}", steps=(RecordedStep(fingerprint="f", calls=calls),)
+    )
+
+
+def saved(*calls: RecordedCall, **meta):
+    return session_notebook(recording(asked(1, *calls), **meta))
+
+
+def bound_sources(nb) -> list[str]:
+    return [cell["source"] for cell in nb["cells"] if BOUND in cell["metadata"].get("tags", [])]
+
+
+def code_of(nb) -> str:
+    """The one such cell, its first line apart."""
+    (source,) = bound_sources(nb)
+    return source.partition("\n")[2]
+
+
+def test_code_that_bound_variables_is_a_cell_below_its_turn():
+    nb = session_notebook(
+        recording(asked(1, ran("a = 1", "a"), ran("print(a)"), ran("b = a + 1\nb", "b")), asked(2, ran("print(b)")))
+    )
+    assert [cell["id"] for cell in nb["cells"]] == ["kin-replay", "cell1", "bound-1", "cell2"]
+    cell = nb["cells"][2]
+    assert cell["source"] == "# What the agent ran here; it bound: a, b\na = 1\n\nb = a + 1\nb"
+    assert (cell["metadata"]["tags"], cell["outputs"]) == (TAGS, [])
+    assert [cell["execution_count"] for cell in nb["cells"]] == [1, 2, 3, 4]
+    nbformat.validate(nb)
+
+
+@pytest.mark.parametrize("stored", [dict, as_node])
+def test_saving_again_changes_nothing(stored):
+    whole = recording(asked(1, ran("a = 1", "a")), asked(2, ran("b = 1", "b")))
+    nb = session_notebook(whole)
+    assert session_notebook(read_recording(nb), source_nb=stored(json.loads(json.dumps(nb)))) == nb
+
+
+def test_a_cell_that_was_edited_or_has_lost_its_code_is_made_anew():
+    nb = saved(ran("a = 1", "a"))
+    nb["cells"][-1]["source"] = "a = 2"
+    assert code_of(session_notebook(read_recording(nb), source_nb=nb)) == "a = 1"
+
+
+def test_a_cell_that_was_run_and_whose_tags_are_not_known_is_not_doubled():
+    whole = recording(asked(1, ran("a = 1", "a")))
+    nb = session_notebook(whole)
+    cells = [Cell(cell["source"]) for cell in nb["cells"]]
+    assert [cell["source"] for cell in session_notebook(whole, cells=cells)["cells"]] == [cell.source for cell in cells]
+
+
+def test_a_prompt_is_never_taken_for_such_a_cell():
+    own = new_code_cell("%%kin\nprompt 1", id="cell1", metadata={"tags": [BOUND]})
+    nb = session_notebook(recording(asked(1)), source_nb=new_notebook(cells=[own]))
+    assert [cell["source"] for cell in nb["cells"][1:]] == ["%%kin\nprompt 1"]
+
+
+@pytest.mark.parametrize("tags", [None, "kin-bound", [1, None], {"kin-bound": 1}])
+def test_tags_that_are_no_list_of_names_harm_nothing(tags):
+    own = {"id": "own", "cell_type": "code", "source": "mine()", "metadata": {"tags": tags}}
+    own |= {"outputs": [], "execution_count": None}
+    nb = {"cells": [own], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    assert "mine()" in [cell["source"] for cell in session_notebook(recording(asked(1)), source_nb=nb)["cells"]]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ran("a = 1", "a", status="refused"),
+        ran("a = 1", "a", status="interrupted"),
+        ran("a = 1", "", uncovered="variables that it had changed when it was stopped"),
+        ran("a = 1", "a").model_copy(update={"name": "bash"}),
+        *(ran("", "a", arguments=text) for text in ("not json", "[1]", '{"code": 1}', "{}", "[" * 100_000)),
+    ],
+)
+def test_what_did_not_run_here_or_cannot_be_told_has_no_cell(call):
+    assert bound_sources(saved(call)) == []
+
+
+def test_what_the_person_made_of_the_code_is_what_ran():
+    assert code_of(saved(ran("a = 1", "a", edited_arguments='{"code": "a = 2"}'))) == "a = 2"
+
+
+def test_names_are_found_behind_other_sentences_and_each_is_said_once():
+    call = ran("a = 1", uncovered="not covered: big.bin (over 10 MB); variables: a, b and 3 more")
+    nb = saved(call, ran("a = 2", "a, c"))
+    assert bound_sources(nb)[0].startswith("# What the agent ran here; it bound: a, b, 3 more, c\n")
+
+
+def test_an_import_that_stood_in_other_code_comes_along_when_its_name_is_used():
+    first = asked(1, ran("import json\nimport os.path\nfrom textwrap import dedent as plain\nprint(os)"))
+    nb = session_notebook(recording(first, asked(2, ran("a = json.loads(plain(' 1'))", "a"), ran("b = json", "b"))))
+    assert code_of(nb) == (
+        "import json\nfrom textwrap import dedent as plain\n\na = json.loads(plain(' 1'))\n\nb = json"
+    )
+
+
+def test_code_that_failed_has_a_cell_of_its_own_that_may_fail():
+    nb = saved(ran("a = 1", "a"), ran("b = 1\n1 / 0", "b", exit=1), ran("c = b", "c"), ran("d = c", "d"))
+    cells = nb["cells"][2:]
+    assert [cell["source"] for cell in cells] == [
+        "# What the agent ran here; it bound: a\na = 1",
+        "# What the agent ran here, and it failed; it bound: b\nb = 1\n1 / 0",
+        "# What the agent ran here; it bound: c, d\nc = b\n\nd = c",
+    ]
+    assert [cell["metadata"]["tags"] for cell in cells] == [TAGS, [*TAGS, "raises-exception"], TAGS]
+    assert len({cell["id"] for cell in nb["cells"]}) == len(nb["cells"])
+
+
+def test_code_that_must_come_first_has_a_cell_of_its_own():
+    future = "from __future__ import annotations\nb = json"
+    nb = saved(ran("a = 1", "a"), ran("import json\nprint(json)"), ran(future, "b"), ran("c = 1", "c"))
+    assert [source.partition("\n")[2] for source in bound_sources(nb)] == [
+        "a = 1\n\nimport json",
+        f"{future}\n\nc = 1",
+    ]
+
+
+def test_imports_alone_say_no_names():
+    nb = saved(ran("import json\nprint(json)"), ran("from __future__ import annotations\nb = json", "b"))
+    assert bound_sources(nb)[0] == "# What the agent ran here\nimport json"
+
+
+@pytest.mark.parametrize("code", ["    a = 1\n    b = 2", ">>> a = 1\n>>> b = 2"])
+def test_code_is_written_as_it_was_understood(code):
+    assert code_of(saved(ran(code, "a, b"))) == "a = 1\nb = 2"
+
+
+def test_a_warning_of_the_code_is_none_of_saving():
+    assert code_of(saved(ran(r"a = '\d'", "a"))) == r"a = '\d'"
+
+
+def test_the_workspace_is_where_it_is_seen_from_the_notebook():
+    call = ran("a = open('{workspace}/a.txt').read()", "a")
+    assert code_of(saved(call, workspace={"path": "work/here"})) == "a = open('work/here/a.txt').read()"
+    assert "{workspace}" in code_of(saved(call))
+
+
+def test_in_a_notebook_of_prompts_the_code_is_python():
+    nb = new_notebook(metadata={"kernelspec": {"name": "kin", "display_name": "Kin"}})
+    nb["cells"] = [new_code_cell("prompt 1", id="cell1")]
+    whole = recording(asked(1, ran("a = 1", "a")))
+    nb = session_notebook(whole, source_nb=nb)
+    assert nb["cells"][-1]["source"] == "%%python\n# What the agent ran here; it bound: a\na = 1"
+    assert session_notebook(whole, source_nb=nb) == nb
+
+
+def test_undo_brings_no_variables_back_so_the_cell_stands_before_it():
+    whole = recording(asked(1, ran("a = 1", "a")), asked(2))
+    undone = Recording(whole.session, whole.turns, whole.meta, undos=(UndoRecord(at=1, turns=(1,), to=Place(turn=1)),))
+    nb = session_notebook(undone)
+    assert [cell["id"] for cell in nb["cells"]] == ["kin-replay", "cell1", "bound-1", "undo-1", "cell2"]
+    assert session_notebook(undone, source_nb=nb) == nb

@@ -1,0 +1,209 @@
+"""Files that are no session notebooks, or no longer: each works, or is refused in a sentence that says what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kin_nb.core.session.records import FileChange, RecordedCall, RecordedStep
+from kin_nb.replay.errors import NoRecordingError, RecordingError, RecordingNotFoundError, UnreadableNotebookError
+from kin_nb.replay.format.embedded import embedding_source
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.in_outputs import recording_in_outputs
+from kin_nb.replay.format.loading import MAX_BYTES, load_notebook
+from kin_nb.replay.format.sidecar import sidecar_name
+from kin_nb.replay.playback.finding import embedded_recording, find_recording
+from kin_nb.replay.playback.player import Player
+from kin_nb.replay.playback.surroundings import Surroundings
+from kin_nb.replay.recording import Recording, WorkspaceMeta
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.options import SaveOptions
+from kin_nb.replay.saving.writing import write_notebook
+from tests.unit.replay.everything import EVERYTHING, META
+from tests.unit.replay.sessions import SESSION, recording, turn
+
+DIGEST = EVERYTHING.digest[:12]
+DEEP = 200_000
+TO_DO = re.compile(
+    r"kin-nb save|[Rr]estore|update kin_nb|Convert it|Clear the outputs|no notebook is|is not a notebook|--from PATH"
+)
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return write_notebook(session_notebook(EVERYTHING), tmp_path / "own.ipynb")
+
+
+def played(path: Path) -> Recording:
+    """As `%kin replay` does it in a front end that names the notebook's file."""
+    around = Surroundings(path.parent, {"JPY_SESSION_NAME": str(path)}, pause=lambda _: None)
+    return find_recording(SESSION, DIGEST, surroundings=around).recording
+
+
+def refused(path: Path) -> str:
+    """The sentence; it comes soon, and says what to do."""
+    began = time.monotonic()
+    with pytest.raises((RecordingError, RecordingNotFoundError)) as caught:
+        played(path)
+    assert time.monotonic() - began < 5
+    said = str(caught.value)
+    assert TO_DO.search(said), said
+    assert len(said) < 1000
+    return said
+
+
+def edited(path: Path, change: Any) -> Path:
+    nb = json.loads(path.read_text())
+    change(nb)
+    path.write_text(json.dumps(nb))
+    return path
+
+
+def test_cut_off_anywhere_it_is_refused_by_its_name(path):
+    whole = path.read_bytes()
+    for end in range(0, len(whole) - 2, len(whole) // 40):
+        path.write_bytes(whole[:end])
+        with pytest.raises(UnreadableNotebookError, match=r"^own\.ipynb (is not|is no)"):
+            load_notebook(path)
+    path.write_bytes(whole)
+    assert played(path) == EVERYTHING
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize("where", ["metadata", "cell metadata", "an output", "a record"])
+def test_nested_too_deep_it_is_refused_before_it_is_parsed(path, where):
+    places = {
+        "metadata": '"metadata": {\n  "kin"',
+        "cell metadata": '"metadata": {\n    "kin"',
+        "an output": '"data": {\n      "text/html"',
+        "a record": '"arguments"',
+    }
+    text = path.read_text()
+    at = places[where]
+    name = at.rpartition('"')[0].rpartition('"')[2]
+    found = re.search(rf'"{name}"', text)
+    assert found
+    path.write_text(f'{text[: found.start()]}"deep": {nested(DEEP)}, {text[found.start() :]}')
+    assert "nested deeper than 200 levels" in refused(path)
+
+
+def test_nested_too_deep_within_a_text_it_is_refused_too(path, tmp_path):
+    deep = nested(DEEP)
+    name = EVERYTHING.name
+    with pytest.raises(RecordingError, match="is not the recording that was saved"):
+        embedded_recording(name, f'{{"kin": {deep}, "records": []}}')
+    portable = {"cell_type": "code", "metadata": {}, "outputs": [], "source": embedding_source(name) + deep}
+    edited(path, lambda nb: nb["cells"].insert(0, portable))
+    assert played(path) == EVERYTHING, "what is no such text does not count"
+    edited(path, lambda nb: nb["cells"][2]["metadata"]["kin"][0]["steps"][0].update(content={"json": deep}))
+    assert "no escaped text" in refused(path)
+
+
+def test_a_sidecar_that_is_damaged_is_as_one_that_is_missing(tmp_path):
+    path = write_notebook(session_notebook(EVERYTHING, options=SaveOptions(sidecar=True)), tmp_path / "own.ipynb")
+    beside = tmp_path / sidecar_name(path)
+    whole = beside.read_text()
+    for text in ("", "[]", '{"blobs": []}', '{"blobs": {"x": 1}}', whole[:-9], nested(DEEP), '{"blobs": NaN}'):
+        beside.write_text(text)
+        assert f"its text is missing from {beside.name}" in refused(path)
+    beside.unlink()
+    beside.mkdir()
+    assert "its text is missing" in refused(path)
+    beside.rmdir()
+    beside.write_text(whole)
+    assert played(path) == EVERYTHING
+
+
+def test_a_huge_file_is_refused_by_its_size_and_never_read(path):
+    with path.open("r+b") as file:
+        file.truncate(MAX_BYTES * 1024)  # no disk has to hold it
+    assert "larger than 64 MB" in refused(path)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_what_is_no_number_is_refused(path, number):
+    path.write_text(path.read_text().replace('"prompt_tokens": 10', f'"prompt_tokens": {number}'))
+    assert f"{number} is no JSON number" in refused(path)
+
+
+@pytest.mark.parametrize("number", ["1e999", "1.5", "10" * 400, "1e300"])
+def test_a_number_that_no_record_has_is_named_by_its_field(path, number):
+    path.write_text(path.read_text().replace('"prompt_tokens": 10', f'"prompt_tokens": {number}'))
+    assert refused(path).startswith("own.ipynb, cell 3, turn 2, step 1: ")
+
+
+def test_a_number_with_more_digits_than_python_reads_is_refused(path):
+    path.write_text(path.read_text().replace('"prompt_tokens": 10', f'"prompt_tokens": {"9" * 9999}'))
+    assert "not complete JSON" in refused(path)
+
+
+def test_lone_surrogates_anywhere_do_no_harm(path):
+    def change(nb: Any) -> None:
+        nb["cells"][0]["metadata"]["\ud800"] = "\udfff"
+        nb["cells"].append({"cell_type": "markdown", "id": "\ud800", "metadata": {}, "source": "\ud83d"})
+        nb["metadata"]["kin"]["later"] = ["\ud800"]
+
+    assert played(edited(path, change)) == EVERYTHING
+
+
+@pytest.mark.parametrize("kin", [None, "x", [], {}, {"format": "1"}, {"trust": True}])
+def test_a_foreign_notebook_whatever_it_keeps_under_our_key(path, kin):
+    edited(path, lambda nb: nb["metadata"].update(kin=kin))
+    with pytest.raises(NoRecordingError, match=rf"kin-nb save {SESSION}"):
+        read_recording(load_notebook(path))
+    assert "kin-nb save" in refused(path)
+
+
+def test_a_later_format_is_refused_and_what_it_is_is_said(path):
+    edited(path, lambda nb: nb["metadata"]["kin"].update(format=2, kin_nb="9.0"))
+    assert "Recorded in format 2 by kin_nb 9.0; this one reads format 1: update kin_nb" in refused(path)
+
+
+def test_another_systems_paths_are_texts(tmp_path):
+    """They play and save as they are; nothing looks for them."""
+    change = FileChange(path="C:\\work\\a.py", before=None, after="2" * 64, patch="--- a\n+++ b\n@@ -0,0 +1 @@\n+x\n")
+    call = RecordedCall(
+        id="c", name="write_file", arguments='{"path": "C:\\\\work\\\\a.py"}', status="ok", files=(change,)
+    )
+    workspace = WorkspaceMeta(path="..\\..\\Users\\me\\project")
+    whole = recording(turn(1, "go", steps=(RecordedStep(calls=(call,)),)), workspace=workspace)
+    path = write_notebook(session_notebook(whole), tmp_path / "own.ipynb")
+    found = read_recording(load_notebook(path))
+    assert found == whole
+    assert "a.py" in str([output.data for output in Player(found).play(whole.turns[0].key, None)])
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["own.ipynb"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../s.json", "/etc/passwd", "a/b.json", "..", "C:\\x.json", "x.json\0", ".json", "", 5, None]
+)
+def test_a_sidecars_name_that_leads_elsewhere_is_none(tmp_path, name):
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    path = write_notebook(session_notebook(EVERYTHING, options=SaveOptions(sidecar=True)), folder / "own.ipynb")
+    (folder / sidecar_name(path)).rename(tmp_path / "s.json")
+    edited(path, lambda nb: nb["metadata"]["kin"].update(sidecar=name))
+    assert "its text is missing" in refused(path)
+
+
+@pytest.mark.parametrize("session", ["../../x", "a/b", "", "x" * 65, "a b", "\ud800", 5, None, ["x"]])
+def test_a_session_that_is_no_id_is_refused(path, session):
+    edited(path, lambda nb: nb["metadata"]["kin"].update(session=session))
+    with pytest.raises(RecordingError, match=r"kin\.session"):
+        read_recording(load_notebook(path))
+
+
+def test_what_carries_a_record_in_an_output_and_is_none_is_refused(path):
+    for kept in ({}, {"session": {"session": "../x"}}, {"session": META.model_dump(), "record": []}):
+        nb = json.loads(path.read_text())
+        nb["cells"][1]["outputs"][0]["metadata"]["kin_recording"] = kept
+        with pytest.raises(RecordingError, match=r"^cell 2"):
+            recording_in_outputs(nb)

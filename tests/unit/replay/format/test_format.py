@@ -1,0 +1,269 @@
+"""A recording survives what tools do to notebooks, and no edit by hand goes unnoticed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from nbformat import from_dict
+
+from kin_nb.core.session.records import sha256
+from kin_nb.replay.errors import NoRecordingError, RecordingError, UnreadableNotebookError
+from kin_nb.replay.format.in_notebook import read_recording, write_recording
+from kin_nb.replay.format.loading import as_node, load_notebook, parse_notebook
+from kin_nb.replay.recording import SessionMeta, other_sha
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.writing import write_notebook
+from tests.unit.replay.sessions import LONG, SESSION, busy_turn, recording, turn
+
+
+@pytest.fixture
+def nb(session):
+    return session_notebook(session)
+
+
+def records(nb, cell):
+    return nb["cells"][cell - 1]["metadata"]["kin"]
+
+
+def test_what_is_written_is_read_back_equal(session, nb, tmp_path):
+    path = write_notebook(nb, tmp_path / "s.ipynb")
+    assert read_recording(load_notebook(path)) == session
+
+
+def test_a_long_text_is_stored_once_and_only_in_the_blobs(session, nb):
+    again = turn(3, "again", steps=busy_turn().steps)
+    text = json.dumps(session_notebook(recording(*session.turns, again))["metadata"]["kin"])
+    cells = json.dumps([cell["metadata"] for cell in nb["cells"]])
+    assert text.count(json.dumps(LONG)) == 1
+    assert "line of a long result" not in cells
+
+
+def test_writing_twice_gives_the_same_bytes(session, nb, tmp_path):
+    first = write_notebook(nb, tmp_path / "1.ipynb").read_bytes()
+    assert write_notebook(session_notebook(session), tmp_path / "2.ipynb").read_bytes() == first
+
+
+def test_numbers_and_key_order_as_a_javascript_front_end_writes_them_verify_equal(session, nb):
+    def rewritten(value):
+        if isinstance(value, dict):
+            return {key: rewritten(value[key]) for key in sorted(value, reverse=True)}
+        if isinstance(value, list):
+            return [rewritten(item) for item in value]
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    assert read_recording(from_dict(rewritten(json.loads(json.dumps(nb))))) == session
+
+
+def test_dropped_outputs_ids_and_counts_do_not_matter(session, nb):
+    for number, cell in enumerate(nb["cells"]):
+        cell["id"] = str(number)
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    nb["cells"].reverse()
+    assert read_recording(nb) == session
+
+
+def test_a_copied_cell_brings_its_turn_once(session, nb):
+    nb["cells"].append(copy.deepcopy(nb["cells"][1]))
+    assert read_recording(nb) == session
+
+
+def test_the_text_of_cells_is_no_part_of_the_digest(session, nb):
+    for cell in nb["cells"]:
+        cell["source"] = "changed"
+    assert read_recording(nb).digest == session.digest
+
+
+def test_the_digest_of_version_1_does_not_move():
+    assert recording(busy_turn()).digest == "7047e495b2ebe46df45eff2b9a8aa4f8ef710fe62ff0b1051eb4ee5f59973f7f"
+
+
+EDITS = {
+    "the reply": (lambda nb: records(nb, 2)[0]["steps"][1].update(content="Never."), "cell 2, turn 1, step 2"),
+    "a call's output": (
+        lambda nb: records(nb, 2)[0]["steps"][0]["calls"][1].update(output="x"),
+        "cell 2, turn 1, step 1",
+    ),
+    "a call's arguments": (
+        lambda nb: records(nb, 2)[0]["steps"][0]["calls"][0].update(arguments='{"command": "rm -rf ~"}'),
+        "cell 2, turn 1, step 1",
+    ),
+    "a patch": (
+        lambda nb: records(nb, 2)[0]["steps"][0]["calls"][1]["files"][0].update(patch="+evil"),
+        "cell 2, turn 1, step 1",
+    ),
+    "a decision": (
+        lambda nb: records(nb, 2)[0]["steps"][0]["calls"][0]["decision"].update(by="policy"),
+        "cell 2, turn 1, step 1",
+    ),
+    "a blob": (
+        lambda nb: nb["metadata"]["kin"]["blobs"].update({sha256(LONG): "short"}),
+        "cell 2, turn 1, step 1: field calls.1.output",
+    ),
+    "a lost blob": (lambda nb: nb["metadata"]["kin"]["blobs"].clear(), "cell 2, turn 1, step 1: field calls.1.output"),
+    "a number made text": (
+        lambda nb: records(nb, 2)[0]["steps"][0].update(prompt_tokens="many"),
+        "cell 2, turn 1, step 1: field prompt_tokens",
+    ),
+    "a field taken out": (
+        lambda nb: records(nb, 2)[0]["steps"][0]["calls"][1].pop("arguments"),
+        "cell 2, turn 1, step 1: field calls.2.arguments",
+    ),
+    "the prompt": (lambda nb: records(nb, 3)[0].update(prompt="Else"), "cell 3, turn 2: "),
+    "the key": (lambda nb: records(nb, 3)[0].update(key="0" * 64), "cell 3, turn 2: "),
+    "a step taken out": (lambda nb: records(nb, 2)[0]["steps"].pop(), "cell 2, turn 1: "),
+    "a step with its hash": (
+        lambda nb: records(nb, 2)[0]["steps"].__setitem__(0, records(nb, 3)[0]["steps"][0]),
+        "cell 2, turn 1: ",
+    ),
+    "a hash": (lambda nb: records(nb, 3)[0].update(sha="0" * 64), "cell 3, turn 2: "),
+    "a turn's number": (lambda nb: records(nb, 3)[0].update(turn=1), "cell 3, turn 1: "),
+    "a lone surrogate": (
+        lambda nb: records(nb, 3)[0]["steps"][0].update(content={"json": "not json"}),
+        "cell 3, turn 2, step 1: field content",
+    ),
+    "a middle cell deleted": (lambda nb: nb["cells"].pop(1), "before cell 2: turn 1 is missing"),
+    "the last cell deleted": (lambda nb: nb["cells"].pop(), "notebook metadata: the records add up to"),
+    "the model": (lambda nb: nb["metadata"]["kin"].update(model="other"), "notebook metadata"),
+    "the commit": (
+        lambda nb: nb["metadata"]["kin"]["workspace"].update(commit="HEAD"),
+        "notebook metadata, kin.workspace.commit",
+    ),
+    "the session": (lambda nb: nb["metadata"]["kin"].update(session="../../etc"), "notebook metadata, kin.session"),
+    "the digest": (lambda nb: nb["metadata"]["kin"].update(digest="0" * 64), "notebook metadata"),
+    "records that are no list": (lambda nb: nb["cells"][1]["metadata"].update(kin={}), "cell 2: "),
+    "a record that is text": (lambda nb: nb["cells"][1]["metadata"].update(kin=["turn"]), "cell 2: "),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_by_hand_is_named(nb, edit):
+    change, named = EDITS[edit]
+    change(nb)
+    with pytest.raises(RecordingError) as caught:
+        read_recording(nb)
+    assert named in str(caught.value)
+
+
+def test_a_field_of_a_later_version_is_said_to_be_one(nb):
+    step = records(nb, 2)[0]["steps"][0]
+    step["calls"][0]["sandbox"] = "strict"
+    step["sha"] = "1" * 64
+    with pytest.raises(RecordingError, match=r"field calls\.sandbox is of a later version .*update kin_nb"):
+        read_recording(nb)
+
+
+def test_a_later_format_is_refused_with_what_to_do(nb):
+    nb["metadata"]["kin"]["format"] = 2
+    with pytest.raises(RecordingError, match=r"format 2 by kin_nb 0\.1\.0; this one reads format 1: update kin_nb"):
+        read_recording(nb)
+
+
+def test_records_of_unknown_types_are_kept_named_and_checked(session):
+    other = json.dumps({"type": "later", "turn": 1, "why": LONG}, sort_keys=True, separators=(",", ":"))
+    with_other = recording(*session.turns, others=(other,))
+    nb = session_notebook(with_other)
+    back = read_recording(nb)
+    assert back == with_other
+    assert back.other_types == ("later",)
+    assert back.digest != recording(*session.turns).digest
+
+    write_recording(nb, back)
+    assert read_recording(nb) == with_other
+    later = next(raw for cell in nb["cells"] for raw in cell["metadata"].get("kin", []) if raw["type"] == "later")
+    later["turn"] = 2
+    with pytest.raises(RecordingError, match="record 'later': it was changed"):
+        read_recording(nb)
+
+
+def test_a_number_of_an_unknown_record_may_be_rewritten():
+    assert other_sha({"type": "x", "n": 1.0, "sha": "s"}) == other_sha({"n": 1, "type": "x"})
+
+
+def test_a_notebook_without_a_recording_says_so():
+    with pytest.raises(NoRecordingError, match="kin-nb save SESSION"):
+        read_recording(from_dict({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+
+
+def test_ids_that_could_be_paths_are_no_session_ids():
+    for bad in ("", "a/b", "..", "a" * 65, "a\n"):
+        with pytest.raises(ValueError, match="session"):
+            SessionMeta(session=bad)
+    assert SessionMeta(session=SESSION).session == SESSION
+
+
+EMPTY = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+UNREADABLE = {
+    "truncated": (EMPTY[:-20], "not complete JSON"),
+    "truncated within brackets that are text": ('{"a": "' + "[" * 500, "not complete JSON"),
+    "NaN": (EMPTY.replace("5", "NaN"), "NaN is no JSON number"),
+    "an endless number": (EMPTY.replace("5", "9" * 5000), "not complete JSON"),
+    "too deep": ("[" * 201 + "]" * 201, "deeper than 200 levels"),
+    "not a notebook": ('{"a": 1}', "not a notebook"),
+    "a list": ("[]", "not a notebook"),
+    "format 3": ('{"worksheets": [], "metadata": {}, "nbformat": 3}', "format 3. Convert it"),
+    "no cells": ('{"metadata": {}, "nbformat": 4}', "needs `cells` and `metadata`"),
+    "a cell of text": (EMPTY.replace("[]", '["x"]'), "cell 1 is not a cell"),
+    "outputs of text": (
+        EMPTY.replace("[]", '[{"cell_type":"code","source":"","metadata":{},"outputs":["x"]}]'),
+        "cell 1 is not a cell",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_what_is_no_notebook_is_refused_in_a_sentence(what, tmp_path):
+    text, said = UNREADABLE[what]
+    path = tmp_path / "bad.ipynb"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UnreadableNotebookError, match=r"bad\.ipynb") as caught:
+        load_notebook(path)
+    assert said in str(caught.value)
+
+
+def test_what_only_nbformat_looks_at_is_refused_in_a_sentence_too():
+    cell = '{"cell_type":"markdown","source":"","metadata":{},"attachments":{"a":"x"}}'
+    with pytest.raises(UnreadableNotebookError, match=r"^n\.ipynb is not a notebook: an output or attachment"):
+        as_node(parse_notebook(EMPTY.replace("[]", f"[{cell}]"), "n"), "n.ipynb")
+
+
+def test_playback_does_not_wait_for_nbformat(nb, tmp_path):
+    path = write_notebook(nb, tmp_path / "s.ipynb")
+    code = (
+        "import sys, pathlib, kin_nb.replay.playback.player; from kin_nb.replay.playback.finding import *; "
+        f"find_recording({SESSION!r}, {nb['metadata']['kin']['digest']!r}, "
+        f"surroundings=Surroundings(pathlib.Path({str(path.parent)!r}), {{}})); "
+        "print([name for name in ('nbformat', 'nbclient', 'jsonschema', 'IPython') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_brackets_within_strings_are_no_depth():
+    source = json.dumps("[" * 500 + '\\"' + "{" * 500)
+    cell = f'{{"cell_type":"code","source":{source},"metadata":{{}},"outputs":[],"execution_count":null}}'
+    assert parse_notebook(EMPTY.replace("[]", f"[{cell}]"), "n")["cells"][0]["source"].startswith("[[[")
+
+
+def test_a_file_over_the_limit_is_refused_by_its_size(tmp_path):
+    path = tmp_path / "big.ipynb"
+    path.write_text(EMPTY + " " * 1000, encoding="utf-8")
+    with pytest.raises(UnreadableNotebookError, match="larger than"):
+        load_notebook(path, max_bytes=1000)
+
+
+def test_a_fifo_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe.ipynb")
+    with pytest.raises(UnreadableNotebookError, match="not a file"):
+        load_notebook(tmp_path / "pipe.ipynb")
+
+
+def test_a_byte_order_mark_does_not_matter(session, nb, tmp_path):
+    path = write_notebook(nb, tmp_path / "s.ipynb")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_recording(load_notebook(path)) == session

@@ -1,0 +1,78 @@
+"""A notebook that only a front end saved: the records are taken from its outputs, and checked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from kin_nb.core.session.records import Place, UndoRecord
+from kin_nb.replay.errors import NoRecordingError, RecordingError
+from kin_nb.replay.format.in_outputs import KEY, MAX_CHARACTERS, carried, recording_in_outputs
+from tests.unit.replay.sessions import recording, turn
+
+UNDO = UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=-1))
+
+
+def as_saved(found, *, leave_out=()):
+    """Each record in an output of a cell of its own, through JSON as a front end writes it."""
+    outputs = [carried(each, found.meta) for each in found.turns if each.turn not in leave_out]
+    outputs += [carried(undo, found.meta, n) for n, undo in enumerate(found.undos, 1)]
+    cells = [
+        new_code_cell(
+            "%%kin\nx", id=f"c{n}", outputs=[new_output("display_data", {"text/plain": ""}, metadata=metadata)]
+        )
+        for n, metadata in enumerate(outputs)
+    ]
+    return json.loads(json.dumps(new_notebook(cells=cells), sort_keys=True))
+
+
+def test_outputs_give_the_recording_back_long_texts_and_broken_ones_too(session):
+    whole = replace(session, undos=(UNDO,))
+    assert recording_in_outputs(as_saved(whole)) == whole
+    assert recording_in_outputs(as_saved(whole)).digest == whole.digest
+
+
+def test_a_record_that_was_changed_is_named(session):
+    nb = as_saved(session)
+    record = nb["cells"][0]["outputs"][0]["metadata"][KEY]["record"]
+    record["steps"][1]["content"] = "Something else."
+    with pytest.raises(RecordingError, match="cell 1, turn 1, step 2: its reply"):
+        recording_in_outputs(nb)
+
+
+def test_an_undo_of_turns_that_are_not_there_is_left_out():
+    three = recording(turn(1, "a"), turn(2, "b"), turn(3, "c", origin=Place(turn=2, step=-1)))
+    undone = replace(three, undos=(UNDO,))
+    found = recording_in_outputs(as_saved(undone, leave_out={2}))
+    assert [each.turn for each in found.turns] == [1, 3]
+    assert found.undos == ()
+    assert found.turns[1].origin is None
+
+
+@pytest.mark.parametrize("nb", [new_notebook(), new_notebook(cells=[new_code_cell("1", id="a")])])
+def test_a_notebook_whose_outputs_carry_nothing_says_so(nb):
+    with pytest.raises(NoRecordingError, match="No output of this notebook carries a record"):
+        recording_in_outputs(nb)
+
+
+def test_outputs_of_two_sessions_are_not_mixed(session):
+    other = replace(session, session="other", meta=session.meta.model_copy(update={"session": "other"}))
+    nb = as_saved(session)
+    nb["cells"] += as_saved(other)["cells"]
+    with pytest.raises(RecordingError, match=r"of 2 sessions \(5b1c-session, other\)"):
+        recording_in_outputs(nb)
+
+
+@pytest.mark.parametrize("spoil", [{"session": {"session": "../x"}}, {"session": None}])
+def test_metadata_that_no_kin_nb_wrote_is_named(session, spoil):
+    nb = as_saved(session)
+    nb["cells"][0]["outputs"][0]["metadata"][KEY].update(spoil)
+    with pytest.raises(RecordingError, match=r"cell 1, kin_recording\.session"):
+        recording_in_outputs(nb)
+
+
+def test_a_record_that_is_too_large_for_a_front_end_stays_in_the_log(session):
+    assert carried(turn(1, "x" * MAX_CHARACTERS), session.meta) == {}

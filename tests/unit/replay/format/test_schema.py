@@ -1,0 +1,124 @@
+"""The JSON schema that is shipped describes what is written, and refuses what the reader refuses for its shape."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from kin_nb.replay.format.embedded import is_embedding
+from kin_nb.replay.format.in_outputs import carried
+from kin_nb.replay.format.schema import format_schema
+from kin_nb.replay.format.sidecar import sidecar_name
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.options import SaveOptions
+from kin_nb.replay.saving.writing import write_notebook
+from tests.unit.replay.edits import edit, edits, stored
+from tests.unit.replay.everything import EVERYTHING
+
+SHIPPED = files("kin_nb.replay.format").joinpath("session-notebook.schema.json")
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.ipynb"))
+SCHEMA = json.loads(SHIPPED.read_text(encoding="utf-8"))
+
+
+def faults(value: Any, part: str = "") -> list[str]:
+    """What the shipped schema has against `value`, which is a notebook, or that part of one."""
+    schema = {"$ref": f"#/$defs/{part}", "$defs": SCHEMA["$defs"]} if part else SCHEMA
+    found = jsonschema.Draft202012Validator(schema).iter_errors(value)
+    return [f"{'.'.join(map(str, error.absolute_path))}: {error.message}" for error in found]
+
+
+def test_it_is_a_schema_and_that_of_the_models_as_they_are():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert format_schema() == SCHEMA, (
+        "python -m kin_nb.replay.format.schema > kin_nb/replay/format/session-notebook.schema.json"
+    )
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_is_valid(example):
+    assert faults(json.loads(example.read_text(encoding="utf-8"))) == []
+
+
+def test_there_are_examples():
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize(("sidecar", "results"), [(False, True), (True, True)])
+def test_a_notebook_with_every_kind_of_record_is_valid_and_so_is_its_sidecar(sidecar, results, tmp_path):
+    nb = session_notebook(EVERYTHING, options=SaveOptions(sidecar=sidecar, results=results))
+    path = write_notebook(nb, tmp_path / "s.ipynb")
+    assert faults(json.loads(path.read_text())) == []
+    if sidecar:
+        beside = json.loads((tmp_path / sidecar_name(path)).read_text())
+        assert beside["blobs"]
+        assert faults(beside, "Sidecar") == []
+
+
+def test_what_a_portable_notebook_has_in_its_cell_is_valid(tmp_path):
+    path = write_notebook(session_notebook(EVERYTHING, options=SaveOptions(portable=True)), tmp_path / "s.ipynb")
+    cells = json.loads(path.read_text())["cells"]
+    (text,) = ["".join(cell["source"]) for cell in cells if is_embedding({**cell, "source": "".join(cell["source"])})]
+    body = json.loads(text.partition("\n")[2])
+    assert len(body["records"]) == 5
+    assert faults(body, "Embedded") == []
+
+
+@pytest.mark.parametrize(("record", "number"), [(EVERYTHING.turns[1], 0), (EVERYTHING.undos[0], 1)])
+def test_what_an_output_carries_is_valid(record, number):
+    metadata = carried(record, EVERYTHING.meta, number)
+    assert faults(metadata["kin_recording"], "Carried") == []
+    cell = {"metadata": {}, "outputs": [{"metadata": metadata}]}
+    assert faults({"metadata": {}, "cells": [cell]}) == []
+    metadata["kin_recording"]["record"]["sha"] = "no hash"
+    assert faults({"metadata": {}, "cells": [cell]})
+
+
+def test_numbers_as_javascript_writes_them_are_valid():
+    text = re.sub(r'("\w+": \d+)([,}])', r"\1.0\2", json.dumps(stored()))
+    assert '"turn": 1.0' in text
+    assert faults(json.loads(text)) == []
+
+
+def _of_another_type() -> list[tuple]:
+    """But for what a record of a later version holds, which this one does not know."""
+    kinds = {path: stored()["cells"][path[1]]["metadata"]["kin"][path[4]]["type"] for _, path in edits()}
+    known = [path for path, kind in kinds.items() if kind != "vote" or path[5] in ("type", "sha")]
+    return [pytest.param(path, id=".".join(map(str, path[1:]))) for path in known]
+
+
+@pytest.mark.parametrize("path", _of_another_type())
+def test_a_value_of_another_type_is_refused_wherever_it_stands(path):
+    nb = stored()
+    edit(nb, "of another type", path)
+    assert faults(nb)
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value"),
+    [
+        ("session", "session", "../../x"),
+        ("later format", "format", 2),
+        ("digest", "digest", "abc"),
+        ("sidecar", "sidecar", "../x"),
+        ("commit", "workspace", {"path": "", "commit": "HEAD"}),
+        ("blobs", "blobs", {"short": "x"}),
+        ("model", "model", 5),
+    ],
+)
+def test_what_no_session_can_have_is_refused(part, key, value):
+    nb = stored()
+    nb["metadata"]["kin"][key] = value
+    assert faults(nb), part
+
+
+def test_keys_and_records_of_a_later_version_are_its_own():
+    nb = stored()
+    nb["metadata"]["kin"]["votes"] = {"any": "thing"}
+    nb["cells"][0]["metadata"]["kin"] = [{"type": "poll", "sha": "0" * 64, "of": [1.5]}]
+    assert faults(nb) == []

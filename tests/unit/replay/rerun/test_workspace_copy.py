@@ -1,0 +1,111 @@
+"""Tools run again in a copy: of the recorded commit when git has it, else of the files as they are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.rerun import workspace_copy
+from kin_nb.replay.rerun.workspace_copy import copy_workspace
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "a.py").write_text("committed\n")
+    return folder
+
+
+def commit(folder):
+    """Commits everything in `folder` and gives the commit's hash."""
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "m"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_recorded_commit_is_unpacked_and_the_repository_left_alone(workspace, tmp_path):
+    recorded = commit(workspace)
+    (workspace / "src" / "a.py").write_text("edited since\n")
+    (workspace / "new.py").write_text("new\n")
+    copied = copy_workspace(workspace, recorded, tmp_path / "copy")
+    assert (tmp_path / "copy" / "src" / "a.py").read_text() == "committed\n"
+    assert files(copied.folder) == ["src/a.py"]
+    assert copied.says == f"commit {recorded[:12]}"
+    worktrees = subprocess.run(["git", "worktree", "list"], cwd=workspace, check=True, capture_output=True, text=True)
+    assert len(worktrees.stdout.splitlines()) == 1
+
+
+def test_a_workspace_within_a_repository_is_only_its_own_part(workspace, tmp_path):
+    recorded = commit(workspace)
+    assert files(copy_workspace(workspace / "src", recorded, tmp_path / "copy").folder) == ["a.py"]
+
+
+def test_without_the_commit_the_files_are_copied_and_that_is_said(workspace, tmp_path):
+    commit(workspace)
+    for name in (".venv/bin/python", "src/__pycache__/a.pyc", "src/b.py"):
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text("x")
+    copied = copy_workspace(workspace, "d" * 40, tmp_path / "copy")
+    assert files(copied.folder) == ["src/a.py", "src/b.py"]
+    assert copied.says == "the files as they are now (git does not have commit dddddddddddd here)"
+
+
+def test_a_workspace_too_large_is_refused_before_anything_is_copied(workspace, tmp_path, monkeypatch):
+    monkeypatch.setattr(workspace_copy, "MAX_FILES", 0)
+    with pytest.raises(ReplayError, match=r"too large to copy \(over 0 files"):
+        copy_workspace(workspace, None, tmp_path / "copy")
+    assert files(tmp_path / "copy") == []
+
+
+def test_a_workspace_that_is_gone_says_how_to_name_another(tmp_path):
+    with pytest.raises(ReplayError, match="--workspace PATH"):
+        copy_workspace(tmp_path / "gone", None, tmp_path / "copy")
+
+
+def test_a_named_pipe_is_left_out(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "a.py").write_text("x = 1\n")
+    os.mkfifo(workspace / "pipe")
+    copied = copy_workspace(workspace, None, tmp_path / "copy")
+    assert [path.name for path in copied.folder.iterdir()] == ["a.py"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"filter.x.smudge": "touch CANARY; cat"},
+        {"filter.x.process": "touch CANARY"},
+        {"core.fsmonitor": "touch CANARY; true", "core.hooksPath": "hooks"},
+        {"diff.x.textconv": "touch CANARY; cat", "tar.tar.command": "touch CANARY; cat", "core.pager": "touch CANARY"},
+        {"extensions.partialClone": "o", "remote.o.promisor": "true", "remote.o.url": "ext::touch CANARY"},
+        {"core.worktree": "/"},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_a_strangers_repository_runs_nothing(settings, workspace, tmp_path):
+    canary = tmp_path / "canary"
+    (workspace / ".gitattributes").write_text("* filter=x diff=x\n")
+    recorded = commit(workspace)
+    hook = workspace / "hooks" / "post-checkout"
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\ntouch {canary}\n")
+    hook.chmod(0o755)
+    (workspace / "src" / "a.py").write_text("edited since\n")
+    for key, value in settings.items():
+        command = ["git", "config", key, value.replace("CANARY", str(canary))]
+        subprocess.run(command, cwd=workspace, check=True)
+    copied = copy_workspace(workspace, recorded, tmp_path / "copy")
+    there = (copied.folder / "src" / "a.py").read_text()
+    assert there == ("edited since\n" if "core.worktree" in settings else "committed\n")
+    assert not canary.exists()

@@ -1,0 +1,148 @@
+"""`kin-nb replay` on real kernels: the input is only read, and what happened is said."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_code_cell, new_output
+
+from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep
+from kin_nb.core.tools.builtins import sandbox
+from kin_nb.replay.errors import RecordingError, ReplayError
+from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.runner.one import replay_notebook
+from kin_nb.replay.runner.options import ReplayOptions
+from kin_nb.replay.runner.place import place
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.writing import write_notebook
+from tests.unit.replay.sessions import recording, turn
+
+
+@pytest.fixture
+def save(tmp_path):
+    """Writes a session notebook of two turns, with ordinary cells after them: (source, stdout as saved)."""
+
+    def save(*cells: tuple[str, str], change=lambda nb: None, **meta) -> Path:
+        nb = session_notebook(recording(turn(1, "first"), turn(2, "second"), **meta))
+        for n, (source, text) in enumerate(cells):
+            output = new_output("stream", text=text)
+            nb["cells"].append(new_code_cell(source, id=f"plain-{n}", execution_count=4 + n, outputs=[output]))
+        change(nb)
+        return write_notebook(nb, tmp_path / "talk.ipynb")
+
+    return save
+
+
+def pid_of(report) -> int:
+    return int(as_node(load_notebook(report.executed))["cells"][-1]["outputs"][0]["text"])
+
+
+@pytest.mark.kernel
+def test_playback_shows_what_was_saved_and_leaves_nothing_behind(save, tmp_path):
+    path = save(("print('same')", "same\n"), ("import os; print(os.getpid())", ""))
+    before, told = path.read_bytes(), []
+    report = replay_notebook(path, ReplayOptions(output_dir=tmp_path / "out"), told.append)
+    assert [cell.status for cell in report.cells] == ["same", "same", "same", "same", "differs"]
+    assert (report.exit_code, report.error, report.executed) == (3, "", tmp_path / "out" / "talk.ipynb")
+    assert path.read_bytes() == before
+    assert [p.cell for p in told if p.output is None] == [1, 2, 3, 4, 5]
+    assert {p.output["output_type"] for p in told if p.output and p.cell == 2} == {"display_data"}
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid_of(report), 0)
+
+
+@pytest.mark.kernel
+def test_a_prompt_that_was_never_recorded_stops_the_run_and_is_named(save, tmp_path):
+    def ask_more(nb):
+        nb["cells"].insert(2, new_code_cell("%%kin\nnever asked", id="new"))
+
+    report = replay_notebook(save(change=ask_more), ReplayOptions(output_dir=tmp_path / "out"))
+    assert [cell.status for cell in report.cells] == ["same", "same", "error", "not run"]
+    assert report.exit_code == 1
+    assert "cell 3: NotRecorded: not recorded: this notebook is in playback" in report.error
+
+
+@pytest.mark.kernel
+def test_with_tools_the_kernel_works_in_a_copy_under_the_recorded_environment(save, tmp_path):
+    names = ("TZ", "PYTHONHASHSEED", "KIN_REPLAY", "KIN_REPLAY_APPROVE")
+    source = f"import os; open('made', 'w').close(); print(os.getcwd(), *map(os.getenv, {names}))"
+    path = save((source, ""), workspace={"path": "."})
+    options = ReplayOptions(tools=True, approve_recorded=True, output_dir=tmp_path / "out")
+    report = replay_notebook(path, options)
+    cwd, *values = as_node(load_notebook(report.executed))["cells"][-1]["outputs"][0]["text"].split()
+    assert values == ["UTC", "0", "tools", "recorded"]
+    assert not Path(cwd).exists()
+    assert not (tmp_path / "made").exists()
+    assert report.workspace == "the files as they are now"
+
+
+def test_commands_that_run_again_are_confined_as_the_persons_own_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    config = tmp_path / "home" / "config.toml"
+
+    def confined() -> str:
+        with place(tmp_path / "a.ipynb", recording(turn(1, "first"), workspace={"path": "work"}), options) as there:
+            assert there.env["KIN_HOME"] != str(tmp_path / "home")
+            return there.env["KIN_REPLAY_CONFINED"]
+
+    (tmp_path / "work").mkdir()
+    options = ReplayOptions(tools=True)
+    assert confined() == "{}"
+    config.write_text('[tools.bash]\nsandbox = "on"\nallowlist = ["rm"]\n')
+    assert confined() == '{"sandbox": "on"}', "and no other setting counts"
+    config.write_text("[tools.bash\n")
+    with pytest.raises(ReplayError, match=r"Whether commands are to be confined cannot be read .*config\.toml"):
+        confined()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("mode", ["off", "on"])
+def test_a_confined_command_writes_nothing_outside_of_the_copy(tmp_path, monkeypatch, mode):
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    for folder in (work, outside, tmp_path / "home"):
+        folder.mkdir()
+    why = sandbox.problem(work, network=False)
+    if why:
+        pytest.skip(why)
+    monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "config.toml").write_text(f'[tools.bash]\nsandbox = "{mode}"\n')
+    yes = RecordedDecision(verdict="allow", by="person", reason="asked")
+    arguments = json.dumps({"command": f"echo hi > {outside}/made || true"})
+    call = RecordedCall(id="c1", name="bash", arguments=arguments, decision=yes, status="ok", exit=0)
+    steps = (RecordedStep(calls=(call,)), RecordedStep(content="Done."))
+    nb = session_notebook(recording(turn(1, "go", steps=steps), workspace={"path": "work"}))
+    path = write_notebook(nb, tmp_path / "a.ipynb")
+    replay_notebook(path, ReplayOptions(tools=True, approve_recorded=True, output_dir=tmp_path / "out"))
+    assert (outside / "made").exists() is (mode == "off")
+
+
+@pytest.mark.kernel
+def test_with_tools_cells_find_a_workspace_below_the_notebook_where_it_was(save, tmp_path):
+    (tmp_path / "work" / "here").mkdir(parents=True)
+    (tmp_path / "work" / "here" / "a.txt").write_text("found")
+    path = save(("print(open('work/here/a.txt').read())", "found\n"), workspace={"path": "work/here"})
+    report = replay_notebook(path, ReplayOptions(tools=True, output_dir=tmp_path / "out"))
+    assert (report.error, report.cells[-1].status) == ("", "same")
+
+
+def test_a_tampered_input_is_refused_before_a_kernel_starts(save):
+    def tamper(nb):
+        nb["cells"][1]["metadata"]["kin"][0]["prompt"] = "other"
+
+    with pytest.raises(RecordingError, match="cell 2, turn 1"):
+        replay_notebook(save(change=tamper))
+
+
+def test_the_input_is_never_the_output(save, tmp_path):
+    with pytest.raises(ReplayError, match=r"would overwrite talk\.ipynb"):
+        replay_notebook(save(), ReplayOptions(output_dir=tmp_path))
+
+
+@pytest.mark.parametrize("recorded", ["", "/etc"])
+def test_a_workspace_that_is_not_recorded_beside_the_notebook_must_be_named(save, recorded):
+    with pytest.raises(ReplayError, match="--workspace PATH"):
+        replay_notebook(save(workspace={"path": recorded}), ReplayOptions(tools=True))

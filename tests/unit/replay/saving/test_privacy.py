@@ -1,0 +1,143 @@
+"""What saving takes out: secrets always, patterns and results on request, from records and cells alike, and says so."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from kin_nb.core.context.history import messages_of_step
+from kin_nb.core.session.records import (
+    FileChange,
+    KeptFile,
+    Place,
+    RecordedCall,
+    RecordedImage,
+    RecordedStep,
+    UndoRecord,
+    sha256,
+)
+from kin_nb.render import render_turn
+from kin_nb.replay.cells.matching import cell_key, following_key
+from kin_nb.replay.rerun.drift import compare_call
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.privacy import REDACTED, Cleaner, clean_notebook, reported, without_results
+from tests.unit.replay.sessions import recording, turn
+
+ACME = re.compile(r"ACME-\d+")
+
+
+def call(**fields) -> RecordedCall:
+    known = {"id": "c1", "name": "bash", "arguments": '{"command": "ls"}', "status": "ok", "output": "a.py", "exit": 0}
+    return RecordedCall(**{**known, **fields})
+
+
+def told_everywhere():
+    """ACME-1 in every text that a recording has."""
+    patch = FileChange(
+        path="ACME-1.py", before="1" * 64, after="2" * 64, patch="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+ACME-1\n"
+    )
+    asked = call(
+        arguments='{"command": "grep ACME-1 \\"x\\""}', output="found ACME-1\n", files=(patch,), summary="ACME-1"
+    )
+    step = RecordedStep(fingerprint="f1", content="I look for ACME-1.", reasoning="ACME-1?", calls=(asked,))
+    first = turn(1, "Find ACME-1", steps=(step,), attached=("ACME-1.csv",), warnings=("no ACME-1",), message="ACME-1")
+    undo = UndoRecord(at=1, turns=(1,), to=Place(turn=0), kept=(KeptFile(path="ACME-1.py", why="yours"),))
+    other = '{"note":"ACME-1","type":"later"}'
+    return replace(recording(first, others=(other,), workspace={"path": "ACME-1", "commit": None}), undos=(undo,))
+
+
+def cells():
+    outputs = [new_output("stream", text="ACME-1 and ACME-2"), new_output("display_data", {"image/png": "QUNNRS0x"})]
+    return new_notebook(
+        metadata={"mine": "ACME-1"},
+        cells=[
+            new_markdown_cell("About ACME-1", id="md"),
+            new_code_cell("%%kin\nFind ACME-1", id="ask"),
+            new_code_cell("x = 'ACME-2'", id="py", outputs=outputs),
+        ],
+    )
+
+
+def test_what_a_pattern_matches_is_nowhere_in_the_saved_notebook_and_the_report_says_where_it_was():
+    nb, cleaner = cells(), Cleaner((ACME,))
+    clean = clean_notebook(nb, told_everywhere(), cleaner)
+    saved = session_notebook(clean, source_nb=nb)
+    saved["metadata"].pop("mine")  # other keys are never touched
+    assert not ACME.search(json.dumps(saved))
+    assert f"%%kin\nFind {REDACTED}" in [cell["source"] for cell in saved["cells"]]
+    report = cleaner.report()
+    assert "turn 1, prompt: 1 match of ACME-\\d+" in report
+    assert "cell 3, outputs, text: 2 matches of ACME-\\d+" in report
+    assert not any("ACME-1" in line or "ACME-2" in line for line in report)
+    assert reported(report)[0] == "Taken out:"
+    assert reported([]) == []
+
+
+def test_a_cell_goes_on_playing_its_turns_when_its_text_changed():
+    flow = [
+        turn(1, "Find ACME-1"),
+        turn(2, "next").model_copy(update={"key": following_key(cell_key("Find ACME-1", ""), 1)}),
+    ]
+    nb = new_notebook(cells=[new_code_cell("%%kin\nFind ACME-1", id="ask")])
+    clean = clean_notebook(nb, recording(*flow), Cleaner((ACME,)))
+    key = cell_key(f"Find {REDACTED}", "")
+    assert [each.key for each in clean.turns] == [key, following_key(key, 1)]
+
+
+def test_arguments_stay_json_and_names_and_hashes_stay_as_they_are():
+    clean = clean_notebook(cells(), told_everywhere(), Cleaner((re.compile(r"\w+"),)))
+    (step,) = clean.turns[0].steps
+    assert json.loads(step.calls[0].arguments) == {REDACTED: f'{REDACTED} {REDACTED}-{REDACTED} "{REDACTED}"'}
+    assert (step.fingerprint, step.calls[0].name, step.calls[0].id, step.calls[0].status) == ("f1", "bash", "c1", "ok")
+    assert (step.calls[0].files[0].before, clean.turns[0].outcome) == ("1" * 64, "done")
+
+
+def test_nothing_to_take_out_changes_nothing():
+    before = told_everywhere()
+    cleaner = Cleaner((re.compile("nowhere"),), secrets=lambda text: text)
+    assert clean_notebook(cells(), before, cleaner) == before
+    assert cleaner.report() == []
+
+
+def test_secrets_are_counted_and_never_shown():
+    cleaner = Cleaner((), secrets=lambda text: text.replace("hunter22", "[secret]"))
+    nb = new_notebook(cells=[new_code_cell("login('hunter22', 'hunter22')", id="x")])
+    clean_notebook(nb, recording(turn(1, "a")), cleaner)
+    assert cleaner.report() == ["cell 1: 2 secrets"]
+
+
+def test_a_long_report_is_cut():
+    nb = new_notebook(cells=[new_code_cell(f"ACME-{n}", id=f"c{n}") for n in range(20)])
+    cleaner = Cleaner((ACME,))
+    clean_notebook(nb, recording(turn(1, "a")), cleaner)
+    assert (len(cleaner.report()), cleaner.report()[-1]) == (13, "and 8 more places")
+
+
+def test_without_results_there_are_hashes_in_cards_and_in_records():
+    picture = RecordedImage(media_type="image/png", data="QUJD")
+    patch = FileChange(path="a.py", before="1" * 64, after="2" * 64, patch="secret text")
+    ran = call(output="4111 1111", images=(picture,), files=(patch,))
+    refused = call(id="c2", status="refused", output="Refused: not now", exit=None)
+    bare = without_results(recording(turn(1, "go", steps=(RecordedStep(fingerprint="f1", calls=(ran, refused)),))))
+    first, second = bare.turns[0].calls
+    assert (first.output, first.withheld, first.images) == ("", sha256("4111 1111"), ())
+    assert (first.files[0].patch, first.files[0].after) == (None, "2" * 64)
+    assert second == refused
+    html = "".join(output.data["text/html"] for output in render_turn(bare.turns[0]))
+    assert f"its sha256 is {sha256('4111 1111')}" in html
+    assert "4111" not in html.replace(sha256("4111 1111"), "")
+    assert without_results(bare) == bare
+    assert "not stored here" in messages_of_step(bare.turns[0].steps[0])[1].content
+
+
+def test_a_call_without_its_result_is_compared_by_hash():
+    bare = (
+        without_results(recording(turn(1, "go", steps=(RecordedStep(calls=(call(output="a.py"),)),)))).turns[0].calls[0]
+    )
+    assert compare_call(bare, call(output="a.py")).kind == "same"
+    drift = compare_call(bare, call(output="b.py"))
+    assert (drift.kind, drift.detail) == ("text", "another result; the recording has its hash alone")
+    assert compare_call(bare, call(output="a.py", exit=1)).kind == "effect"

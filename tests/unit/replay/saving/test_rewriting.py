@@ -1,0 +1,113 @@
+"""`kin-nb save`: a notebook from the log, whatever was the end of it, and a session notebook drawn anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.session.log import SessionLog
+from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
+from kin_nb.replay.cells.matching import cell_key
+from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.saving.rewriting import notebook_from_log
+
+HEADER = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}
+SESSION = json.dumps({**HEADER, "type": "session", "session": "abc", "workspace": "/w"})
+TURN = json.dumps({"type": "turn", "record": {"turn": 1, "prompt": "x"}})
+CALL = RecordedCall(id="c1", name="bash", arguments='{"command": "make"}')
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def logged(home, tmp_path):
+    """Writes the log of a session whose prompts are answered; the last of `open_prompts` has a call that never ended."""
+
+    def logged(session: str, *prompts: str, open_prompts: tuple[str, ...] = ()) -> Path:
+        log = SessionLog(session)
+        log.append("session", **HEADER, session=session, workspace=str(tmp_path / "work"))
+        for number, prompt in enumerate((*prompts, *open_prompts), 1):
+            record = TurnRecord(
+                turn=number, prompt=prompt, key=cell_key(prompt, ""), cell_id=f"cell{number}", model="m"
+            )
+            recorder = TurnRecorder(log, str, record)
+            recorder.reply(RecordedStep(content=f"Answer {number}.", calls=() if number <= len(prompts) else (CALL,)))
+            if number <= len(prompts):
+                recorder.end("done")
+        log.close()
+        return log.path
+
+    return logged
+
+
+def test_one_cell_per_turn_in_order_and_the_recording_reads_back(logged, tmp_path):
+    logged("abc-1", "first", "second\nwith a line", "first")
+    nb, name = notebook_from_log("abc-1", tmp_path / "notebooks")
+    sources = [cell["source"] for cell in nb["cells"]]
+    assert sources == [
+        f"%load_ext kin_nb\n%kin replay {name}",
+        "%%kin\nfirst",
+        "%%kin\nsecond\nwith a line",
+        "%%kin\nfirst",
+    ]
+    found = read_recording(nb)
+    assert found.name == name
+    assert [(t.prompt, t.outcome) for t in found.turns] == [
+        ("first", "done"),
+        ("second\nwith a line", "done"),
+        ("first", "done"),
+    ]
+    assert found.meta.workspace.path == "../work", "relative to the notebook's folder"
+    assert "Answer 2." in str(nb["cells"][2]["outputs"])
+
+
+def test_a_session_that_was_cut_off_ends_interrupted(logged, tmp_path):
+    path = logged("abc-1", "first", open_prompts=("second",))
+    with path.open("ab") as log:
+        log.write(b'{"type": "result", "call": {"id": "c1", "outp')
+    nb, _ = notebook_from_log("abc", tmp_path)
+    last = read_recording(nb).turns[-1]
+    assert (last.outcome, last.calls[0].status) == ("interrupted", "interrupted")
+
+
+def test_the_beginning_of_an_id_is_enough_while_it_is_the_only_one(logged, tmp_path):
+    logged("abc-1", "one")
+    logged("abd-2", "two")
+    assert notebook_from_log("abd", tmp_path)[1].startswith("abd-2@")
+    with pytest.raises(ReplayError, match=r"^ab begins the ids of 2 sessions: abc-1, abd-2\.$"):
+        notebook_from_log("ab", tmp_path)
+
+
+@pytest.mark.parametrize("session", ["xyz", "", "*", "../sessions/abc", "."])
+def test_a_session_that_is_unknown(logged, home, tmp_path, session):
+    logged("abc-1", "one")
+    with pytest.raises(ReplayError, match=f"in {home}/sessions"):
+        notebook_from_log(session, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is not a log that this version can read"),
+        ("not json\n", "is not a log that this version can read"),
+        (f"{TURN}\n" + '{"type": "run", "call": {"id": "c1"}}\n', "is not a log that this version can read"),
+        (f"{SESSION}\n{TURN}\n{TURN}\n", "is not a log that this version can read"),
+        ('{"type": "session", "session": "abc"}\n', "is not a log that this version can read"),
+        (json.dumps({"type": "turn", "record": {"turn": "x"}}) + "\n", "is not a log that this version can read"),
+        (f"{SESSION}\n", "abc has no turns"),
+    ],
+)
+def test_a_log_that_cannot_be_used_is_named(home, tmp_path, text, said):
+    log = home / "sessions" / "abc" / "log.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_text(text)
+    with pytest.raises(ReplayError, match=said):
+        notebook_from_log("abc", tmp_path)

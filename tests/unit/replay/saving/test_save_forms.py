@@ -1,0 +1,236 @@
+"""The forms of a session notebook: long texts beside it, the recording in a cell, and what jupytext is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from kin_nb.replay.errors import LaterFormatError, MissingTextError, RecordingError
+from kin_nb.replay.format.embedded import is_embedding
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.jupytext import keep_out_of_text
+from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.playback.finding import embedded_recording, find_recording
+from kin_nb.replay.playback.surroundings import Surroundings
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.options import LARGE, SaveOptions, large, parse_save
+from kin_nb.replay.saving.writing import write_notebook
+from tests.unit.replay.sessions import LONG, recording, turn
+
+SIDECAR, PORTABLE = SaveOptions(sidecar=True), SaveOptions(portable=True)
+
+
+def stored(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_a_sidecar_holds_the_long_texts_and_loading_puts_them_back(session, tmp_path):
+    path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.kin.ipynb")
+    beside = tmp_path / "talk.kin.json"
+    kin = stored(path)["metadata"]["kin"]
+    assert (kin["sidecar"], "blobs" in kin) == ("talk.kin.json", False)
+    assert list(stored(beside)["blobs"].values()) == [LONG]
+    records = [record for cell in stored(path)["cells"] for record in cell["metadata"].get("kin", [])]
+    assert LONG[:200] not in json.dumps(records), "only the cards' outputs still show its beginning"
+    assert read_recording(load_notebook(path)) == session
+    assert read_recording(load_notebook(path)).digest == session.digest
+
+
+def test_a_notebook_that_has_a_sidecar_keeps_it_when_it_is_written_elsewhere(session, tmp_path):
+    path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.ipynb")
+    copy = write_notebook(as_node(load_notebook(path)), tmp_path / "other.ipynb")
+    assert stored(copy)["metadata"]["kin"]["sidecar"] == "other.kin.json"
+    assert read_recording(load_notebook(copy)) == session
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda beside: beside.unlink(),
+        lambda beside: beside.write_text("{"),
+        lambda beside: beside.write_text("[]"),
+        lambda beside: beside.write_text('{"blobs": {}}'),
+    ],
+)
+def test_a_missing_sidecar_is_named_with_the_place_that_needs_it(session, tmp_path, spoil):
+    path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.kin.ipynb")
+    spoil(tmp_path / "talk.kin.json")
+    with pytest.raises(MissingTextError, match=r"cell 2, turn 1, step 1: field calls\.1\.output: .* talk\.kin\.json"):
+        read_recording(load_notebook(path))
+
+
+def test_a_text_that_was_changed_in_the_sidecar_is_named(session, tmp_path):
+    path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.kin.ipynb")
+    beside = tmp_path / "talk.kin.json"
+    beside.write_text(beside.read_text().replace("a long result", "another one", 1))
+    with pytest.raises(RecordingError, match=r"cell 2, turn 1, step 1: .* in talk\.kin\.json was changed"):
+        read_recording(load_notebook(path))
+
+
+@pytest.mark.parametrize("name", ["../../etc/x.json", "/etc/x.json", ".hidden.json", "x.txt", "", None, 3, "a\nb.json"])
+def test_a_sidecar_is_a_plain_name_beside_the_notebook(session, tmp_path, name):
+    (tmp_path / "in").mkdir()
+    path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "in" / "talk.ipynb")
+    raw = stored(path)
+    raw["metadata"]["kin"]["sidecar"] = name
+    path.write_text(json.dumps(raw))
+    (tmp_path / "in" / "talk.kin.json").rename(tmp_path / "x.json")
+    with pytest.raises(MissingTextError):
+        read_recording(load_notebook(path))
+
+
+def test_a_copy_without_its_sidecar_plays_what_lies_near(session, tmp_path):
+    made = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.ipynb")
+    (tmp_path / "out").mkdir()
+    copy = tmp_path / "out" / "talk.ipynb"
+    copy.write_bytes(made.read_bytes())
+    here = Surroundings(tmp_path, {"JPY_SESSION_NAME": str(copy)})
+    found = find_recording(session.session, session.digest[:12], surroundings=here)
+    assert found.path == made
+
+
+def test_a_portable_notebook_holds_all_of_it_in_one_cell(session, tmp_path):
+    path = write_notebook(session_notebook(session, options=PORTABLE), tmp_path / "talk.ipynb")
+    raw = stored(path)
+    assert "kin" not in raw["metadata"]
+    assert not any("kin" in cell["metadata"] for cell in raw["cells"])
+    assert [cell["source"][0] for cell in raw["cells"][:2]] == [
+        "%load_ext kin_nb",
+        f"%%kin_recording {session.name}\n",
+    ]
+    assert raw["cells"][1]["metadata"]["jupyter"] == {"source_hidden": True}
+    assert read_recording(load_notebook(path)) == session
+
+
+def test_what_a_portable_cell_holds_is_checked_by_itself(session, tmp_path):
+    path = write_notebook(session_notebook(session, options=PORTABLE), tmp_path / "talk.ipynb")
+    _, _, body = "".join(stored(path)["cells"][1]["source"]).partition("\n")
+    assert embedded_recording(session.name, body) == session
+    with pytest.raises(RecordingError, match=r"turn 1: it was changed"):
+        embedded_recording(session.name, body.replace("Fix the build", "Break the build"))
+    with pytest.raises(RecordingError, match=rf"says {session.session}@{'0' * 12}, and holds"):
+        embedded_recording(f"{session.session}@{'0' * 12}", body)
+    for damaged in ("", "{", "[]", '{"kin": {}}', "[" * 5000):
+        with pytest.raises(RecordingError, match="is not the recording that was saved"):
+            embedded_recording(session.name, damaged)
+
+
+def test_saving_again_without_portable_takes_the_cell_away(session, tmp_path):
+    path = write_notebook(session_notebook(session, options=PORTABLE), tmp_path / "talk.ipynb")
+    nb = session_notebook(session, source_nb=load_notebook(path))
+    assert not any(map(is_embedding, nb["cells"]))
+    assert nb["cells"][0]["source"] == f"%load_ext kin_nb\n%kin replay {session.name}"
+    again = session_notebook(session, source_nb=nb, options=PORTABLE)
+    assert [is_embedding(cell) for cell in again["cells"]] == [False, True, False, False]
+
+
+def test_what_a_later_version_wrote_is_kept_or_the_file_is_left_alone(session, tmp_path):
+    path = write_notebook(session_notebook(session), tmp_path / "talk.ipynb")
+    raw = stored(path)
+    raw["metadata"]["kin"]["later"] = {"some": "thing"}
+    path.write_text(json.dumps(raw))
+    again = session_notebook(session, source_nb=load_notebook(path))
+    assert again["metadata"]["kin"]["later"] == {"some": "thing"}
+    raw["metadata"]["kin"]["format"] = 2
+    path.write_text(json.dumps(raw))
+    before = path.read_bytes()
+    with pytest.raises(LaterFormatError, match=r"format 2 by kin_nb 0\.1\.0; this one reads format 1: update kin_nb"):
+        read_recording(load_notebook(path))
+    with pytest.raises(RecordingError, match="would lose what a later version wrote"):
+        write_notebook(again, path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_holds_turns_which_this_session_has_not_is_left_alone(tmp_path):
+    path = write_notebook(session_notebook(recording(turn(1, "a"), turn(2, "b"), turn(3, "c"))), tmp_path / "t.ipynb")
+    before = path.read_bytes()
+    with pytest.raises(RecordingError, match=r"t\.ipynb holds turns 2, 3 of session 5b1c-ses, which this one has not"):
+        write_notebook(session_notebook(recording(turn(1, "a"))), path)
+    other = recording(turn(1, "x", steps=()))
+    with pytest.raises(RecordingError, match="holds turns 1, 2, 3"):
+        write_notebook(session_notebook(other), path)
+    assert path.read_bytes() == before
+    longer = recording(turn(1, "a"), turn(2, "b"), turn(3, "c"), turn(4, "d"))
+    write_notebook(session_notebook(longer), path)
+    assert len(read_recording(load_notebook(path)).turns) == 4
+
+
+def test_in_place_writes_into_a_notebook_that_held_no_session(session, tmp_path):
+    path = tmp_path / "mine.ipynb"
+    path.write_text(json.dumps(new_notebook(cells=[new_code_cell("x = 1", id="mine")])))
+    nb = session_notebook(session, source_nb=load_notebook(path))
+    with pytest.raises(RecordingError, match="exists and is no session notebook"):
+        write_notebook(nb, path)
+    write_notebook(nb, path, in_place=True)
+    assert "x = 1" in [cell["source"] for cell in load_notebook(path)["cells"]]
+
+
+def test_paired_text_has_no_records_and_prompts_are_comments_in_it(session, tmp_path):
+    path = write_notebook(session_notebook(session), tmp_path / "talk.ipynb")
+    script = tmp_path / "talk.py"
+    command = [sys.executable, "-m", "jupytext", "--to", "py:percent", "--output", script, path]
+    subprocess.run(command, check=True, capture_output=True)
+    text = script.read_text()
+    assert "# Fix the build" in text
+    assert "fingerprint" not in text
+    compile(text, script, "exec")
+    subprocess.run(
+        [sys.executable, "-m", "jupytext", "--update", "--to", "ipynb", script], check=True, capture_output=True
+    )
+    assert read_recording(load_notebook(path)) == session
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"cell_metadata_filter": "-kin", "custom_cell_magics": "kin"}),
+        ({"cell_metadata_filter": "-all"}, {"cell_metadata_filter": "-all", "custom_cell_magics": "kin"}),
+        (
+            {"cell_metadata_filter": "tags,-x", "custom_cell_magics": "sql"},
+            {"cell_metadata_filter": "tags,-x,-kin", "custom_cell_magics": "sql,kin"},
+        ),
+        ({"cell_metadata_filter": "kin"}, {"cell_metadata_filter": "kin", "custom_cell_magics": "kin"}),
+    ],
+)
+def test_what_somebody_told_jupytext_goes_on_counting(before, after):
+    nb = new_notebook(metadata={"jupytext": before})
+    keep_out_of_text(nb)
+    keep_out_of_text(nb)
+    assert nb["metadata"]["jupytext"] == after
+
+
+def test_the_save_line_takes_a_path_and_options_in_any_order():
+    path, options = parse_save(r"--no-results my talk.ipynb --redact 'ACME-\d+' --redact secret --sidecar")
+    assert path == "my talk.ipynb"
+    assert (options.results, options.sidecar, options.portable) == (False, True, False)
+    assert [pattern.pattern for pattern in options.redact] == [r"ACME-\d+", "secret"]
+    assert parse_save("") == (None, SaveOptions())
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--redact '('", "is no regular expression"),
+        ("--redact 'a*'", "matches nothing at all, everywhere"),
+        ("--portable --sidecar", "not allowed with argument"),
+        ("--no-such", "unrecognized arguments: --no-such"),
+        ("'a", "No closing quotation"),
+    ],
+)
+def test_a_wrong_save_line_shows_the_usage(line, message):
+    with pytest.raises(Exception, match=message) as raised:
+        parse_save(line)
+    assert "Usage: save [--in-place]" in str(raised.value)
+
+
+def test_a_sidecar_is_offered_for_a_large_notebook(tmp_path):
+    path = tmp_path / "talk.ipynb"
+    path.write_bytes(b" " * LARGE)
+    assert large(path, SaveOptions()) == ""
+    path.write_bytes(b" " * (LARGE + 1))
+    assert large(path, SaveOptions()) == "It has 8.0 MB. With --sidecar, long results go into a file beside it."
+    assert large(path, SIDECAR) == ""
