@@ -21,9 +21,8 @@ GRACE_SECONDS = 3.0
 """How long an interrupted turn may take to put itself in order."""
 
 _TICK_SECONDS = 0.05
-# Linux hands a process's signal to its main thread, whose wait ends at once. Elsewhere another thread may get it, and
-# Python's handler runs only when the main thread wakes.
-_SIGNALS_WAKE_US = sys.platform == "linux"
+_LOOK_SECONDS = 0.2
+"""A signal may come to another thread of the process, on Linux seldom: Python's handler runs when the main thread wakes."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -50,9 +49,9 @@ def run_on_agent_thread(
 ) -> T:
     """Run `make_coro(submit_main)` on the agent's loop, in the caller's context; return or raise what it does.
 
-    Waits without polling, but for `on_tick`, which is called about every 0.05 s (`TapRun.on_tick`, ipykernel 6). On the
-    main thread SIGINT is ours meanwhile: the first cancels the coroutine and waits up to 3 s for it to settle, a second
-    leaves it behind. Either way Interrupted is raised, and the signal handler is as it was.
+    `on_tick` is called about every 0.05 s (`TapRun.on_tick`, ipykernel 6). On the main thread SIGINT is ours meanwhile:
+    the first cancels the coroutine and waits up to 3 s for it to settle, a second leaves it behind. Either way Interrupted
+    is raised, and the signal handler is as it was.
     """
     return _Pump[T](thread.loop, on_tick).run(make_coro)
 
@@ -103,12 +102,10 @@ class _Pump(Generic[T]):
         if self._on_tick:
             self._on_tick()
 
-    def _patience(self) -> float | None:
-        """Seconds until something must be looked at though nobody rang; None: wait."""
-        waits = [self._time_left()]
-        if self._on_tick or not _SIGNALS_WAKE_US:
-            waits.append(_TICK_SECONDS)
-        return min((wait for wait in waits if wait is not None), default=None)
+    def _patience(self) -> float:
+        """Seconds until something must be looked at though nobody rang."""
+        tick, left = _TICK_SECONDS if self._on_tick else _LOOK_SECONDS, self._time_left()
+        return tick if left is None else min(tick, left)
 
     def _time_left(self) -> float | None:
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())

@@ -71,6 +71,15 @@ def test_the_signal_handler_is_ours_during_the_turn_and_restored_after_a_failure
     assert signal.getsignal(signal.SIGINT) is handler
 
 
+def test_an_interrupt_that_another_thread_of_the_process_receives_stops_the_turn(thread):
+    async def turn(_):
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        await asyncio.sleep(60)
+
+    with pytest.raises(Interrupted):
+        run_on_agent_thread(turn, thread)
+
+
 def test_closing_the_agents_thread_ends_the_turn(thread):
     async def turn(_):
         threading.Thread(target=thread.close).start()

@@ -109,7 +109,8 @@ def _kernel_manager_class(module: str, sockets: Path) -> type:
 
         @property
         def kernel_spec(self) -> Any:
-            argv = [sys.executable, "-m", module, "-f", "{connection_file}", "--log-level=ERROR"]
+            # what it logs are its own troubles with sockets when a run is interrupted; errors of cells are outputs
+            argv = [sys.executable, "-m", module, "-f", "{connection_file}", "--log-level=CRITICAL"]
             return KernelSpec(argv=argv, display_name="Python 3", language="python")
 
     return ThisInterpreter
