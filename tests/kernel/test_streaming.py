@@ -49,7 +49,7 @@ def test_the_widgets_show_the_text_from_the_first_and_none_of_them_ever_moves(ki
     kin.done(kin.run("%%kin\ngo"))
     opened = {m["content"]["comm_id"]: m["content"]["data"]["state"] for m in kin.seen if m["msg_type"] == "comm_open"}
     [box] = [state for state in opened.values() if state["_model_name"] == "VBoxModel"]
-    [first] = box["children"]
+    _sheet, first = box["children"]
     assert "Paragraph 0 " in opened[first.removeprefix("IPY_MODEL_")]["value"]
     children = [box["children"]] + [
         m["content"]["data"]["state"]["children"]
@@ -58,6 +58,21 @@ def test_the_widgets_show_the_text_from_the_first_and_none_of_them_ever_moves(ki
     ]
     assert len(children) > 1
     assert all(after[: len(before)] == before for before, after in itertools.pairwise(children))
+
+
+CODE = "```python\n" + "".join(f"def f_{n}(x):\n    return x + {n}\n" for n in range(150)) + "```"
+LIST = "".join(f"- item {n} of a list that goes on and on\n" for n in range(150))
+TABLE = "| a | b | c |\n|---|---|---|\n" + "".join(f"| row {n} | a value | another |\n" for n in range(150))
+
+
+@pytest.mark.parametrize("text", [CODE, LIST, TABLE], ids=["code", "list", "table"])
+def test_a_block_that_grows_long_is_sent_in_pieces(kin, model_server, text):
+    model_server.enqueue(text, chunk=400, delay=0.1)
+    kin.done(kin.run("%%kin\ngo"))
+    states = [m["content"]["data"].get("state", {}) for m in kin.seen if m["msg_type"] in {"comm_open", "comm_msg"}]
+    sizes = [len(state["value"]) for state in states if "value" in state]
+    assert len([state for state in states if "children" in state]) > 2
+    assert max(sizes) < 4_000 < len(text)
 
 
 def test_a_front_end_without_widgets_gets_the_text_in_place(kin, model_server):

@@ -9,7 +9,7 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.streaming.widget_reply import WidgetReply
 from kin_nb.notebook.tap import TapRun
 from kin_nb.render import Output
-from kin_nb.render.blocks import cut
+from kin_nb.render.blocks import complete
 
 _SHORT = 300
 """Characters that are drawn again and again as they are: widgets would cost more."""
@@ -35,9 +35,7 @@ class Reply:
         elif (
             not self._display.io.updates_in_place and "\n" in step.content[len(before.content) :]
         ):  # no block ends else
-            end, opener = cut(step.content[self._told :])
-            if end and not opener:
-                self._tell(step, self._told + end)
+            self._tell(step, self._told + complete(step.content[self._told :]))
 
     def settle(self, step: RecordedStep) -> None:
         """The whole reply; in a terminal, what is still missing of it."""
@@ -61,6 +59,8 @@ class Reply:
 
     def _tell(self, step: RecordedStep, end: int) -> None:
         """Each piece is an output of its own."""
+        if end == self._told:
+            return
         piece = step.model_copy(
             update={"content": step.content[self._told : end], "reasoning": "" if self._told else step.reasoning}
         )

@@ -10,19 +10,16 @@ from typing import Any
 from kin_nb.core.session.records import RecordedStep
 from kin_nb.notebook.approval.card import Card, with_parts
 from kin_nb.notebook.streaming.display import Display
+from kin_nb.notebook.streaming.live_html import live_html, style_sheet, thinking_html
 from kin_nb.notebook.tap import TapRun
 from kin_nb.render import Output
-from kin_nb.render.blocks import cut
+from kin_nb.render.blocks import complete, cut
 
 _INTERVAL = 0.21
-_BYTES_PER_SECOND = 8_000
+_BYTES_PER_SECOND = 10_000
 """What the last block may cost; one that grows long is sent less often."""
-_FROZEN = 800
-"""Characters of complete blocks that are worth a widget of their own: it costs about a kilobyte."""
-_REASONING = 300
-"""Characters of the reasoning, the newest, that are shown while there is no text yet."""
-_LOOK = "jp-RenderedHTMLCommon mathjax_ignore"
-"""As JupyterLab and Notebook draw HTML outputs: nothing jumps when the reply settles into one."""
+_FROZEN = 900
+"""Characters that are worth a widget of their own once they stay as they are: it costs about two kilobytes."""
 
 
 class WidgetReply:
@@ -75,17 +72,17 @@ class WidgetReply:
         if self.refused:
             return
         pending = self._opener + self._text[self._taken :]
-        end, opener = cut(pending)
-        if end >= _FROZEN:
+        end, opener = cut(pending, _FROZEN + len(self._opener))
+        if end:
+            done = live_html(pending[:end], more=self._taken > 0, goes_on=end > complete(pending))
             self._taken += end - len(self._opener)
             self._opener = opener
-            done, pending = pending[:end], opener + pending[end:]
-            self._watch(self._widgets.freeze(_html(done), _html(pending)))
+            self._watch(self._widgets.freeze(done, self._newest(opener + pending[end:])))
         else:
             self._widgets.write(self._newest(pending))
 
     def _newest(self, pending: str) -> str:
-        return _html(pending) if self._text.strip() else _thinking(self._reasoning)
+        return live_html(pending, more=self._taken > 0) if self._text.strip() else thinking_html(self._reasoning)
 
     def _watch(self, widgets: list[Any]) -> None:
         loop = asyncio.get_running_loop()
@@ -104,8 +101,9 @@ class _Widgets(Card[None]):
         self._style: Any = None
         self.body = self._piece(html)
         self._style = self.body.style
-        self.root = widgets.VBox([self.body], layout=self._layout)
-        self.everything = with_parts([self.body, self.root])
+        sheet = self._piece(style_sheet())
+        self.root = widgets.VBox([sheet, self.body], layout=self._layout)
+        self.everything = with_parts([sheet, self.body, self.root])
 
     @property
     def size(self) -> int:
@@ -141,16 +139,3 @@ class _Widgets(Card[None]):
 
         style = {"style": self._style} if self._style is not None else {}
         return widgets.HTML(html, layout=self._layout, **style)
-
-
-def _html(text: str) -> str:
-    from kin_nb.render.markdown import markdown_html  # noqa: PLC0415  (the renderer is loaded with the first text)
-
-    return f'<div class="{_LOOK}"><div>{markdown_html(text)}</div></div>'
-
-
-def _thinking(reasoning: str) -> str:
-    from kin_nb.render.text import clean, escape  # noqa: PLC0415  (loaded by then)
-
-    newest = clean(reasoning[-_REASONING:]).strip()
-    return f'<div class="{_LOOK}"><small><i>Reasoning:</i> … {escape(newest)}</small></div>'
