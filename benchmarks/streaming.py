@@ -21,11 +21,11 @@ from tests.model_server import ModelServer  # noqa: E402
 _PARTS = ("header", "parent_header", "metadata", "content")
 
 
-def measure(kernel: LiveKernel, server: ModelServer, text: str, *, widgets: bool) -> tuple[int, int]:
-    """Messages, and their bytes."""
+def measure(kernel: LiveKernel, server: ModelServer, text: str, cell_id: str, *, widgets: bool) -> tuple[int, int]:
+    """Messages, and their bytes. `cell_id`: one that has not been answered yet."""
     server.enqueue(raw=shapes.paced(shapes.tokens(text), []))
     kernel.seen.clear()
-    cell = kernel.run("%%kin\ngo")
+    cell = kernel.run("%%kin\ngo", cell=cell_id)
     messages = size = 0
     while True:
         message = kernel.client.get_iopub_msg(timeout=60)
@@ -51,8 +51,8 @@ def main() -> None:
             kernel.done(kernel.run("%load_ext kin_nb"))
             for shape in shapes.SHAPES:
                 for widgets in (True, False):
-                    messages, size = measure(kernel, server, shape(), widgets=widgets)
                     how = "in widgets" if widgets else "without widgets"
+                    messages, size = measure(kernel, server, shape(), f"{shape.__name__} {how}", widgets=widgets)
                     print(f"{shape.__name__:<10} {how:<16} {size / 1000:.0f} KB in {messages} messages", flush=True)
         finally:
             kernel.close()
