@@ -48,7 +48,7 @@ def _rows(lines: list[DiffLine]) -> Iterator[str]:
             else:
                 if hunk := HUNK.match(line.text):
                     old, new = int(hunk["old"]), int(hunk["new"])
-                yield f'{_ROW}<td colspan="4" style="{_CELL}"><pre style="{_TEXT}">{line.html}</pre></td></tr>'
+                yield f'{_ROW}<td colspan="4" style="{_CELL}"><pre style="{_TEXT}"><code>{line.html}</code></pre></td></tr>'
 
 
 def _cells(line: DiffLine | None, number: int) -> str:
@@ -56,4 +56,6 @@ def _cells(line: DiffLine | None, number: int) -> str:
     if line is None:
         return "<td></td><td></td>"
     style = ";".join(filter(None, [_CELL, STYLES.get(line.mark)]))
-    return f'<td style="{_CELL}">{number}</td><td style="{style}"><pre style="{_TEXT}">{line.html}</pre></td>'
+    return (
+        f'<td style="{_CELL}">{number}</td><td style="{style}"><pre style="{_TEXT}"><code>{line.html}</code></pre></td>'
+    )

@@ -91,6 +91,8 @@ def pre(text: str) -> str:
 
 
 def pre_html(html: str, style: str = "") -> str:
-    """The same of HTML. `style`: more declarations, each after a semicolon."""
-    first = "\n" if html.startswith("\n") else ""  # the HTML parser swallows one leading newline
-    return f'<pre style="{WRAPPED};margin:4px 0{style}">{first}{html}</pre>\n'
+    """The same of HTML. `style`: more declarations, each after a semicolon.
+
+    <code>, because pages of nbconvert set a <pre> alone in their text's font.
+    """
+    return f'<pre style="{WRAPPED};margin:4px 0{style}"><code>{html}</code></pre>\n'

@@ -235,7 +235,7 @@ def test_diff_compares_what_the_last_turn_or_an_older_one_changed(talked):
     assert talked.types("/diff") == "Turn 3 changed no files"
     (card,) = render_result(talked.run("/diff 2"))
     assert card.data["text/plain"] == "Turn 2 changed a file\n  Changed b.txt\n  @@ -1 +1 @@\n  -one\n  +two <2>"
-    cells = re.findall(r"<t[dh](?: [^>]*)?>(?:<pre[^>]*>)?([^<]*)", card.data["text/html"])
+    cells = re.findall(r"<t[dh](?: [^>]*)?>(?:<pre[^>]*><code>)?([^<]*)", card.data["text/html"])
     assert cells == ["Line", "Before", "Line", "After", "@@ -1 +1 @@", "1", "-one", "1", "+two &lt;2&gt;"]
     assert talked.types("/diff 1") == "Turn 1 changed a file\n  New file b.txt\n  @@ -0,0 +1 @@\n  +one"
 

@@ -85,7 +85,7 @@ def test_a_waiting_call_shows_all_of_itself_and_how_to_answer() -> None:
 
 def test_a_command_that_its_summary_does_not_hold_is_shown_in_full() -> None:
     html, plain = card(bash("cd src &&\nrm -rf build\n"))
-    assert "$ cd src &amp;&amp;\nrm -rf build</pre>" in html
+    assert "$ cd src &amp;&amp;\nrm -rf build</code></pre>" in html
     assert "\n  $ cd src &&\n  rm -rf build" in plain
 
 

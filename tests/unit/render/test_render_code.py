@@ -38,9 +38,9 @@ def test_longer_code_is_highlighted_under_its_first_line_and_its_bindings_end_th
         "  1",
         "  bound: x, y (undo does not bring variables back)",
     ]
-    assert f">{highlighted('x = 1', 'python')}\ny = x</pre>" in html
+    assert f">{highlighted('x = 1', 'python')}\ny = x</code></pre>" in html
     assert "<small>bound: x, y (undo does not bring variables back)</small>" in html
-    assert html.index("1</pre>") < html.index("bound:")
+    assert html.index("1</code></pre>") < html.index("bound:")
 
 
 def test_code_of_more_than_ten_lines_is_folded_unless_a_person_is_asked() -> None:
@@ -107,14 +107,14 @@ def test_the_lines_of_a_file_are_highlighted_behind_their_numbers() -> None:
     string = f'<span style="{STYLES["string"]}">'
     doc = [f'     9\t{string}"""Doc</span>', f'    10\t{string}string"""</span>']
     assert "\n".join(doc) in html
-    assert f"    11\t{highlighted('x = 1', 'py')}\n[lines 9-11 of 40; go on with offset=12]</pre>" in html
+    assert f"    11\t{highlighted('x = 1', 'py')}\n[lines 9-11 of 40; go on with offset=12]</code></pre>" in html
     assert "    11\tx = 1\n" in plain
 
 
 @pytest.mark.parametrize("path", ["notes.txt", "README", 7])
 def test_other_files_are_shown_as_they_are(path: object) -> None:
     html, _ = card("read_file", {"path": path}, output="     1\tif x < 1: pass")
-    assert "     1\tif x &lt; 1: pass</pre>" in html
+    assert "     1\tif x &lt; 1: pass</code></pre>" in html
 
 
 def test_a_file_too_long_for_a_card_keeps_its_note_and_its_colours() -> None:

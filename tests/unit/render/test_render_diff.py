@@ -141,8 +141,8 @@ def test_side_by_side_is_a_table_with_scopes_and_reads_without_css() -> None:
     html = side_by_side("@@ -1 +1 @@\n-a\n+  b\n")
     assert html.count('<th scope="col"') == 4
     bare = re.sub(r' style="[^"]*"', "", html)
-    assert "<td><pre>-a</pre></td>" in bare
-    assert "<td><pre>+  b</pre></td>" in bare
+    assert "<td><pre><code>-a</code></pre></td>" in bare
+    assert "<td><pre><code>+  b</code></pre></td>" in bare
 
 
 def test_side_by_side_of_a_patch_with_absurd_numbers_is_a_table() -> None:

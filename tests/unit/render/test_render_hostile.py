@@ -234,5 +234,5 @@ def test_hostile_megabytes_are_drawn_in_linear_size() -> None:
 
 def test_a_leading_empty_line_of_a_diff_or_command_is_not_swallowed() -> None:
     html = approval_html("x", "y", "\n\nrm -rf /", "command")
-    assert ">\n\n\nrm -rf /</pre>" in html  # the HTML parser eats one newline after <pre>
+    assert "<code>\n\nrm -rf /</code></pre>" in html  # directly after <pre> the HTML parser eats a newline
     assert render_diff("+a").count("+a") == 1
