@@ -85,9 +85,9 @@ class TurnRecorder:
             return []
         return [self.interrupt(call.id) for call in self.record.steps[-1].calls if call.status == "pending"]
 
-    def interrupt(self, call_id: str, **fields: Any) -> RecordedCall:
-        """The call was stopped before it had a result: files and uncovered say what it changed until then."""
-        return self.result(call_id, status="interrupted", output=INTERRUPTED, **fields)
+    def interrupt(self, call_id: str, output: str = INTERRUPTED, **fields: Any) -> RecordedCall:
+        """The call was stopped before it had a result: `output` says what it printed, the other fields what it changed."""
+        return self.result(call_id, status="interrupted", output=output, **fields)
 
     def end(
         self, outcome: Outcome, *, message: str = "", cost: str = "", milliseconds: int = 0, begun: int | None = None

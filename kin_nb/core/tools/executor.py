@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,13 +17,16 @@ from pydantic import BaseModel
 
 from kin_nb.core.context.history import images_of, tool_message
 from kin_nb.core.events import BaseEvent, ToolCallEvent, ToolOutputEvent, ToolResultEvent
+from kin_nb.core.session.log import INTERRUPTED
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
 from kin_nb.core.tools.base import ToolError, tool_output
+from kin_nb.core.tools.ending import end, to_its_end
 from kin_nb.core.tools.event_queue import EventQueue
 from kin_nb.core.tools.fitting import Fitted, fits, fitted
 from kin_nb.core.tools.gate import NOT_RUN, Gate
 from kin_nb.core.tools.images import usable
+from kin_nb.core.tools.printed import Printed
 from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve
 from kin_nb.core.tools.running import RunningCall, running_call
 from kin_nb.core.tools.scheduler import AnyCall, Place, in_its_turn, places
@@ -52,6 +55,7 @@ class ToolExecutor:
         self._answers: dict[str, LLMMessage] = {}
         self._results: dict[str, RecordedCall] = {}
         self._wholes: dict[str, Whole] = {}
+        self._printed = Printed()
         self._order: dict[str, int] = {}
         self._failed_edits: dict[int, str] = {}
 
@@ -80,7 +84,7 @@ class ToolExecutor:
                 async for event in events:
                     yield event
         finally:
-            await _end(tasks)
+            await end(tasks)
             self._answer_the_rest()
 
     async def _when_due(
@@ -123,26 +127,30 @@ class ToolExecutor:
             await asyncio.wait({task})
         except asyncio.CancelledError:
             ended, seconds = task.done(), time.monotonic() - started
-            await _end([task])
+            await end([task])
             if ended and not task.cancelled():  # the record says how it ended, whoever stopped listening
-                self._finished(call, *await _to_its_end(self._outcome(call, task, before)), seconds)
+                self._finished(call, *await to_its_end(self._outcome(call, task, before)), seconds)
             else:
-                changed = await _to_its_end(files.since(before))
-                self._recorder.interrupt(call.call_id, files=changed[0], uncovered=_uncovered(call, changed))
+                await to_its_end(self._interrupted(call, before))
             raise
         seconds = time.monotonic() - started
         outcome = asyncio.ensure_future(self._outcome(call, task, before))
         try:
             told, changed = await asyncio.shield(outcome)
         except asyncio.CancelledError:
-            self._finished(call, *await _to_its_end(outcome), seconds)
+            self._finished(call, *await to_its_end(outcome), seconds)
             raise
         return self._finished(call, told, changed, seconds)
 
     async def _run(self, call: ResolvedToolCall) -> BaseModel:
         """The call, in its own task. A tool that leaves the program (sys.exit) only leaves itself."""
         tell = self._events.put
-        tool_output.set(lambda text: tell(ToolOutputEvent(tool_call_id=call.call_id, text=text)))
+
+        def emitted(text: str) -> None:
+            self._printed.add(call.call_id, text)
+            tell(ToolOutputEvent(tool_call_id=call.call_id, text=text))
+
+        tool_output.set(emitted)
         whole_output.set(partial(self._wholes.__setitem__, call.call_id))
         record = partial(self._record_subagent, call.call_id)
         running_call.set(RunningCall(call.call_id, self._agent, tell, self._gate.ask_within, record))
@@ -159,12 +167,24 @@ class ToolExecutor:
         self, call: ResolvedToolCall, task: asyncio.Task[BaseModel], before: Before | None
     ) -> tuple[dict[str, Any], Changed]:
         """What a call that has ended tells, made to fit, with all of it kept; and what it changed."""
+        self._printed.take(call.call_id)
         changed = await self._agent.files.since(before)
         fields = self._told(call, task)
         text = "\n".join(filter(None, (call.edited, fields["output"])))
         whole = self._wholes.pop(call.call_id, None)
         fit = partial(fitted, call.call_id, text, whole, self._recorder)
         return {**fields, "output": fit() if fits(text, whole) else await asyncio.to_thread(fit)}, changed
+
+    async def _interrupted(self, call: ResolvedToolCall, before: Before | None) -> None:
+        """What it was seen to print until then is all there is of its result; and what it changed."""
+        changed = await self._agent.files.since(before)
+        printed = self._printed.take(call.call_id)
+        output, whole = INTERRUPTED, ""
+        if printed:
+            text = f"{printed}\n[{INTERRUPTED}]"
+            _, output, whole = await asyncio.to_thread(fitted, call.call_id, text, None, self._recorder)
+        uncovered = _uncovered(call, changed)
+        self._recorder.interrupt(call.call_id, output, whole=whole, files=changed[0], uncovered=uncovered)
 
     def _finished(
         self, call: ResolvedToolCall, told: dict[str, Any], changed: Changed, seconds: float
@@ -271,27 +291,6 @@ class ToolExecutor:
 
     async def _tell(self, event: BaseEvent) -> None:
         await self._events.told(event)
-
-
-async def _end(tasks: list[asyncio.Task[Any]]) -> None:
-    """Cancel what still runs and wait for it, however often we are cancelled: nothing of a turn is left behind it."""
-    for task in tasks:
-        task.cancel()
-    while running := {task for task in tasks if not task.done()}:
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait(running)
-    for task in tasks:
-        if not task.cancelled():
-            task.exception()  # seen, whether or not anybody asks for it
-
-
-async def _to_its_end(work: Awaitable[T]) -> T:
-    """Its result, also when the turn is cancelled meanwhile: a look at the files is short, and nothing of a result is lost."""
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.shield(task)
-    return task.result()
 
 
 def _uncovered(call: ResolvedToolCall, changed: Changed, result: BaseModel | None = None) -> str:

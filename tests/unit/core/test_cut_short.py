@@ -137,3 +137,26 @@ async def test_a_file_that_ends_like_a_note_of_ours_does_not_end_the_message(mod
     model_server.enqueue("I see.")
     await run_turn(agent)
     assert not model_server.requests[1]["messages"][-1]["content"].endswith("now]")
+
+
+async def test_what_a_command_had_printed_when_it_was_interrupted_is_recorded_and_told(model_server, trusted):
+    model_server.enqueue(calls=[tool_call("bash", command="echo step one; echo step two >&2; sleep 30")])
+    ready = asyncio.Event()
+
+    async def turn() -> None:
+        async for event in trusted.act("go"):
+            if isinstance(event, ToolOutputEvent) and "two" in event.text:
+                ready.set()
+
+    task = asyncio.create_task(turn())
+    await ready.wait()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    [call] = trusted.turns[-1].calls
+    printed = "step one\nstep two\n[interrupted before it had a result]"
+    assert (call.status, call.output) == ("interrupted", printed)
+    model_server.enqueue("I saw two steps.")
+    await run_turn(trusted, "and now?")
+    assert model_server.requests[-1]["messages"][-2]["content"] == printed
+    assert await same_after_resume(trusted)

@@ -1,0 +1,31 @@
+"""Ending tasks, and letting work come to its end, however often the turn around them is cancelled meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def end(tasks: list[asyncio.Task[Any]]) -> None:
+    """Cancel what still runs and wait for it: nothing of a turn is left behind it."""
+    for task in tasks:
+        task.cancel()
+    while running := {task for task in tasks if not task.done()}:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait(running)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # seen, whether or not anybody asks for it
+
+
+async def to_its_end(work: Awaitable[T]) -> T:
+    """Its result: a look at the files is short, and nothing of a call's result is lost."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
