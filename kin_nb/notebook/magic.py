@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from IPython.core.inputtransformer2 import cell_magic as to_python
+from IPython.core.inputtransformer2 import leading_empty_lines
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from traitlets import Enum, Float, TraitError, Unicode, validate
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.notebook.session import KinSession
+
+_MAGIC = re.compile(r"%%kin\s")
 
 
 @magics_class
@@ -100,9 +105,19 @@ KinMagics.prompt.__doc__ = options_parser().format_help()  # what %%kin? shows
 KinMagics.command.__doc__ = magic_help()  # what %kin? shows
 
 
+def to_the_letter(lines: list[str]) -> list[str]:
+    """The first input transformer: a %%kin cell has its text from here on, before others take `>>>` or `In [1]:` out of it."""
+    cell = leading_empty_lines(lines)
+    return to_python(cell) if cell and _MAGIC.match(cell[0]) else lines
+
+
+to_the_letter.has_side_effects = True  # type: ignore[attr-defined]  # so IPython asks of %%kin, not of this, what is complete
+
+
 def load(ip: InteractiveShell) -> None:
     magics = KinMagics(ip)
     ip.register_magics(magics)
+    ip.input_transformers_cleanup.insert(0, to_the_letter)
     if ip.Completer is not None:
         ip.Completer.custom_matchers.append(magics.matcher)
     welcome(ip)
@@ -112,6 +127,8 @@ def unload(ip: InteractiveShell) -> None:
     magics = ip.magics_manager.registry.pop("KinMagics", None)
     if magics is not None:
         magics.close()
+        if to_the_letter in ip.input_transformers_cleanup:
+            ip.input_transformers_cleanup.remove(to_the_letter)
         if ip.Completer is not None and magics.matcher in ip.Completer.custom_matchers:
             ip.Completer.custom_matchers.remove(magics.matcher)
     for kind in ("line", "cell"):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -134,6 +137,58 @@ def test_without_widgets_and_cell_ids_it_asks_by_input(kin, model_server, tmp_pa
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
 
 
+LETTERS = [
+    ">>> 1 + 1 gives 3, why?\n... or not",
+    "Why?\n\n    >>> f(1)\n    ... or\n    4",
+    "In [1]: x = 1\n   ...: y = 2\nOut[1]: why?",
+    "... and then?\n...: what",
+    "In a Makefile:\n\tall:\n\t\tmake  x\n\n\n  end",
+    "What does it do?\n%time f()\n!ls\n%%bash\n?x\nx?",
+]
+"""What IPython takes for its own prompts, and for its own syntax."""
+
+
+def test_a_prompt_reaches_the_model_to_the_letter(kin, model_server):
+    for prompt in LETTERS:
+        model_server.enqueue("Yes.")
+        run(kin, f"\n%%kin --fresh\n{prompt}\n")
+        assert model_server.requests[-1]["messages"][-1]["content"] == prompt
+
+
+def test_magics_of_others_are_read_as_ever_and_so_is_kin_once_it_is_unloaded(kin, model_server):
+    model_server.enqueue("Yes.")
+    run(kin, "%%kin?")
+    assert model_server.requests == []
+    run(kin, "%%capture said\n>>> print('captured')")
+    assert kin.text(run(kin, "print(said)")) == "captured\n\n"
+    run(kin, "get_ipython().run_cell_magic('kin', '', '>>> as given')")
+    assert model_server.requests[0]["messages"][-1]["content"] == ">>> as given"
+    run(kin, "before = len(get_ipython().input_transformers_cleanup)\n%unload_ext kin_nb")
+    assert kin.text(run(kin, "print(len(get_ipython().input_transformers_cleanup) - before)")) == "-1\n"
+    run(kin, "%load_ext kin_nb")
+
+
+def test_in_a_terminal_too_a_prompt_is_typed_line_by_line_to_the_letter(model_server, tmp_path):
+    write_config(tmp_path / "kin-home", model_server)
+    model_server.enqueue("Yes.")
+    paths = {
+        "KIN_HOME": tmp_path / "kin-home",
+        "IPYTHONDIR": tmp_path / "ipython",
+        "PYTHONPATH": Path(__file__).parents[2],
+    }
+    subprocess.run(
+        [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner"],
+        input="%load_ext kin_nb\n%%kin\n>>> 1 + 1\nIn [1]: or not\n\n\n",
+        env={**os.environ, **{name: str(path) for name, path in paths.items()}, "TERM": "dumb"},
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert model_server.requests[0]["messages"][-1]["content"] == ">>> 1 + 1\nIn [1]: or not"
+
+
 @pytest.fixture
 def kin_kernel(model_server: ModelServer, tmp_path: Path):
     """The kernel of the kernelspec "Kin"."""
@@ -153,6 +208,13 @@ def test_in_the_kin_kernel_a_cell_is_a_prompt(kin_kernel, model_server):
     run(kin_kernel, "%%python\nx = 1 + 2")
     assert kin_kernel.text(run(kin_kernel, "%%python\nprint(x)")) == "3\n"
     assert len(model_server.requests) == 1
+
+
+def test_in_the_kin_kernel_too_a_prompt_reaches_the_model_to_the_letter(kin_kernel, model_server):
+    for prompt in LETTERS:
+        model_server.enqueue("Yes.")
+        run(kin_kernel, prompt)
+        assert model_server.requests[-1]["messages"][-1]["content"] == prompt
 
 
 def test_the_kernelspec_starts_this_kernel():
