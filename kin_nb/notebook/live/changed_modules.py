@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kin_nb.core.paths import real_path
+from kin_nb.core.paths import real_path, shown
 from kin_nb.core.session.file_history.names import file_name
 from kin_nb.core.session.records import FileChange
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MOST = 5
 """Files that one line names."""
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
+_STDLIB = os.path.join(os.path.dirname(os.__file__), "")  # noqa: PTH118, PTH120  (compared as text)
 _NO_IMPORT = frozenset({"__main__", "__mp_main__"})
 _Stamp: TypeAlias = tuple[int, int] | None
 
@@ -54,9 +55,11 @@ class ChangedModules:
 
     def __init__(self, agent: Agent, shell: InteractiveShell, imports: Imports) -> None:
         self._agent, self._shell, self._imports = agent, shell, imports
+        self._stamps: dict[str, _Stamp] = {}
+        """Of files that modules were imported from, when the turn began: what is outside of the workspace nobody records."""
 
     def begins(self) -> None:
-        """Nothing to look at before there is a change."""
+        self._stamps = {file: _stamp(Path(file)) for file in _sources()}
 
     def ends(self, files: Sequence[FileChange]) -> Iterator[str]:
         names = self._changed(files)
@@ -77,19 +80,25 @@ class ChangedModules:
             yield f"{_said(gone, 'deleted')}: restart the kernel to be without {_them(gone)}"
 
     def _changed(self, files: Sequence[FileChange]) -> dict[Path, str]:
-        """The names of the .py files that came out otherwise than they were, by real path."""
-        first: dict[str, FileChange] = {}
-        last: dict[str, FileChange] = {}
-        for change in files:
-            if change.path.endswith(".py"):
-                first.setdefault(change.path, change)
-                last[change.path] = change
-        changed = [last[path] for path in first if first[path].before != last[path].after]
-        if not changed:
-            return {}
-        real = self._agent.files.real_names(changed, self._agent.redact)
-        root = self._agent.workspace.root
-        return {real_path(root / file_name(change.path)): change.path for change in real}
+        """The names of the .py files that came out otherwise than they were, by real path. Of the recorded, as recorded."""
+        root, changes = self._agent.workspace.root, [change for change in files if change.path.endswith(".py")]
+        first: dict[Path, str | None] = {}
+        names: dict[Path, str] = {}
+        for change, real in zip(changes, self._agent.files.real_names(changes, self._agent.redact), strict=True):
+            path = real_path(root / file_name(real.path))
+            names[path] = change.path
+            if first.setdefault(path, change.before) == change.after:
+                del names[path]
+        touched = (real_path(Path(file)) for file, stamp in self._stamps.items() if _stamp(Path(file)) != stamp)
+        return {path: shown(path) for path in touched if not path.is_relative_to(root)} | names
+
+
+def _sources() -> Iterator[str]:
+    """The .py files of modules that came neither with Python nor with an installed package."""
+    for module in sys.modules.copy().values():
+        file = file_of(module)
+        if file.endswith(".py") and not file.startswith(_STDLIB) and not any(name in file for name in _PACKAGES):
+            yield file
 
 
 def _imported(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:

@@ -7,7 +7,8 @@ schema may come from a server, in compiled code that nothing interrupts.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 _FRAMES = (("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch"))
@@ -62,11 +63,25 @@ def memory(value: Any) -> int | None:
 
 
 def first_rows(value: Any, rows: int) -> list[Any]:
-    """A dict for each row of a frame, a value for each of a column."""
+    """A dict for each row of a frame, a value for each of a column. The second column with the label "a" is ("a", 2)."""
     if is_a(value, "polars", "DataFrame"):
         found: list[Any] = value.head(rows).to_dicts()
     elif is_a(value, "polars", "Series"):
         found = value.head(rows).to_list()
-    else:
+    elif is_column(value):
         found = value.slice(0, rows).to_pylist()
+    else:
+        labels = _told_apart(label for label, _ in columns(value))
+        held = (column.to_pylist() for column in value.slice(0, rows).columns)
+        found = [dict(zip(labels, row, strict=True)) for row in zip(*held, strict=True)]
+    return found
+
+
+def _told_apart(labels: Iterable[str]) -> list[Any]:
+    """Each still names what it named: a secret's name is known in a pair, and not in a text that goes on."""
+    seen: Counter[str] = Counter()
+    found: list[Any] = []
+    for label in labels:
+        seen[label] += 1
+        found.append(label if seen[label] == 1 else (label, seen[label]))
     return found

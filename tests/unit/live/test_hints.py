@@ -102,6 +102,43 @@ def test_a_module_that_was_imported_through_a_link_of_another_name(said, folder)
     assert said(EDIT) == (HINT.replace("(hinted)", "(linked)"),)
 
 
+@pytest.fixture
+def outer(folder, tmp_path, monkeypatch) -> Path:
+    """A module beside the workspace, imported: what a command changes there no record has."""
+    lib = tmp_path / "lib"
+    lib.mkdir()
+    (lib / "outer_hinted.py").write_text("x = 1\n")
+    monkeypatch.syspath_prepend(str(lib))
+    importlib.import_module("outer_hinted")
+    yield lib / "outer_hinted.py"
+    sys.modules.pop("outer_hinted", None)
+
+
+def test_a_module_beside_the_workspace_that_a_command_changed(said, outer, agent, monkeypatch):
+    monkeypatch.setenv("HOME", str(outer.parents[1]))
+    monkeypatch.setattr(Path, "home", lambda: outer.parents[1])
+    [text] = said(tool_call("bash", command=f"echo 'x = 22' > {outer}"))
+    assert agent.turns[-1].calls[0].files == ()
+    assert text == HINT.replace("hinted.py", "~/lib/outer_hinted.py").replace("(hinted)", "(outer_hinted)")
+
+
+def test_a_module_beside_the_workspace_through_a_link_of_another_name(said, outer, folder):
+    (folder / "linked_outer.py").symlink_to(outer)
+    sys.modules.pop("outer_hinted")
+    importlib.import_module("linked_outer")
+    [text] = said(tool_call("bash", command=f"rm {outer}"))
+    assert text.endswith(
+        "lib/outer_hinted.py was deleted, and this kernel has imported it: restart the kernel to be without it"
+    )
+
+
+def test_beside_the_workspace_only_what_changed_during_the_turn_is_news(said, outer):
+    outer.write_text("x = 333\n")
+    assert said(tool_call("bash", command=f"cat {outer}")) == ()
+    write = tool_call("bash", command=f"echo 'x = 4444' > {outer}")
+    assert said(write, tool_call("python", code="import importlib, outer_hinted\nimportlib.reload(outer_hinted)")) == ()
+
+
 def test_a_module_that_nobody_imported_is_no_news(said):
     assert said(EDIT) == ()
 
@@ -114,6 +151,7 @@ def test_a_turn_that_only_reads_says_nothing(said):
 def test_a_file_that_came_out_as_it_was_is_no_news(said):
     importlib.import_module("hinted")
     assert said(EDIT, BACK) == ()
+    assert said(tool_call("bash", command="touch hinted.py")) == ()
 
 
 def test_modules_of_a_package_go_by_their_whole_names(said, folder):

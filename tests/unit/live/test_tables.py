@@ -112,6 +112,17 @@ class TestTablesOfOthers:
         assert "{'api_token': [secret], 'city': 'Bonn', 'n': 1}" in text
         assert "hunter2" not in text
 
+    @pytest.mark.parametrize("kind", ["Table", "RecordBatch"])
+    def test_columns_of_one_name_are_all_shown_and_a_secret_one_is_secret_each_time(self, shell, told, kind):
+        pyarrow = pytest.importorskip("pyarrow")
+        arrays = [pyarrow.array([value]) for value in (1, 2, "hunter2", "hunter3")]
+        names = ["a", "a", "key", "key"]
+        shell.user_ns["df"] = getattr(pyarrow, kind).from_arrays(arrays, names=names)
+        text = told("variables", names=["df"], values=True)
+        assert "4 columns:" in text
+        assert "{'a': 1, ('a', 2): 2, 'key': [secret], ('key', [secret]): [secret]}" in text
+        assert "hunter" not in text
+
     @pytest.mark.usefixtures("frame")
     def test_a_row_that_names_a_secret_is_only_named(self, shell, told):
         kind = type(shell.user_ns["df"])
