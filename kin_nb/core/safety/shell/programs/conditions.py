@@ -1,4 +1,4 @@
-"""What `test`, `[` and `[[` ask. Their arithmetic runs substitutions inside its operands, so numbers must be spelled out."""
+"""What `test` and `[` ask. Numbers must be spelled out: elsewhere a shell computes them, and runs what is in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_TEXTS = frozenset(("-n", "-z"))
 _TEXTS = frozenset(("=", "==", "!="))
 _FILES = frozenset(("-nt", "-ot", "-ef"))
 _NUMBERS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
-_JOINS = frozenset(("&&", "||", "-a", "-o"))
+_JOINS = frozenset(("-a", "-o"))
 _INTEGER = re.compile(r"-?\d{1,18}")
 
 
