@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,22 +136,29 @@ class Replaying:
         io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})
 
     def end(self, session: KinSession) -> Agent:
-        """The live agent, where the recording ends, also where that is before turns that were undone. Raises KinError."""
-        self.close()  # a live agent's work must not go into a copy that vanishes
-        agent = session.agent()
-        if agent.turns:
-            return agent
-        try:
-            go_on(agent, self.recording)
-        except ReplayError as error:
-            session.on_agent_thread(agent.aclose)
-            session.close()  # that agent stands nowhere
-            raise KinError(str(error)) from None
+        """The live agent. Raises KinError; then this goes on, in its scratch copy where it has one."""
+        agent = self._live_agent(session)
+        self.close()
         return agent
+
+    def _live_agent(self, session: KinSession) -> Agent:
+        """Where the recording ends, also where that is before turns that were undone. Raises KinError."""
+        outside = self._scratch.outside() if self._scratch is not None else nullcontext()
+        with outside:  # its work must not go into a copy that vanishes
+            agent = session.agent()
+            if agent.turns:
+                return agent
+            try:
+                go_on(agent, self.recording)
+            except ReplayError as error:
+                session.on_agent_thread(agent.aclose)
+                session.close()  # that agent stands nowhere
+                raise KinError(str(error)) from None
+            return agent
 
     def _redo(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
         """Leave playback from where `turn` stood: it and what came after it is taken back."""
-        agent = self.end(session)
+        agent = self._live_agent(session)
         first = next((each for each in agent.time.active if each.turn == turn.turn), None)
         if first is None:
             raise KinError(

@@ -89,7 +89,13 @@ def test_in_a_kernel_scratch_moves_it_into_a_copy_until_it_goes_live(shared, tmp
         again = kernel.ok(f"{head.splitlines()[1]} --scratch")
         assert "Session" in shown(again)
         assert shown(kernel.ok(LOOK)) == "x = 1\n False\n", "a new copy, of the same workspace"
-        kernel.run("%kin live")
+        assert "No key" in str(kernel.run("%kin live"))
+        here = Path(shown(kernel.ok("print(os.getcwd())")).strip())
+        assert here not in {copy, shared}, "it plays on in the new copy"
+        assert "Not in the scratch copy" not in shown(kernel.ok(SECOND))
+        with ModelServer.start() as server:
+            write_config(tmp_path / "home", server.url)
+            kernel.ok("%kin live")
         assert shown(kernel.ok("print(os.getcwd())")).strip() == str(shared)
     assert copy != shared
     assert not copy.exists()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from kin_nb.core.session.file_history import BlobStore
@@ -45,6 +46,17 @@ class Scratch:
         scratch._temporary, scratch._cwd = temporary, Path.cwd()
         os.chdir(cwd)
         return scratch
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Meanwhile the kernel is where it was before: what begins there outlives the copy."""
+        inside = Path.cwd()
+        if self._cwd is not None:
+            os.chdir(self._cwd)
+        try:
+            yield
+        finally:
+            os.chdir(inside)
 
     def close(self) -> None:
         """The kernel is where it was before, and the copy is gone, if it was made here."""

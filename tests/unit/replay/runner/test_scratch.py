@@ -17,8 +17,10 @@ from kin_nb.core.session.records import (
     sha256,
 )
 from kin_nb.core.tools.file_changes import Content, file_change
+from kin_nb.replay.playback.finding import Found
+from kin_nb.replay.recording import WorkspaceMeta
 from kin_nb.replay.runner.scratch import Scratch
-from tests.unit.replay.sessions import turn
+from tests.unit.replay.sessions import recording, turn
 
 MODE = "100644"
 
@@ -140,3 +142,19 @@ def test_only_a_runner_that_asked_for_it_gives_one(folder):
     assert given is not None
     given.close()
     assert folder.is_dir(), "who made it removes it"
+
+
+def test_the_kernel_is_in_the_copy_until_it_is_closed_but_for_what_begins_outside(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.py").write_text("x = 1\n")
+    monkeypatch.chdir(tmp_path / "work")
+    recorded = recording(turn(1, "go"), workspace=WorkspaceMeta(path="."))
+    scratch = Scratch.here(Found(tmp_path / "work" / "talk.ipynb", {}, recorded))
+    copy = Path.cwd()
+    with scratch.outside():
+        assert Path.cwd() == (tmp_path / "work").resolve()
+    assert Path.cwd() == copy != tmp_path / "work"
+    assert (copy / "a.py").read_text() == "x = 1\n"
+    scratch.close()
+    assert Path.cwd() == (tmp_path / "work").resolve()
+    assert not copy.exists()
