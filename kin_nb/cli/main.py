@@ -143,6 +143,13 @@ def _add_notebooks(commands: Commands[argparse.ArgumentParser]) -> None:
         help="take the recording from the outputs of a notebook that only a front end ever saved",
     )
     save.add_argument(
+        "--session",
+        dest="of_session",
+        metavar="ID",
+        default="",
+        help="with --from-outputs: of several sessions, the one whose id begins so",
+    )
+    save.add_argument(
         "--calibrate",
         action="store_true",
         help="run a session notebook twice, its tools with what was approved then, and store which lines vary",

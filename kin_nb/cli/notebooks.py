@@ -16,7 +16,7 @@ def save(arguments: argparse.Namespace) -> int:
     from kin_nb.replay.saving.options import save_options  # noqa: PLC0415
 
     options, secrets = save_options(arguments), _known_secrets()
-    how = {"from_outputs": arguments.from_outputs, "calibrate": arguments.calibrate}
+    how = {"from_outputs": arguments.from_outputs, "session": arguments.of_session, "calibrate": arguments.calibrate}
     return save_session(SaveCommand(arguments.session, arguments.path, options, secrets=secrets, **how))
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.commands import COMMANDS, is_command
 from kin_nb.core.config import KinConfig
 from kin_nb.core.safety.secrets import Redactor, secret_values
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.render import Output, render_notice
-from kin_nb.replay.cells.matching import normal_body
-from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, place_turns
+from kin_nb.replay.cells.placing import place_turns
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta
+from kin_nb.replay.saving.live_cells import keep_what_plays
 from kin_nb.replay.saving.making import Cell, session_notebook
 from kin_nb.replay.saving.options import SaveOptions, large, parse_save
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, reported, without_results
@@ -25,16 +23,6 @@ from kin_nb.replay.saving.writing import write_notebook
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
-
-_ASKING = "|".join(name for name, command in COMMANDS.items() if command.asks)
-_LINES = re.compile(
-    rf"(?:\s*%kin\b[ \t]*+(?:--session\S*[ \t]++\w*[ \t]*+)?(?!/?(?:replay\b|(?:{_ASKING}):))[^\n]*)+\s*"
-)
-"""Commands that do something now, mistyped ones too: replayed, they would fail."""
-_ASKS = re.compile(rf"\s*%kin[ \t]+/?(?P<prompt>(?:{_ASKING}):[^\n]*)\s*")
-_LINE = re.compile(r"\s*%%?kin\b(?P<options>[^\n]*)")
-_SESSION = re.compile(r"(?:^|\s)--session[\s=]+(?P<name>\S+)")
-_BODY = re.compile(r"\n*%%kin[^\n]*\n(?P<body>.*)", re.DOTALL)
 
 
 def save_session(shell: InteractiveShell, agent: Agent, line: str, session: str = "") -> Output:
@@ -50,15 +38,9 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, session: str 
         raise KinError("--plain makes a notebook of its own. Name it: %kin save PATH --plain")
     target = _own_file(own, path) if options.in_place else _target(path, own, session, plain=options.plain)
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell)
-    source["cells"] = [
-        _as_prompt(cell)
-        for cell in source["cells"]
-        if not _is_command(source, cell) and _session_of(cell) in {None, session}
-    ]
-    recording, removed = _clean(source, recording_of(agent, target.parent), agent.config, options)
-    before = len(source["cells"])
-    source["cells"] = [cell for cell in source["cells"] if _may_be_played(source, cell, recording)]
-    left_out = before - len(source["cells"])
+    recorded = recording_of(agent, target.parent)
+    left_out = keep_what_plays(source, recorded, session)
+    recording, removed = _clean(source, recorded, agent.config, options)
     if options.plain:
         return _plain(source if own is not None else None, recording, target, removed)
     late = len(recording.turns) - len(place_turns(source, recording.turns))
@@ -70,7 +52,7 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, session: str 
         write_notebook(nb, target, open_file=None if options.in_place else own, in_place=options.in_place)
     except OSError as error:
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
-    said = [_late(late) if own is not None else "", _left_out(left_out), large(target, options), *reported(removed)]
+    said = [_late(late) if own is not None else "", *left_out, large(target, options), *reported(removed)]
     if options.in_place:
         said.insert(0, "Now reload it: File > Reload Notebook from Disk. Saving what is open here would erase it.")
     return _notice(read_recording(nb), target, list(filter(None, said)))
@@ -135,45 +117,6 @@ def _run_cells(shell: InteractiveShell) -> dict[str, Any]:
     return {"metadata": {}, "cells": cells}
 
 
-def _is_command(nb: Any, cell: Any) -> bool:
-    """Whether a cell only tells the session what to do: replayed, `%kin live` would call a model, `/model` need one.
-
-    Undos are records: they get cells of their own again.
-    """
-    if cell["cell_type"] != "code":
-        return False
-    text = cell["source"]
-    body = _BODY.fullmatch(text)
-    if body is not None or (is_kin_kernel(nb) and text.lstrip()[:1] == "/"):
-        return is_command(normal_body(body["body"] if body else text))
-    return _LINES.fullmatch(text) is not None
-
-
-def _may_be_played(nb: Any, cell: Any, recording: Recording) -> bool:
-    """Not a prompt that never became a turn: it would stop the replay."""
-    key = asked_key(nb, cell)
-    return key is None or any(
-        turn.key == key or (turn.cell_id and turn.cell_id == cell.get("id")) for turn in recording.turns
-    )
-
-
-def _session_of(cell: Any) -> str | None:
-    """The name of the session that a cell speaks to, "" for the notebook's own; None for every other cell."""
-    line = _LINE.match(cell["source"]) if cell["cell_type"] == "code" else None
-    if line is None:
-        return None
-    found = _SESSION.search(line["options"])
-    return found["name"] if found else ""
-
-
-def _as_prompt(cell: Any) -> Any:
-    """`%kin flow:NAME request` as the prompt that it is: it has a turn, and is played."""
-    found = _ASKS.fullmatch(cell["source"]) if cell["cell_type"] == "code" else None
-    if found is not None:
-        cell["source"] = f"%%kin\n/{found['prompt'].rstrip()}"
-    return cell
-
-
 def _clean(nb: Any, recording: Recording, config: KinConfig, options: SaveOptions) -> tuple[Recording, list[str]]:
     """(the recording without what does not belong in it, the report of that); `nb` is cleaned in place."""
     root = Path("/")  # a redactor without places: paths in a person's own cells must go on working
@@ -190,12 +133,6 @@ def _late(turns: int) -> str:
         f"The open notebook's file did not hold {turns} of the prompts yet, so they stand at the end. "
         "To keep them in their place, save the notebook and run %kin save again."
     )
-
-
-def _left_out(prompts: int) -> str:
-    """Of which nothing was recorded."""
-    were = "1 prompt that was" if prompts == 1 else f"{prompts} prompts that were"
-    return f"Left out: {were} never answered." if prompts else ""
 
 
 def _notice(recording: Recording, target: Path, said: list[str]) -> Output:

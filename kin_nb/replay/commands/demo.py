@@ -1,4 +1,4 @@
-"""`kin-nb demo`, and how a notebook is seen to run: what they print, and their exit codes."""
+"""`kin-nb demo`: what it prints, and its exit code."""
 
 from __future__ import annotations
 
@@ -6,40 +6,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
+from kin_nb.replay.commands.steps import Steps, say
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.playback.shipped import examples_folder, is_shipped
 from kin_nb.replay.runner.one import replay_notebook
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.report import ReplayReport
-from kin_nb.replay.runner.running import Progress
 
-DONE, FAILED = 0, 1
+FAILED = 1
 QUICKSTART = "quickstart.ipynb"
-
-
-def say(text: str = "") -> None:
-    print(text, flush=True)  # noqa: T201  (a command's output)
-
-
-class Steps:
-    """A line per cell that asks and per tool call, as they happen."""
-
-    def __call__(self, progress: Progress) -> None:
-        kin = (progress.output or {}).get("metadata", {}).get("kin", {})
-        match kin.get("kind"):
-            case "call" if kin.get("status") not in {"pending", "waiting"}:
-                drift = kin.get("drift", {}).get("kind", "played")
-                say(f"  turn {kin.get('turn')}, step {kin.get('step')}: {_first_line(progress.output)}  [{drift}]")
-            case "receipt":
-                say(f"  turn {kin.get('turn')}: {_first_line(progress.output)}")
-
-
-def _first_line(output: Any) -> str:
-    text = output["data"].get("text/plain", "")
-    line = ("".join(text) if isinstance(text, list) else text).split("\n", 1)[0]
-    return line if len(line) <= 100 else f"{line[:99]}…"  # noqa: PLR2004
 
 
 def demo() -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from kin_nb.replay.commands.demo import FAILED, Steps, say
+from kin_nb.replay.commands.steps import Steps, say
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.runner.in_place import contents_of, put_in_place
 from kin_nb.replay.runner.options import ReplayOptions
@@ -17,6 +17,7 @@ from kin_nb.replay.runner.rows import Row, rows_json, table, worst
 from kin_nb.replay.runner.selection import output_folders, selected
 from kin_nb.replay.runner.worker import Request, row_of
 
+FAILED = 1
 _GOING = {
     "playback": "playback",
     "tools": "tools run again in a copy of the workspace",

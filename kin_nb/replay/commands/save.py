@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kin_nb.replay.errors import RecordingError, ReplayError
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.in_outputs import recording_in_outputs
+from kin_nb.replay.format.in_outputs import recording_in_outputs, sessions_in_outputs
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.plain.export import plain_notebook
 from kin_nb.replay.recording import Recording
+from kin_nb.replay.saving.live_cells import keep_what_plays, named_session
 from kin_nb.replay.saving.making import empty_notebook, session_notebook
 from kin_nb.replay.saving.named_recording import in_folder, named_recording
 from kin_nb.replay.saving.options import SaveOptions, large
@@ -28,14 +30,16 @@ _SUFFIX = ".kin.ipynb"
 class SaveCommand:
     """`source`: the beginning of a session's id, or a notebook. `path`: where it goes, None: where it belongs.
 
-    `from_outputs`: the recording is what the outputs of the notebook carry. `calibrate`: it is executed twice, tools and
-    all, and lines that vary are stored. `secrets` takes known ones out of a text.
+    `from_outputs`: the recording is what the outputs of the notebook carry; `session`: of those of several, the one whose
+    id begins so. `calibrate`: it is executed twice, tools and all, and lines that vary are stored. `secrets` takes known
+    ones out of a text.
     """
 
     source: str
     path: Path | None = None
     options: SaveOptions = SaveOptions()  # noqa: RUF009  (frozen)
     from_outputs: bool = False
+    session: str = ""
     calibrate: bool = False
     secrets: Callable[[str], str] = str
 
@@ -62,8 +66,7 @@ class SaveCommand:
         target, options = self.target, self.options
         if options.plain and target.exists():
             raise ReplayError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
-        nb, recording = self._read(target)
-        told: list[str] = []
+        nb, recording, told = self._read(target)
         if self.calibrate:
             recording, told = self._calibrated(target)
         cleaner = Cleaner(options.redact, self.secrets)
@@ -89,20 +92,45 @@ class SaveCommand:
         found = calibrated(source)
         return in_folder(found.recording, source.absolute().parent, target.parent), found.text().split("\n")
 
-    def _read(self, target: Path) -> tuple[Any, Recording]:
-        """The notebook that the session goes into, an empty one where there is none, and the recording."""
+    def _read(self, target: Path) -> tuple[Any, Recording, list[str]]:
+        """The notebook that the session goes into, an empty one where there is none; the recording; what to say of it."""
         if self.options.in_place:
             _check_nobody_has_it_open(target)
         if self.from_outputs:
             if not self._is_notebook:
                 raise ReplayError("--from-outputs takes a notebook: kin-nb save NOTEBOOK.ipynb --from-outputs")
-            source = Path(self.source)
-            nb = as_node(load_notebook(source), source.name)
-            return nb, in_folder(recording_in_outputs(nb), source.absolute().parent, target.parent)
+            return self._from_outputs(target)
+        if self.session:
+            raise ReplayError("--session chooses what --from-outputs takes. Without it the session is named first.")
         recording, found = named_recording(self.source, target.parent)
         if found is None and self.options.in_place:
             found = load_notebook(target)
-        return (empty_notebook() if found is None else as_node(found)), recording
+        return (empty_notebook() if found is None else as_node(found)), recording, []
+
+    def _from_outputs(self, target: Path) -> tuple[Any, Recording, list[str]]:
+        source = Path(self.source)
+        nb = as_node(load_notebook(source), source.name)
+        cells = sessions_in_outputs(nb)
+        session = self._chosen(cells) if cells else ""
+        recording = in_folder(recording_in_outputs(nb, session), source.absolute().parent, target.parent)
+        names = [named_session(nb["cells"][number - 1]) for number in cells[recording.session]]
+        return nb, recording, keep_what_plays(nb, recording, next(filter(None, names), ""))
+
+    def _chosen(self, cells: dict[str, list[int]]) -> str:
+        """The id that `session` begins, of those whose records are in `cells`. Raises RecordingError, listing them."""
+        found = [each for each in cells if each.startswith(self.session)]
+        if len(found) == 1:
+            return found[0]
+        many = "1 session" if len(cells) == 1 else f"{len(cells)} sessions"
+        what = f"{len(found)} of them begin with {self.session}" if self.session else "a session notebook holds one"
+        source = Path(self.source)
+        lines = [f"{source.name} holds turns of {many}, and {what}. Save each by itself:"]
+        for session, numbers in cells.items():
+            name = _short(session, cells)
+            path = source.with_name(f"{source.stem}.{name}{_SUFFIX}")
+            command = shlex.join(["kin-nb", "save", str(source), str(path), "--from-outputs", "--session", name])
+            lines.append(f"cell {', '.join(map(str, numbers))}: {command}")
+        raise RecordingError("\n".join(lines))
 
 
 def save(command: SaveCommand) -> int:
@@ -127,3 +155,9 @@ def _check_nobody_has_it_open(path: Path) -> None:
             f"{path.name} is open in {server}, whose next save would erase the recording: nothing was written. "
             "Close it there first, or leave out --in-place."
         )
+
+
+def _short(session: str, all_of_them: Iterable[str]) -> str:
+    """The beginning of its id that tells it from the others."""
+    short = session[:8]
+    return short if sum(each.startswith(short) for each in all_of_them) == 1 else session

@@ -34,23 +34,22 @@ def carried(record: TurnRecord | UndoRecord, meta: SessionMeta, number: int = 0)
     return {KEY: {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs}}
 
 
-def recording_in_outputs(nb: Any, path: str | None = None) -> Recording:
-    """What the outputs of `nb` carry, every hash checked. `path`: the workspace, relative to where the notebook goes.
+def recording_in_outputs(nb: Any, session: str = "") -> Recording:
+    """What the outputs of `nb` carry, every hash checked; of several sessions, what `session` left there.
 
     Turns whose cells were run again are not in there any more; an undo of such turns is left out, and what followed it
     goes on from the turn before. Raises NoRecordingError when no output carries a record, RecordingError when one was
-    changed, or when they are of several sessions.
+    changed, or when they are of several sessions and none is named.
     """
-    found = list(_records(nb))
+    found = [each for each in _records(nb) if session in {"", each[1].session}]
     if not found:
         raise NoRecordingError(
             "No output of this notebook carries a record: it was not made by %%kin, or outputs were cleared."
         )
     metas = {meta.session: meta for _, meta, _, _ in found}
     if len(metas) > 1:
-        names = ", ".join(metas)
         raise RecordingError(
-            f"The outputs are of {len(metas)} sessions ({names}), and a recording holds one. "
+            f"The outputs are of {len(metas)} sessions ({', '.join(metas)}), and a recording holds one. "
             "Write each from the log: kin-nb save SESSION PATH"
         )
     (meta,) = metas.values()
@@ -58,24 +57,46 @@ def recording_in_outputs(nb: Any, path: str | None = None) -> Recording:
     reading = Reading(meta, blobs)
     for cell, _, record, _ in found:
         reading.add(cell, record)
-    return _recording(reading, meta if path is None else _at(meta, path))
+    return _recording(reading, meta)
+
+
+def sessions_in_outputs(nb: Any) -> dict[str, list[int]]:
+    """Of each session whose records the outputs of `nb` carry, the cells, from 1. Raises RecordingError."""
+    cells: dict[str, list[int]] = {}
+    for number, meta, _, _ in _records(nb):
+        cells.setdefault(meta.session, []).append(number)
+    return {session: list(dict.fromkeys(numbers)) for session, numbers in cells.items()}
+
+
+def claimed_sessions(cell: Any) -> Iterator[str]:
+    """The sessions that the outputs of `cell` say they are of; nothing is checked but that these are texts."""
+    for kept in _kept(cell):
+        session = kept.get("session")
+        name = session.get("session") if isinstance(session, dict) else None
+        if isinstance(name, str):
+            yield name
+
+
+def _kept(cell: Any) -> Iterator[dict[str, Any]]:
+    for output in cell.get("outputs", []):
+        metadata = output.get("metadata")
+        kept = metadata.get(KEY) if isinstance(metadata, dict) else None
+        if isinstance(kept, dict):
+            yield kept
 
 
 def _records(nb: Any) -> Iterator[tuple[int, SessionMeta, Any, dict[str, Any]]]:
     """(cell from 1, session, record, long texts) of each output that carries one."""
     for number, cell in enumerate(nb["cells"], 1):
-        for output in cell.get("outputs", []):
-            metadata = output.get("metadata")
-            kept = metadata.get(KEY) if isinstance(metadata, dict) else None
-            if isinstance(kept, dict):
-                blobs = kept.get("blobs")
-                try:
-                    meta = SessionMeta.model_validate(kept.get("session"))
-                except ValidationError as error:
-                    first = error.errors()[0]
-                    where = ".".join(map(str, first["loc"]))
-                    raise RecordingError(f"cell {number}, {KEY}.session.{where}: {first['msg']}.") from None
-                yield number, meta, kept.get("record"), blobs if isinstance(blobs, dict) else {}
+        for kept in _kept(cell):
+            blobs = kept.get("blobs")
+            try:
+                meta = SessionMeta.model_validate(kept.get("session"))
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(map(str, first["loc"]))
+                raise RecordingError(f"cell {number}, {KEY}.session.{where}: {first['msg']}.") from None
+            yield number, meta, kept.get("record"), blobs if isinstance(blobs, dict) else {}
 
 
 def _recording(reading: Reading, meta: SessionMeta) -> Recording:
@@ -92,7 +113,3 @@ def _recording(reading: Reading, meta: SessionMeta) -> Recording:
         for turn in turns
     )
     return Recording(meta.session, linked, meta, tuple(reading.others.values()), tuple(undos))
-
-
-def _at(meta: SessionMeta, path: str) -> SessionMeta:
-    return meta.model_copy(update={"workspace": meta.workspace.model_copy(update={"path": path})})

@@ -1,27 +1,15 @@
-"""A session of the log as a recording, and as a notebook, for one that lost its recording."""
+"""A session of the log as a recording: for a notebook that never had one, or lost it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from kin_nb.core.paths import kin_home
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import fold, read_lines
 from kin_nb.core.session.records import UndoRecord
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.recording import Recording, SessionMeta
-from kin_nb.replay.saving.making import session_notebook
-
-
-def notebook_from_log(session: str, folder: Path) -> tuple[Any, str]:
-    """(notebook, recording's name) of the session whose id begins with `session`, for a file in `folder`.
-
-    Raises as `recording_from_log`.
-    """
-    nb = session_notebook(recording_from_log(session, folder))
-    return nb, read_recording(nb).name
 
 
 def recording_from_log(session: str, folder: Path) -> Recording:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from kin_nb.replay.errors import NoRecordingError, RecordingError, ReplayError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.recording import WorkspaceMeta
+from kin_nb.replay.recording import SessionMeta, WorkspaceMeta
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
@@ -96,6 +97,70 @@ def test_the_outputs_of_a_front_ends_notebook_become_records_and_the_rest_stays(
     assert [turn.prompt for turn in read_recording(nb).turns] == ["first ACME-1", "second"]
     assert "x = 1" in [cell["source"] for cell in nb["cells"]]
     assert "Saved mine.kin.ipynb: recording 5b1c-session@" in capsys.readouterr().out
+
+
+def lived_cell(session: str, prompt: str, number: int = 1, options: str = ""):
+    """A prompt that was answered, as a front end saves it."""
+    meta, cell_id = SessionMeta(session=session, model="m"), f"{session}-{number}"
+    record = turn(number, prompt, cell_id=cell_id, options=options)
+    output = new_output("display_data", {"text/plain": "x"}, metadata=carried(record, meta))
+    return new_code_cell(f"%%kin {options}".rstrip() + f"\n{prompt}", id=cell_id, outputs=[output])
+
+
+@pytest.fixture
+def restarted(tmp_path) -> Path:
+    """The kernel was restarted after the second cell, and a conversation with a name followed."""
+    cells = [
+        lived_cell("aaaaaaaa-1", "first"),
+        new_code_cell("x = 1", id="own"),
+        lived_cell("bbbbbbbb-2", "second"),
+        new_code_cell("%kin mode plan", id="mode"),
+        lived_cell("cccccccc-3", "check it", options="--session review"),
+        lived_cell("bbbbbbbb-2", "third", 2),
+        new_code_cell("%%kin\nnever run", id="asleep"),
+    ]
+    path = tmp_path / "my talk.ipynb"
+    path.write_text(json.dumps(new_notebook(cells=cells)))
+    return path
+
+
+def test_of_several_sessions_each_is_named_with_its_cells_and_the_command_that_saves_it(restarted, capsys):
+    assert main(["save", str(restarted), "--from-outputs"]) == 1
+    head, *lines = capsys.readouterr().err.splitlines()
+    assert head == "my talk.ipynb holds turns of 3 sessions, and a session notebook holds one. Save each by itself:"
+    assert [line.partition(": ")[0] for line in lines] == ["cell 1", "cell 3, 6", "cell 5"]
+    for line in lines:
+        assert main(shlex.split(line.partition(": ")[2])[1:]) == 0
+    made = {path.name: load_notebook(path) for path in restarted.parent.glob("*.kin.ipynb")}
+    prompts = {name: [turn.prompt for turn in read_recording(nb).turns] for name, nb in made.items()}
+    assert prompts == {
+        "my talk.aaaaaaaa.kin.ipynb": ["first"],
+        "my talk.bbbbbbbb.kin.ipynb": ["second", "third"],
+        "my talk.cccccccc.kin.ipynb": ["check it"],
+    }
+
+
+def test_the_session_that_is_chosen_keeps_what_can_be_played_and_the_rest_is_said(restarted, tmp_path):
+    said = SaveCommand(str(restarted), tmp_path / "b.ipynb", from_outputs=True, session="bbbb").run()
+    cells = load_notebook(tmp_path / "b.ipynb")["cells"]
+    assert [cell["source"] for cell in cells[1:]] == ["x = 1", "%%kin\nsecond", "%%kin\nthird"]
+    assert "Left out: 1 prompt of which no answer is recorded." in said
+    assert any(line.startswith("Left out: 1 prompt of session aaaaaaaa-1: kin-nb save") for line in said)
+
+
+def test_a_session_with_a_name_takes_its_own_prompts_and_no_others(restarted, tmp_path):
+    SaveCommand(str(restarted), tmp_path / "c.ipynb", from_outputs=True, session="cccccccc-3").run()
+    cells = load_notebook(tmp_path / "c.ipynb")["cells"]
+    assert [cell["source"] for cell in cells[1:]] == ["x = 1", "%%kin --session review\ncheck it"]
+
+
+def test_a_session_that_the_outputs_do_not_hold_lists_those_that_they_do(restarted, tmp_path):
+    with pytest.raises(RecordingError, match="of 3 sessions, and 0 of them begin with dddd") as error:
+        SaveCommand(str(restarted), tmp_path / "d.ipynb", from_outputs=True, session="dddd").run()
+    assert str(error.value).count("--from-outputs --session") == 3
+    with pytest.raises(ReplayError, match="--session chooses what --from-outputs takes"):
+        SaveCommand(str(restarted), tmp_path / "d.ipynb", session="aaaa").run()
+    assert not (tmp_path / "d.ipynb").exists()
 
 
 def test_from_outputs_needs_a_notebook_that_carries_something(lived, tmp_path):

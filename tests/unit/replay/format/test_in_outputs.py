@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.core.session.records import Place, UndoRecord
 from kin_nb.replay.errors import NoRecordingError, RecordingError
-from kin_nb.replay.format.in_outputs import KEY, MAX_CHARACTERS, carried, recording_in_outputs
+from kin_nb.replay.format.in_outputs import KEY, MAX_CHARACTERS, carried, recording_in_outputs, sessions_in_outputs
 from tests.unit.replay.sessions import recording, turn
 
 UNDO = UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=-1))
@@ -58,12 +58,24 @@ def test_a_notebook_whose_outputs_carry_nothing_says_so(nb):
         recording_in_outputs(nb)
 
 
-def test_outputs_of_two_sessions_are_not_mixed(session):
+@pytest.fixture
+def two(session):
+    """A notebook with the records of two sessions, `session`'s in its first two cells."""
     other = replace(session, session="other", meta=session.meta.model_copy(update={"session": "other"}))
     nb = as_saved(session)
     nb["cells"] += as_saved(other)["cells"]
+    return nb
+
+
+def test_outputs_of_two_sessions_are_not_mixed(two):
     with pytest.raises(RecordingError, match=r"of 2 sessions \(5b1c-session, other\)"):
-        recording_in_outputs(nb)
+        recording_in_outputs(two)
+
+
+def test_one_of_two_sessions_is_taken_by_its_name(two, session):
+    assert sessions_in_outputs(two) == {"5b1c-session": [1, 2], "other": [3, 4]}
+    assert recording_in_outputs(two, "5b1c-session") == session
+    assert recording_in_outputs(two, "other").turns == session.turns
 
 
 @pytest.mark.parametrize("spoil", [{"session": {"session": "../x"}}, {"session": None}])

@@ -13,7 +13,8 @@ from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.replay.cells.matching import cell_key
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.saving.rewriting import notebook_from_log
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.rewriting import recording_from_log
 
 HEADER = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}
 SESSION = json.dumps({**HEADER, "type": "session", "session": "abc", "workspace": "/w"})
@@ -50,7 +51,8 @@ def logged(home, tmp_path):
 
 def test_one_cell_per_turn_in_order_and_the_recording_reads_back(logged, tmp_path):
     logged("abc-1", "first", "second\nwith a line", "first")
-    nb, name = notebook_from_log("abc-1", tmp_path / "notebooks")
+    recording = recording_from_log("abc-1", tmp_path / "notebooks")
+    nb, name = session_notebook(recording), recording.name
     sources = [cell["source"] for cell in nb["cells"]]
     assert sources == [
         f"%load_ext kin_nb\n%kin replay {name}",
@@ -73,24 +75,23 @@ def test_a_session_that_was_cut_off_ends_interrupted(logged, tmp_path):
     path = logged("abc-1", "first", open_prompts=("second",))
     with path.open("ab") as log:
         log.write(b'{"type": "result", "call": {"id": "c1", "outp')
-    nb, _ = notebook_from_log("abc", tmp_path)
-    last = read_recording(nb).turns[-1]
+    last = recording_from_log("abc", tmp_path).turns[-1]
     assert (last.outcome, last.calls[0].status) == ("interrupted", "interrupted")
 
 
 def test_the_beginning_of_an_id_is_enough_while_it_is_the_only_one(logged, tmp_path):
     logged("abc-1", "one")
     logged("abd-2", "two")
-    assert notebook_from_log("abd", tmp_path)[1].startswith("abd-2@")
+    assert recording_from_log("abd", tmp_path).session == "abd-2"
     with pytest.raises(ReplayError, match=r"^ab begins the ids of 2 sessions: abc-1, abd-2\.$"):
-        notebook_from_log("ab", tmp_path)
+        recording_from_log("ab", tmp_path)
 
 
 @pytest.mark.parametrize("session", ["xyz", "", "*", "../sessions/abc", "."])
 def test_a_session_that_is_unknown(logged, home, tmp_path, session):
     logged("abc-1", "one")
     with pytest.raises(ReplayError, match=f"in {home}/sessions"):
-        notebook_from_log(session, tmp_path)
+        recording_from_log(session, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -110,4 +111,4 @@ def test_a_log_that_cannot_be_used_is_named(home, tmp_path, text, said):
     log.parent.mkdir(parents=True)
     log.write_text(text)
     with pytest.raises(ReplayError, match=said):
-        notebook_from_log("abc", tmp_path)
+        recording_from_log("abc", tmp_path)

@@ -1,0 +1,86 @@
+"""The cells of a notebook that was lived in: which of them a session notebook can run again."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from kin_nb.core.commands import COMMANDS, is_command
+from kin_nb.replay.cells.matching import normal_body
+from kin_nb.replay.cells.placing import asked_key, is_kin_kernel
+from kin_nb.replay.format.in_outputs import claimed_sessions
+from kin_nb.replay.recording import Recording
+
+_ASKING = "|".join(name for name, command in COMMANDS.items() if command.asks)
+_LINES = re.compile(
+    rf"(?:\s*%kin\b[ \t]*+(?:--session\S*[ \t]++\w*[ \t]*+)?(?!/?(?:replay\b|(?:{_ASKING}):))[^\n]*)+\s*"
+)
+"""Commands that do something now, mistyped ones too: replayed, they would fail."""
+_ASKS = re.compile(rf"\s*%kin[ \t]+/?(?P<prompt>(?:{_ASKING}):[^\n]*)\s*")
+_LINE = re.compile(r"\s*%%?kin\b(?P<options>[^\n]*)")
+_SESSION = re.compile(r"(?:^|\s)--session[\s=]+(?P<name>\S+)")
+_BODY = re.compile(r"\n*%%kin[^\n]*\n(?P<body>.*)", re.DOTALL)
+
+
+def keep_what_plays(nb: Any, recording: Recording, session: str = "") -> list[str]:
+    """Leave of the cells of `nb` those that can be run where `recording` is played; what to say of prompts that went.
+
+    `session`: what the notebook calls it, "" for its own. Commands go, the prompts of other sessions, and those that
+    never became a turn of this one: they would stop the replay.
+    """
+    own = [
+        _as_prompt(cell) for cell in nb["cells"] if not _is_command(nb, cell) and named_session(cell) in {None, session}
+    ]
+    nb["cells"] = [cell for cell in own if _may_be_played(nb, cell, recording)]
+    kept = {id(cell) for cell in nb["cells"]}
+    gone = [cell for cell in own if id(cell) not in kept]
+    others = Counter(next(iter(claimed_sessions(cell)), "") for cell in gone)
+    unanswered = others.pop("", 0) + others.pop(recording.session, 0)
+    said = [f"Left out: {_prompts(unanswered)} of which no answer is recorded."] if unanswered else []
+    return said + [
+        f"Left out: {_prompts(count)} of session {name}: kin-nb save NOTEBOOK.ipynb FILE --from-outputs --session {name}"
+        for name, count in others.items()
+    ]
+
+
+def named_session(cell: Any) -> str | None:
+    """The name of the session that a cell speaks to, "" for the notebook's own; None for every other cell."""
+    line = _LINE.match(cell["source"]) if cell["cell_type"] == "code" else None
+    if line is None:
+        return None
+    found = _SESSION.search(line["options"])
+    return found["name"] if found else ""
+
+
+def _is_command(nb: Any, cell: Any) -> bool:
+    """Whether a cell only tells the session what to do: replayed, `%kin live` would call a model, `/model` need one.
+
+    Undos are records: they get cells of their own again.
+    """
+    if cell["cell_type"] != "code":
+        return False
+    text = cell["source"]
+    body = _BODY.fullmatch(text)
+    if body is not None or (is_kin_kernel(nb) and text.lstrip()[:1] == "/"):
+        return is_command(normal_body(body["body"] if body else text))
+    return _LINES.fullmatch(text) is not None
+
+
+def _as_prompt(cell: Any) -> Any:
+    """`%kin flow:NAME request` as the prompt that it is: it has a turn, and is played."""
+    found = _ASKS.fullmatch(cell["source"]) if cell["cell_type"] == "code" else None
+    if found is not None:
+        cell["source"] = f"%%kin\n/{found['prompt'].rstrip()}"
+    return cell
+
+
+def _may_be_played(nb: Any, cell: Any, recording: Recording) -> bool:
+    key = asked_key(nb, cell)
+    return key is None or any(
+        turn.key == key or (turn.cell_id and turn.cell_id == cell.get("id")) for turn in recording.turns
+    )
+
+
+def _prompts(count: int) -> str:
+    return "1 prompt" if count == 1 else f"{count} prompts"
