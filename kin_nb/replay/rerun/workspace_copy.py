@@ -12,7 +12,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from kin_nb.render.text import literal
 from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.rerun.inner_links import inner, turn_inward
 
 _LEFT_OUT = (".git", ".venv", "__pycache__")
 MAX_FILES = 50_000
@@ -35,31 +37,46 @@ def copy_workspace(workspace: Path, commit: str | None, folder: Path) -> Workspa
     if not workspace.is_dir():
         raise ReplayError(f"The workspace {workspace} is not there. Say where it is: kin-nb replay --workspace PATH")
     folder.mkdir(parents=True)
-    if commit and _extract_commit(workspace, commit, folder):
-        return WorkspaceCopy(folder, f"commit {commit[:12]}")
+    if commit and (left_out := _extract_commit(workspace, commit, folder)) is not None:
+        without = f" without {', '.join(left_out)}, which leads out of it" if left_out else ""
+        return WorkspaceCopy(folder, f"commit {commit[:12]}{without}")
     _check_size(workspace)
     try:
         shutil.copytree(workspace, folder, symlinks=True, ignore=_left_out, dirs_exist_ok=True)
+        turn_inward(folder, workspace)
     except (OSError, shutil.Error) as error:
         raise ReplayError(f"The workspace {workspace} cannot be copied: {error}") from error
     missing = f" (git does not have commit {commit[:12]} here)" if commit else ""
     return WorkspaceCopy(folder, f"the files as they are now{missing}")
 
 
-def _extract_commit(workspace: Path, commit: str, folder: Path) -> bool:
-    """The part of `commit` that lies under `workspace`, unpacked; False when git or the commit is not there."""
+def _extract_commit(workspace: Path, commit: str, folder: Path) -> list[str] | None:
+    """Unpack the part of `commit` that lies under `workspace`: the links that are left out. None without git or the commit."""
     archive = _archive(workspace, commit)
     if archive is None:
-        return False
+        return None
+    left_out: list[str] = []
+
+    def kept(member: tarfile.TarInfo, into: str) -> tarfile.TarInfo | None:
+        if member.issym():
+            target = inner(workspace, (workspace / member.name).parent, member.linkname)
+            member = member.replace(linkname=target)
+        try:
+            return tarfile.data_filter(member, into)
+        except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError):
+            left_out.append(literal(member.name))
+            return None
+
     try:
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             if hasattr(tarfile, "data_filter"):
-                tar.extractall(folder, filter="data")
+                tar.extractall(folder, filter=kept)  # noqa: S202  (`kept` ends in data_filter)
             else:  # before Python 3.11.4: git itself keeps `..` and absolute paths out of its trees
                 tar.extractall(folder)  # noqa: S202
-    except tarfile.TarError as error:
+                turn_inward(folder, workspace)
+    except (tarfile.TarError, OSError) as error:
         raise ReplayError(f"Commit {commit[:12]} cannot be unpacked: {error}") from error
-    return True
+    return left_out
 
 
 def _archive(workspace: Path, commit: str) -> bytes | None:

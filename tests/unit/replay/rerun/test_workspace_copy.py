@@ -109,3 +109,42 @@ def test_a_strangers_repository_runs_nothing(settings, workspace, tmp_path):
     there = (copied.folder / "src" / "a.py").read_text()
     assert there == ("edited since\n" if "core.worktree" in settings else "committed\n")
     assert not canary.exists()
+
+
+@pytest.fixture(params=["as they are", "commit"])
+def copied(request, tmp_path):
+    """A function: the copy of a folder, by both ways."""
+
+    def copy(folder):
+        recorded = commit(folder) if request.param == "commit" else None
+        return copy_workspace(folder, recorded, tmp_path / "elsewhere" / "copy")
+
+    return copy
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["{workspace}/src", "src", "./src/../src", "../project/src", "../by-name/src", "{workspace}/../by-name/src"],
+)
+def test_a_link_into_the_workspace_leads_into_the_copy(workspace, copied, target):
+    (workspace.parent / "by-name").symlink_to(workspace)
+    (workspace / "current").symlink_to(target.format(workspace=workspace))
+    (workspace / "deep").mkdir()
+    (workspace / "deep" / "latest").symlink_to(f"{workspace}/current")
+    copy = copied(workspace).folder
+    (copy / "current" / "a.py").write_text("changed\n")
+    assert (copy / "src" / "a.py").read_text() == "changed\n"
+    assert (copy / "deep" / "latest" / "a.py").read_text() == "changed\n"
+    assert (workspace / "src" / "a.py").read_text() == "committed\n"
+
+
+def test_a_link_that_leads_out_stays_in_files_as_they_are_and_is_named_where_a_commit_has_it(workspace, tmp_path):
+    (workspace / "data").symlink_to("/usr/share")
+    (workspace / "round").symlink_to("round")
+    files_as_they_are = copy_workspace(workspace, None, tmp_path / "one").folder
+    assert [str((files_as_they_are / name).readlink()) for name in ("data", "round")] == ["/usr/share", "round"]
+    recorded = commit(workspace)
+    copy = copy_workspace(workspace, recorded, tmp_path / "two")
+    assert not (copy.folder / "data").is_symlink()
+    assert "without data, which leads out of it" in copy.says
+    assert (copy.folder / "src" / "a.py").is_file()
