@@ -21,7 +21,7 @@ from kin_nb.notebook.live import Attached, add_live_tools
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.notebook.streaming.display import Display
-from kin_nb.render import render_notice, render_turn
+from kin_nb.render import render_turn
 from kin_nb.replay.cells.matching import Undoing
 from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
@@ -106,8 +106,7 @@ class Replaying:
                 self._redo(session, error.turn, io)
                 return None
             if somebody and (redo or error.after_last):
-                session.go_live()
-                _say_live(io, "This cell goes on where the recording ends.")
+                session.go_live("This cell goes on where the recording ends.")
                 return None
             if redo:
                 raise NotRecorded(f"{_NOBODY} {error}") from None
@@ -166,9 +165,8 @@ class Replaying:
                 "`%kin live` to go on from that end."
             )
         undo_from(session, agent, first, Display(io))
-        session.go_live()
-        _say_live(
-            io, f"Turn {turn.turn} is asked anew, from where it stood. What was recorded stays in the session's log."
+        session.go_live(
+            f"Turn {turn.turn} is asked anew, from where it stood. What was recorded stays in the session's log."
         )
 
     def _run_tools(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
@@ -209,8 +207,3 @@ class Replaying:
             atexit.register(lambda agent: session.on_agent_thread(agent.aclose), self._agent)  # its servers end too
             add_live_tools(self._agent, session.shell)
         return self._agent
-
-
-def _say_live(io: CellOutput, what: str) -> None:
-    notice = render_notice("Live from here: this notebook is in playback no more", [what])
-    io.display(notice.data, notice.metadata)

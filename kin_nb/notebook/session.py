@@ -34,7 +34,7 @@ from kin_nb.notebook.running import run_flow, run_turn
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import ShellTap
 from kin_nb.notebook.turns import CellTurns
-from kin_nb.render import Output
+from kin_nb.render import Output, render_notice
 from kin_nb.replay.cells.matching import Undoing, cell_key, normal_body
 
 if TYPE_CHECKING:
@@ -176,8 +176,8 @@ class KinSession:
             self._replaying = Replaying.embedded(self, name, body)
         self._replay_failed = False
 
-    def go_live(self) -> None:
-        """Leave playback; the conversation goes on from what was recorded."""
+    def go_live(self, what: str = "Prompts go on where the recording ends.") -> None:
+        """Leave playback, and say `what` goes on."""
         if self._replaying is None:
             if not self._replay_failed:
                 raise KinError("This notebook is live already.")
@@ -185,6 +185,7 @@ class KinSession:
             return
         self._replaying.end(self)
         self._replaying = None
+        self.show(render_notice("Live from here: this notebook is in playback no more", [what]))
 
     def save(self, line: str) -> None:
         """`line`: the path and options that follow `save`."""

@@ -42,7 +42,9 @@ class How:
 def replay(names: Sequence[str], options: ReplayOptions, how: How) -> int:
     """Re-execute the notebooks that `names` are or match, and report; of many the worst exit code, an error above drift."""
     try:
-        paths = selected(names)
+        paths, ordinary = selected(names)
+        if ordinary:
+            print(f"Left out, with no session in them: {', '.join(map(str, ordinary))}", file=sys.stderr)  # noqa: T201
         before = contents_of(paths) if how.in_place else {}
         out = options.output_dir or Path(tempfile.mkdtemp(prefix="kin-replay-"))
         folders = output_folders(paths, out)

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from kin_nb.replay.errors import ReplayError
 
 _CHECKPOINTS = ".ipynb_checkpoints"
+_OURS = re.compile(rb'%kin\b|"kin"|\bkin_nb\b')
+"""In a magic, a kernel's name, or metadata."""
 
 
-def selected(names: Sequence[str]) -> list[Path]:
-    """The notebooks, each once: of a pattern (`**` is any folders) sorted and without checkpoints.
+def selected(names: Sequence[str]) -> tuple[list[Path], list[Path]]:
+    """The notebooks, each once, and those of patterns that were left out because they have nothing of kin_nb in them.
 
-    A name that is no pattern, or that a file has, is taken as it is. Raises ReplayError for a pattern that nothing matches.
+    Of a pattern (`**` is any folders) sorted and without checkpoints. A name that is no pattern, or that a file has, is taken
+    as it is. Raises ReplayError for a pattern that nothing matches.
     """
-    return list({path.absolute(): path for name in names for path in _matches(name)}.values())
+    named: dict[Path, Path] = {}
+    ordinary: dict[Path, Path] = {}
+    for name in names:
+        if not glob.has_magic(name) or os.path.lexists(name):
+            named[Path(name).absolute()] = Path(name)
+            continue
+        found = {path.absolute(): path for path in _matches(name)}
+        sessions = {place: path for place, path in found.items() if _has_prompts(path)}
+        if not sessions:
+            raise ReplayError(f"No notebook that matches {name} has a session in it.")
+        named |= sessions
+        ordinary |= found
+    return list(named.values()), [path for place, path in ordinary.items() if place not in named]
 
 
 def output_folders(paths: Sequence[Path], folder: Path) -> list[Path]:
@@ -30,12 +46,18 @@ def output_folders(paths: Sequence[Path], folder: Path) -> list[Path]:
     return [folder / os.path.relpath(parent, top) for parent in parents]
 
 
-def _matches(name: str) -> list[Path]:
-    if not glob.has_magic(name) or os.path.lexists(name):
-        return [Path(name)]
+def _matches(pattern: str) -> list[Path]:
     # unlike Path.glob it leaves hidden folders out, and takes absolute patterns
-    found = (Path(path) for path in sorted(glob.glob(name, recursive=True)))  # noqa: PTH207
+    found = (Path(path) for path in sorted(glob.glob(pattern, recursive=True)))  # noqa: PTH207
     notebooks = [path for path in found if path.is_file() and _CHECKPOINTS not in path.parts]
     if not notebooks:
-        raise ReplayError(f"No notebook matches {name}. In quotes, ** stands for any folders: 'sessions/**/*.ipynb'")
+        raise ReplayError(f"No notebook matches {pattern}. In quotes, ** stands for any folders: 'sessions/**/*.ipynb'")
     return notebooks
+
+
+def _has_prompts(path: Path) -> bool:
+    """Also where a cleaner took the recording: that one must fail. What cannot be read fails by itself."""
+    try:
+        return _OURS.search(path.read_bytes()) is not None
+    except OSError:
+        return True

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import v4
+
+from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.runner.selection import selected
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = {
+        "ordinary.ipynb": ("import kinetics", {}),
+        "session.ipynb": ("%%kin\nGo on.", {}),
+        "cleaned.ipynb": ("%load_ext kin_nb\n%kin replay abc@123456789012", {}),
+        "recorded.ipynb": ("1 + 1", {"kin": {}}),
+        "deep/of-the-kernel.ipynb": ("Go on.", {"kernelspec": {"name": "kin", "display_name": "Kin"}}),
+        ".ipynb_checkpoints/session.ipynb": ("%%kin\nGo on.", {}),
+    }
+    for name, (source, metadata) in cells.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        nbformat.write(v4.new_notebook(cells=[v4.new_code_cell(source)], metadata=metadata), name)
+    return tmp_path
+
+
+def names(paths):
+    return [str(path) for path in paths]
+
+
+def test_of_a_pattern_ordinary_notebooks_are_left_out_and_those_that_lost_their_recording_are_not():
+    paths, ordinary = selected(["**/*.ipynb"])
+    assert names(paths) == ["cleaned.ipynb", "deep/of-the-kernel.ipynb", "recorded.ipynb", "session.ipynb"]
+    assert names(ordinary) == ["ordinary.ipynb"]
+
+
+def test_a_name_is_taken_as_it_is_and_each_notebook_once():
+    paths, ordinary = selected(["ordinary.ipynb", "*.ipynb", "./session.ipynb", "nowhere.ipynb"])
+    assert names(paths) == ["ordinary.ipynb", "cleaned.ipynb", "recorded.ipynb", "session.ipynb", "nowhere.ipynb"]
+    assert ordinary == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"), [("no*.ipynb", "No notebook matches"), ("ord*.ipynb", "has a session in it")]
+)
+def test_a_pattern_that_names_no_session_is_an_error(pattern, says):
+    with pytest.raises(ReplayError, match=says):
+        selected(["session.ipynb", pattern])
