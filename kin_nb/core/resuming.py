@@ -15,6 +15,7 @@ from kin_nb.core.session.log import LOG_NAME, session_log, sessions_root
 from kin_nb.core.session.records import END, Place, RecordedCompaction, TurnRecord, UndoRecord
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import SessionStore, StoredSession
+from kin_nb.core.session.without_collecting import without_collecting
 from kin_nb.core.time_travel import UndoError
 from kin_nb.core.types import LLMUsage
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
 
 
+@without_collecting()
 def resumed(make: type[Agent], config: KinConfig, name: str, options: dict[str, Any]) -> Agent:
     """An agent that has taken up the session that `name` means. Raises SessionError, ConfigError; then no lock is left."""
     settings = config.session_logging

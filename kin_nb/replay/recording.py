@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,6 +92,14 @@ class Recording:
                 ),
             }
         )
+
+    @cached_property
+    def asked_by(self) -> Mapping[str, Sequence[int]]:
+        """A cell's key -> the positions of the turns that such a cell asked, rising."""
+        found: dict[str, list[int]] = {}
+        for position, turn in enumerate(self.turns):
+            found.setdefault(turn.key, []).append(position)
+        return found
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ kept, those of steps for the running turn alone: older ones cannot be gone back 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kin_nb.core.context.state import HistoryState
@@ -43,6 +43,11 @@ class Checkpoints:
         self._next += place.step != END  # an end is no checkpoint of its own: nobody names it
         return checkpoint
 
+    def pass_by(self, place: Place) -> None:
+        """Instead of `mark`, for a place that is not gone back to: it counts, and what is old goes."""
+        self._prune(place)
+        self._next += place.step != END
+
     def mark_unsure(self, place: Place, state: HistoryState, tokens: int = 0) -> None:
         """Of an old record, which does not say whether that step had begun: no id is counted for it."""
         self._mark(place, state, tokens)
@@ -72,7 +77,7 @@ class Checkpoints:
 
     def of_steps(self, turn: int) -> list[Checkpoint]:
         """Those before a step of that turn, oldest first."""
-        return [self._marks[place] for place in self._steps if place.turn == turn]
+        return [self._marks[place] for place in self._steps if place.turn == turn and place in self._marks]
 
     def _mark(self, place: Place, state: HistoryState, tokens: int) -> Checkpoint:
         self._prune(place)
@@ -88,7 +93,25 @@ class Checkpoints:
         elif newest.step > 0:
             self._steps.append(newest)
             if len(self._steps) > KEPT_STEPS:
-                del self._marks[self._steps.pop(0)]
+                self._marks.pop(self._steps.pop(0), None)
+
+
+def gone_back_to(turns: Sequence[TurnRecord]) -> Callable[[Place], bool]:
+    """Whether one of `turns` goes on from a place in them, or what comes after them may: of a long session nearly none."""
+    origins = {turn.origin for turn in turns}
+    origins |= {
+        Place(turn=turn.turn, step=mail.step)
+        for turn in turns
+        for mail in (*(step.dmail for step in turn.steps), turn.dmail)
+        if mail is not None
+    }
+    last = turns[-1].turn if turns else 0
+
+    def is_gone_back_to(place: Place) -> bool:
+        kept = place.turn == last or (place.turn > last - KEPT_TURNS and place.step in {0, END})
+        return kept or place in origins
+
+    return is_gone_back_to
 
 
 def branch(turns: Sequence[TurnRecord], tip: Place | None) -> list[TurnRecord]:

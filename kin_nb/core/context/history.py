@@ -6,12 +6,13 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 
-from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, delivered
+from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, delivered, gone_back_to
 from kin_nb.core.context.compaction import compacted, first_kept, fitting
+from kin_nb.core.context.fingerprint import fingerprinted
 from kin_nb.core.context.pruning import is_stub, stub
 from kin_nb.core.context.repair import repaired
 from kin_nb.core.context.state import HistoryState
-from kin_nb.core.safety.secrets import WORKSPACE, redact_json
+from kin_nb.core.safety.secrets import WORKSPACE
 from kin_nb.core.session.records import (
     END,
     Place,
@@ -21,10 +22,7 @@ from kin_nb.core.session.records import (
     RecordedImage,
     RecordedStep,
     TurnRecord,
-    canonical_json,
-    sha256,
 )
-from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.core.types import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 
 Expand = Callable[[str], str]
@@ -168,7 +166,16 @@ class History:
         self, turns: Iterable[TurnRecord], expand: Expand, checkpoints: Checkpoints | None = None
     ) -> Iterator[LLMMessage]:
         """As `extend_from`; yields each message when it enters, before anything takes from it."""
-        marks = Checkpoints() if checkpoints is None else checkpoints
+        marks, turns = Checkpoints() if checkpoints is None else checkpoints, list(turns)
+        needed = gone_back_to(turns)
+
+        def mark(turn: TurnRecord, step: int) -> None:
+            place = Place(turn=turn.turn, step=step)
+            if needed(place):
+                marks.mark(place, self.state(), self._recorded_tokens)
+            else:
+                marks.pass_by(place)
+
         for turn in turns:
             if turn.origin is not None:
                 self._stand_at(marks.at(turn.origin))
@@ -176,21 +183,18 @@ class History:
                 self.restart()
                 self._recorded_tokens = 0
             yield from self._replay_compaction(turn.compaction, expand)
-            self._mark(marks, turn, 0)
+            mark(turn, 0)
             yield self._enter(user_message(expand(turn.sent or turn.prompt), images_of(turn.images)))
             for number, step in enumerate(turn.steps, 1):
                 yield from self._replay_dmail(marks, turn, step.dmail, expand)
-                self._mark(marks, turn, number)
+                mark(turn, number)
                 yield from self._replay_step(step, expand)
             yield from self._replay_dmail(marks, turn, turn.dmail, expand)
             if turn.no_reply:
-                self._mark(marks, turn, len(turn.steps) + 1)
+                mark(turn, len(turn.steps) + 1)
             elif turn.no_reply is None and turn.outcome != "done":  # somebody may have gone back to before such a step
                 marks.mark_unsure(Place(turn=turn.turn, step=len(turn.steps) + 1), self.state(), self._recorded_tokens)
-            self._mark(marks, turn, END)
-
-    def _mark(self, marks: Checkpoints, turn: TurnRecord, step: int) -> None:
-        marks.mark(Place(turn=turn.turn, step=step), self.state(), self._recorded_tokens)
+            mark(turn, END)
 
     def _stand_at(self, mark: Checkpoint) -> None:
         self.restore(mark.state)
@@ -244,7 +248,7 @@ class History:
         self.call_ids.update(call.id for call in message.tool_calls or () if call.id)
         so_far = self._hashes[-1].copy() if self._hashes else hashlib.sha256()
         if message.role is not Role.system:
-            so_far.update(canonical_json(fingerprinted(message, self._redact)).encode() + b"\n")
+            so_far.update(fingerprinted(message, self._redact))
         self._hashes.append(so_far)
 
     def _rewind(self, length: int) -> None:
@@ -256,18 +260,6 @@ class History:
         for message in messages:
             self._take(message)
         self.counted = min(self.counted, len(messages))
-
-
-def fingerprinted(message: LLMMessage, redact: Callable[[str], str]) -> dict[str, object]:
-    calls = [[c.id, c.function.name, redact_json(c.function.arguments or "", redact)] for c in message.tool_calls or ()]
-    seen: dict[str, object] = {"images": [sha256(image.data) for image in message.images]} if message.images else {}
-    return {
-        "role": message.role,
-        "content": without_note(redact(message.content or ""))[0],  # it names a session
-        "calls": calls,
-        "of": message.tool_call_id,
-        **seen,
-    }
 
 
 def messages_of_step(step: RecordedStep, expand: Expand = str) -> list[LLMMessage]:

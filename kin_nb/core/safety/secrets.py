@@ -91,28 +91,29 @@ def _server_secrets(config: KinConfig) -> Iterator[str]:
                 yield expanded.rpartition(" ")[2]  # the key alone, without "Bearer"
 
 
-# Each pattern runs only on texts that hold its literal; all are bounded, so that no text makes them slow.
-_PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
-    ("sk-", re.compile(r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]{0,60}\d)[A-Za-z0-9_-]{20,}"), SECRET),
-    ("gh", re.compile(r"(?<![A-Za-z0-9])gh[pousr]_\w{20,}", re.ASCII), SECRET),
-    ("github_pat_", re.compile(r"\bgithub_pat_\w{20,}", re.ASCII), SECRET),
-    ("glpat-", re.compile(r"\bglpat-[A-Za-z0-9_-]{20,}"), SECRET),
-    ("IA", re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), SECRET),
-    ("AIza", re.compile(r"\bAIza[0-9A-Za-z_-]{35}"), SECRET),
-    ("hf_", re.compile(r"\bhf_[A-Za-z0-9]{30,}"), SECRET),
-    ("npm_", re.compile(r"\bnpm_[A-Za-z0-9]{36}"), SECRET),
-    ("pypi-", re.compile(r"\bpypi-[A-Za-z0-9_-]{50,}"), SECRET),
-    ("xox", re.compile(r"\bxox[abeposr]-[A-Za-z0-9-]{10,}"), SECRET),
-    ("eyJ", re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*", re.ASCII), SECRET),
+# Each pattern runs only on texts that hold one of its literals; all are bounded, so that no text makes them slow. What must not
+# stand before a key is looked for after its first letters: a search for letters is ten times as fast.
+_PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
+    (("sk-",), re.compile(r"sk-(?<![A-Za-z0-9]sk-)(?=[A-Za-z_-]{0,60}\d)[A-Za-z0-9_-]{20,}"), SECRET),
+    (("gh",), re.compile(r"gh(?<![A-Za-z0-9]gh)[pousr]_\w{20,}", re.ASCII), SECRET),
+    (("github_pat_",), re.compile(r"github_pat_(?<!\wgithub_pat_)\w{20,}", re.ASCII), SECRET),
+    (("glpat-",), re.compile(r"glpat-(?<!\wglpat-)[A-Za-z0-9_-]{20,}"), SECRET),
+    (("IA",), re.compile(r"A[KS]IA(?<!\wA[KS]IA)[0-9A-Z]{16}\b"), SECRET),
+    (("AIza",), re.compile(r"AIza(?<!\wAIza)[0-9A-Za-z_-]{35}"), SECRET),
+    (("hf_",), re.compile(r"hf_(?<!\whf_)[A-Za-z0-9]{30,}"), SECRET),
+    (("npm_",), re.compile(r"npm_(?<!\wnpm_)[A-Za-z0-9]{36}"), SECRET),
+    (("pypi-",), re.compile(r"pypi-(?<!\wpypi-)[A-Za-z0-9_-]{50,}"), SECRET),
+    (("xox",), re.compile(r"xox(?<!\wxox)[abeposr]-[A-Za-z0-9-]{10,}"), SECRET),
+    (("eyJ",), re.compile(r"eyJ(?<![\w-]eyJ)[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*", re.ASCII), SECRET),
     (
-        "earer",
+        ("earer", "EARER"),
         re.compile(r"\b((?i:bearer)[ \t]{1,4})(?=[A-Za-z._~+/=-]{0,60}\d)[\w.~+/=-]{16,}", re.ASCII),
         rf"\1{SECRET}",
     ),
-    ("asic", re.compile(r"((?i:authorization)\W{1,5}(?i:basic) )[A-Za-z0-9+/=]{8,}"), rf"\1{SECRET}"),
-    ("://", _URL_PASSWORD, rf"\1:{SECRET}@"),
+    (("asic", "ASIC"), re.compile(r"((?i:authorization)\W{1,5}(?i:basic) )[A-Za-z0-9+/=]{8,}"), rf"\1{SECRET}"),
+    (("://",), _URL_PASSWORD, rf"\1:{SECRET}@"),
     (
-        "PRIVATE KEY",
+        ("PRIVATE KEY",),
         re.compile(
             r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s\\:,]|-(?!----)){40,}"
             r"(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
@@ -120,7 +121,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str], str], ...] = (
         SECRET,
     ),
 )
-_BEFORE_PATH = r"(?:(?<![\w.~}-])|(?<=\s-[IL]))"
+_PATH_BEGINS = r"/(?:(?<![\w.~}-]/)|(?<=\s-[IL]/))"
 _AFTER_PATH = r"(?![\w@+~-]|\.\w)"
 
 
@@ -139,14 +140,14 @@ class Redactor:
         if home is None:  # KIN_HOME may have moved it: the record of a replay, whose own is elsewhere, reads the same
             self._places |= dict.fromkeys(_spellings(kin_home()), "~/.kin-code")
         self._places |= dict.fromkeys(_spellings(workspace), WORKSPACE)
-        longest_first = "|".join(re.escape(place) for place in sorted(self._places, key=len, reverse=True))
-        self._paths = re.compile(f"{_BEFORE_PATH}(?:{longest_first}){_AFTER_PATH}") if longest_first else None
+        longest_first = "|".join(re.escape(place[1:]) for place in sorted(self._places, key=len, reverse=True))
+        self._paths = re.compile(f"{_PATH_BEGINS}(?:{longest_first}){_AFTER_PATH}") if longest_first else None
 
     def text(self, text: str) -> str:
         for value in self._values:
             text = text.replace(value, SECRET)
-        for literal, pattern, replacement in _PATTERNS:
-            if literal in text or literal.upper() in text:
+        for literals, pattern, replacement in _PATTERNS:
+            if literals[0] in text or literals[-1] in text:
                 text = pattern.sub(replacement, text)
         return self._paths.sub(lambda match: self._places[match[0]], text) if self._paths else text
 

@@ -16,6 +16,9 @@ CallStatus = Literal["pending", "ok", "error", "refused", "interrupted"]
 Outcome = Literal["running", "done", "stopped", "interrupted", "error"]
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode
+
+
 class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -265,7 +268,7 @@ class UndoRecord(Record):
 
 def canonical_json(value: Any) -> str:
     """Sorted keys, no blanks, ASCII: the same text for the same value, whoever wrote the file (lone surrogates too)."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _CANONICAL(value)
 
 
 def sha256(value: Any) -> str:

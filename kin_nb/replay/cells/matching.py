@@ -81,9 +81,9 @@ def match_turn(recording: Recording, key: str, cell_id: str | None, state: State
 
     Raises NotRecorded when no turn has it, AmbiguousTurn when several have and none of them is at hand.
     """
-    positions = [n for n, turn in enumerate(recording.turns) if turn.key == key]
+    positions = recording.asked_by.get(key, ())
     again = state.by_cell.get(cell_id) if cell_id else None
-    if again in positions:
+    if again is not None and again in positions:
         return _played(recording, again, cell_id, state, moves=False)
     if state.next in positions:
         return _played(recording, state.next, cell_id, state, moves=True)

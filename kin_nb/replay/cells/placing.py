@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,11 +48,16 @@ def place_turns(nb: Any, turns: Sequence[TurnRecord]) -> dict[int, int]:
     }
     placed = {turn.turn: ids[turn.cell_id] for turn in turns if turn.cell_id in ids}
     taken = set(placed.values())
-    for key in {turn.key for turn in turns}:
-        rest = [turn.turn for turn in turns if turn.key == key and turn.turn not in placed]
-        alike = [index for index, found in enumerate(keys) if found == key]
-        free = [index for index in alike if index not in taken] or alike[-1:]
-        placed.update({turn: free[min(n, len(free) - 1)] for n, turn in enumerate(rest) if free})
+    alike: defaultdict[str | None, list[int]] = defaultdict(list)
+    rest: defaultdict[str, list[int]] = defaultdict(list)
+    for index, key in enumerate(keys):
+        alike[key].append(index)
+    for turn in turns:
+        if turn.turn not in placed and turn.key in alike:
+            rest[turn.key].append(turn.turn)
+    for key, numbers in rest.items():
+        free = [index for index in alike[key] if index not in taken] or alike[key][-1:]
+        placed.update({number: free[min(n, len(free) - 1)] for n, number in enumerate(numbers)})
     for position, turn in enumerate(turns):
         if turn.turn in placed:
             for follower in turns_of_cell(turns, position):

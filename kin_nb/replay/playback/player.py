@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
@@ -47,7 +48,8 @@ class Player:
 
     def run_of(self, turn: TurnRecord) -> Sequence[TurnRecord]:
         """What a cell plays whose first turn this is: a flow has several."""
-        return turns_of_cell(self.recording.turns, self.recording.turns.index(turn))
+        turns = self.recording.turns
+        return turns_of_cell(turns, bisect_left(turns, turn.turn, key=lambda each: each.turn))
 
     def undo(self, asked: Undoing, cell_id: str | None) -> tuple[int, UndoRecord]:
         """The undo or redo that this cell plays now, and its number from 1. Raises NotRecorded; then nothing has moved."""

@@ -20,7 +20,7 @@ from kin_nb.core.context.state import HistoryState
 from kin_nb.core.events import BaseEvent, CheckpointEvent, ToolResultEvent, TurnStartEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import fold
-from kin_nb.core.session.records import END, Place, RecordedStep, TurnRecord
+from kin_nb.core.session.records import END, Place, RecordedDMail, RecordedStep, TurnRecord
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -142,6 +142,47 @@ def test_a_step_without_a_reply_counts_where_the_record_says_that_it_had_begun(n
     known = {mark.place.step: mark.id for mark in marks.of_steps(1)}
     assert known == ({1: 1} if no_reply is False else {1: 1, 2: 2})
     assert marks.mark(Place(turn=2), NOWHERE).id == (3 if no_reply else 2)
+
+
+def taken_up(turns: list[TurnRecord]) -> tuple[list[str], dict[Place, tuple[int, list[str | None]]]]:
+    history, marks = History("", str), Checkpoints()
+    history.extend_from(turns, str, marks)
+    known = {place: marks.at(place) for place in all_places(turns) if is_kept(marks, place)}
+    said = {place: (mark.id, [message.content for message in mark.state.messages]) for place, mark in known.items()}
+    return [message.content or "" for message in history.messages], said
+
+
+def all_places(turns: list[TurnRecord]) -> list[Place]:
+    return [Place(turn=turn.turn, step=step) for turn in turns for step in (*range(len(turn.steps) + 2), END)]
+
+
+def is_kept(marks: Checkpoints, place: Place) -> bool:
+    try:
+        return marks.at(place) is not None
+    except NoSuchCheckpointError:
+        return False
+
+
+def test_a_long_session_is_taken_up_with_the_checkpoints_that_it_had(monkeypatch):
+    mail = RecordedDMail(step=1, message="it is in b.py")
+    far = turns(*[None] * (KEPT_TURNS + 30))
+    far[10] = far[10].model_copy(update={"origin": Place(turn=10, step=2)})
+    far[20] = far[20].model_copy(update={"origin": Place(turn=15)})
+    far[30] = far[30].model_copy(update={"origin": Place(turn=25, step=END)})
+    far[40] = far[40].model_copy(update={"steps": (far[40].steps[0], RecordedStep(content="x", dmail=mail))})
+    far[50] = far[50].model_copy(update={"dmail": mail, "no_reply": False, "outcome": "interrupted"})
+    far[-1] = far[-1].model_copy(update={"outcome": "error"})
+    found = taken_up(far)
+    monkeypatch.setattr("kin_nb.core.context.history.gone_back_to", lambda _: lambda _: True)
+    assert found == taken_up(far)
+    assert len(found[1]) == 2 * KEPT_TURNS + 3
+
+
+def test_what_was_too_far_back_live_is_too_far_back_when_the_session_is_taken_up():
+    far = turns(*[None] * (KEPT_TURNS + 2))
+    far[-1] = far[-1].model_copy(update={"origin": Place(turn=1)})
+    with pytest.raises(NoSuchCheckpointError, match="too far back"):
+        taken_up(far)
 
 
 def test_a_step_may_have_begun_in_a_turn_that_was_killed():

@@ -422,7 +422,7 @@ def short_workspace():
         yield Path(folder).resolve()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 6))])
 async def test_a_resumed_agent_has_the_fingerprint_of_the_live_one(model_server, short_workspace, seed):
     """Random turns, with prunings and compactions in the middle of them, by hand and after failures, and clears."""
     chance = random.Random(seed)
@@ -452,14 +452,7 @@ async def test_a_resumed_agent_has_the_fingerprint_of_the_live_one(model_server,
             assert again.messages[1:] == agent.messages[1:]
             assert again.history.fingerprint() == agent.history.fingerprint()
         await again.aclose()
-    COVERED.update(seen & {PruneEvent, CompactEndEvent})
-
-
-COVERED: set[type] = set()
-
-
-def test_the_random_sessions_pruned_and_compacted():
-    assert {PruneEvent, CompactEndEvent} == COVERED
+    assert {PruneEvent, CompactEndEvent} <= seen
 
 
 async def random_turn(agent: Agent, server, chance: random.Random, prompt: str) -> set[type]:

@@ -9,6 +9,7 @@ import pytest
 from kin_nb.core.context.loop_detector import LoopDetector
 
 LOG = "\n".join(f"step {n} of the build: nothing to do" for n in range(20))
+MEASURED = "\n".join(f"12:00:{n % 60:02} step {n} of the build took {n} ms" for n in range(300))
 VARYING = [int(digit) for digit in "3141592653589793238462643383279"]
 EPOCHS = "\n".join(f"epoch {n}: loss 0.{n:02}" for n in range(29))
 
@@ -39,6 +40,7 @@ def polls(results) -> list[tuple[str, str, bool]]:
         lambda n: f"{9.9 - n / 5:.1f} h left",
         lambda n: f"done until 2024-{n // 28 + 1:02}-{n % 28 + 1:02}",
         lambda n: f"12:00:{n:02} still waiting, {40 - n // 2} s to go",
+        lambda n: f"{MEASURED}\nretry in {60 - n} s",
     ],
 )
 def test_a_count_that_moves_on_is_polling(show):

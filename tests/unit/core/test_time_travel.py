@@ -413,7 +413,7 @@ async def step(agent: Agent, server: ModelServer, chance: random.Random, known: 
     return agent
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 8))])
 async def test_whatever_is_done_a_resume_stands_where_the_live_session_does(model_server, trusted, workspace, seed):
     chance, known, agent = random.Random(seed), {}, trusted
     for _ in range(12):

@@ -33,6 +33,9 @@ COMMANDS = (
     "printf '3\\n' > b.txt && false",
 )
 UNDO, REDO = "/undo", "/redo"
+PRELOADED = ["kin_nb.core.llm.backend.generic", "kin_nb.core.tools.builtins.bash", "httpx", "httpx_sse"]
+PRELOADED += [__name__, "anyio._backends._asyncio", "kin_nb.core.safety.shell.proof"]
+"""What a session imports at first use: half of what one costs."""
 HALFWAY = "echo half > b.txt; rm -f a.py; mkdir -p half/way; kill -9 $PPID $$; touch never"
 
 
@@ -106,7 +109,7 @@ def config(url: str, workspace: Path, rules: str = "openai") -> KinConfig:
 def killed(home: Path, workspace: Path, url: str, prompts: Sequence[str], moment: Moment) -> int:
     """How the process ended: -SIGKILL, or 0 when the moment never came."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["kin_nb.core.agent"])
+    context.set_forkserver_preload(PRELOADED)
     process: ForkServerProcess = context.Process(target=_session, args=(home, workspace, url, prompts, moment))
     process.start()
     process.join(60)

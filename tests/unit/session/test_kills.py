@@ -22,7 +22,7 @@ from tests.unit.core.conftest import run_turn
 from tests.unit.file_history.tree import tree
 from tests.unit.session.killed import HALFWAY, UNDO, Moment, Plan, config, killed
 
-SHORT, LONG = range(20), range(20, 200)
+SHORT, LONG = range(8), range(8, 200)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,16 +25,11 @@ VOLATILE = re.compile(
     | (?P<date>\d{4}-\d\d-\d\d)
     | (?P<clock>\d{1,2}:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)
     | (?P<duration>\d{1,9}(?:\.\d{1,9})?\ ?(?:ns|us|µs|ms|s|secs?|seconds?|m|min|mins|minutes?|h|hours?)\b)
-    | (?<=pid)\W{0,3}\d{1,9}                                            # processes
+    | (?<=pid)[^\w\n]{0,3}\d{1,9}                                       # processes
     | (?<=/tmp)/[\w.-]{1,80}                                            # temporary files
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-
-
-def steadied(text: str) -> str:
-    """`text` without what varies from run to run."""
-    return VOLATILE.sub("~", text)
 
 
 class Call:
@@ -44,6 +40,7 @@ class Call:
         self.counts = False
         """Whether its result counts on where the same call's results before it did (counting.py)."""
         self._written = arguments
+        self._steady: dict[int, str] = {}
         canonical = _canonical(arguments)
         self.key = _digest(name, canonical, result)
         self.arguments, self.result = _kept(canonical), _kept(result)
@@ -68,12 +65,18 @@ class Call:
         return frozenset(named.union(filter(_names_something, words)))
 
     @cached_property
-    def steady(self) -> str:
-        """The result without what varies from run to run: times, durations, addresses, process numbers.
+    def rows(self) -> Sequence[str]:
+        """The lines of its result, in their order."""
+        return self.result.split("\n")
+
+    def steady(self, row: int) -> str:
+        """A line without what varies from run to run: times, durations, addresses, process numbers.
 
         A count may be among them: see counting.py.
         """
-        return steadied(self.result)
+        if row not in self._steady:
+            self._steady[row] = VOLATILE.sub("~", self.rows[row])
+        return self._steady[row]
 
     def without_own_numbers(self, line: str) -> str:
         """A line of its result; numbers that the call itself names as `#`."""
@@ -88,6 +91,21 @@ class Call:
     def shown(self) -> str:
         """On one line, cut."""
         return quoted(f"{self.name} {self._written}", _SHOWN)
+
+
+def differing(one: Call, other: Call) -> Iterator[int]:
+    """The rows in which two results differ by more than times and the like; both must have as many rows.
+
+    Only rows that differ at all are looked into: results are long, and most of them say again what the one before said.
+    """
+    for row, (a, b) in enumerate(zip(one.rows, other.rows, strict=True)):
+        if a != b and one.steady(row) != other.steady(row):
+            yield row
+
+
+def vary_only(one: Call, other: Call) -> bool:
+    """Whether the results say the same, but for times and the like."""
+    return len(one.rows) == len(other.rows) and next(differing(one, other), None) is None
 
 
 def quoted(text: str, most: int) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
-from kin_nb.core.context.loops.call import VOLATILE, Call
+from kin_nb.core.context.loops.call import VOLATILE, Call, vary_only
 
 _REMEMBERED = 5
 """Different calls that take turns: longer cycles are no near repeats."""
@@ -20,7 +20,7 @@ _WINDOW = 5
 _MOVES = 2
 """Of them, how many must differ from the one before: a poll may see a count twice."""
 _MOST = 200
-"""Times and durations in one result; more are a report of what was measured."""
+"""Times and durations in one result that vary; more are a report of what was measured."""
 _SECONDS = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(?P<number>[\d.]+) ?(?P<unit>ms|[nuµsmh])", re.IGNORECASE)
 _DATE = re.compile(r"(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )$")
@@ -46,10 +46,15 @@ class Counting:
         if len(self._seen) > _REMEMBERED:
             del self._seen[next(iter(self._seen))]
         seen.append(call)
-        if len(seen) < _WINDOW or any(other.steady != call.steady for other in seen):
+        if len(seen) < _WINDOW or not all(vary_only(other, call) for other in seen):
             return False
-        times = [_times(each.result) for each in seen]
-        return len({len(each) for each in times}) == 1 and any(map(_moves, zip(*times, strict=True)))
+        varying = [lines for lines in zip(*(each.rows for each in seen), strict=True) if len(set(lines)) > 1]
+        times: list[list[tuple[int, bool]]] = []
+        for lines in zip(*varying, strict=True):
+            times.append(list(islice((time for line in lines for time in _times(line)), _MOST + 1)))
+            if len(times[-1]) > _MOST or len(times[-1]) != len(times[0]):
+                return False
+        return any(map(_moves, zip(*times, strict=True)))
 
 
 def _moves(places: Sequence[tuple[int, bool]]) -> bool:
@@ -61,7 +66,7 @@ def _moves(places: Sequence[tuple[int, bool]]) -> bool:
 
 
 def _times(text: str) -> list[tuple[int, bool]]:
-    """Each date, time and duration of `text`, "2 min 30 s" as one. None of them where there are too many."""
+    """Each date, time and duration of a line, "2 min 30 s" as one."""
     found: list[tuple[int, bool]] = []
     end = -1
     for match in VOLATILE.finditer(text):
@@ -75,7 +80,7 @@ def _times(text: str) -> list[tuple[int, bool]]:
         elif match["date"]:
             found.append((int(match["date"].replace("-", "")), False))
         end = match.end() if match["duration"] else -1
-    return found if len(found) <= _MOST else []
+    return found
 
 
 def _duration(text: str) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 
-from kin_nb.core.context.loops.call import Call, steadied
+from kin_nb.core.context.loops.call import Call, differing, vary_only
 from kin_nb.core.context.loops.similarity import Similarity
 
 _SUBSTANCE = 200
@@ -30,7 +30,7 @@ def alike_by(similarity: Similarity) -> Callable[[Call, Call], bool]:
         if before.name != now.name or now.counts:
             return False
         if before.arguments == now.arguments:
-            return before.key == now.key or before.steady == now.steady
+            return before.key == now.key or vary_only(before, now)
         if not (_says_something(before) and _says_something(now)) or len(now.lines - before.lines) > _NEWS:
             return False
         if before.subjects != now.subjects or _has_another_outcome(before, now):
@@ -51,15 +51,9 @@ def _says_something(call: Call) -> bool:
 
 def _has_another_outcome(before: Call, now: Call) -> bool:
     """Lines in the places of others: a window that moves over a file shows the same ones, elsewhere."""
-    old, new = before.result.splitlines(), now.result.splitlines()
-    if not now.ok or len(old) != len(new):
+    if not now.ok or len(before.rows) != len(now.rows):
         return False
-    others = list(islice(_others(old, new), _NEWS + 1))
-    return len(others) <= _NEWS and any(before.without_own_numbers(a) != now.without_own_numbers(b) for a, b in others)
-
-
-def _others(old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of lines that differ in more than times and the like. Only lines that differ are looked at: results are long."""
-    for before, now in zip(old, new, strict=True):
-        if before != now and (pair := (steadied(before), steadied(now)))[0] != pair[1]:
-            yield pair
+    rows = list(islice(differing(before, now), _NEWS + 1))
+    return len(rows) <= _NEWS and any(
+        before.without_own_numbers(before.steady(row)) != now.without_own_numbers(now.steady(row)) for row in rows
+    )

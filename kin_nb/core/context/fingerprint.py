@@ -1,0 +1,24 @@
+"""What of a message its conversation's fingerprint is taken over: what was said, wherever and whenever it was said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kin_nb.core.safety.secrets import redact_json
+from kin_nb.core.session.records import canonical_json, sha256
+from kin_nb.core.session.whole_outputs import without_note
+from kin_nb.core.types import LLMMessage
+
+
+def fingerprinted(message: LLMMessage, redact: Callable[[str], str]) -> bytes:
+    """One line of canonical JSON."""
+    calls = [[c.id, c.function.name, redact_json(c.function.arguments or "", redact)] for c in message.tool_calls or ()]
+    said: dict[str, object] = {
+        "role": message.role,
+        "content": without_note(redact(message.content or ""))[0],  # it names a session
+        "calls": calls,
+        "of": message.tool_call_id,
+    }
+    if message.images:
+        said["images"] = [sha256(image.data) for image in message.images]
+    return canonical_json(said).encode() + b"\n"
