@@ -10,9 +10,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PLAYWRIGHT_BROWSERS_PATH := $(CURDIR)/$(VENV)/browsers
+# Tests start hundreds of Pythons: each finds what the first has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 PACKAGED := $(shell find kin_nb examples kernelspec \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -o -type f -print)
 PYTEST = $(BIN)/python -m pytest -q
+# Tests on N workers, more than CI's two cores: they wait for other processes. nbval would import nbformat in each, slowly.
+WORKERS = -p no:nbval -n
 QUICK = -m "not long"
 # timed NAME, COMMAND: run it, and say how long it took
 timed = @echo "== $(1)" && SECONDS=0 && $(2) && echo "== $(1): $$SECONDS s"
@@ -49,10 +53,10 @@ screenshots: $(VENV)/with-test chromium  ## take all pictures anew, in real Jupy
 # The parts of `make test`
 
 unit: $(VENV)/with-test
-	$(call timed,$@,$(PYTEST) -n 2 $(QUICK) tests/unit tests/seeds)
+	$(call timed,$@,$(PYTEST) $(WORKERS) 3 $(QUICK) tests/unit tests/seeds)
 
-kernel: $(VENV)/with-test  # three on two cores: they wait for other processes
-	$(call timed,$@,$(PYTEST) -n 3 --dist loadfile $(QUICK) $(wildcard tests/kernel tests/notebook))
+kernel: $(VENV)/with-test
+	$(call timed,$@,$(PYTEST) $(WORKERS) 4 --dist loadfile $(QUICK) $(wildcard tests/kernel tests/notebook))
 
 nbval: $(VENV)/with-test  # as a teammate has it: no key, no settings
 	$(call timed,$@,env -i HOME="$$(mktemp -d)" PATH="$$PATH" $(PYTEST) --nbval examples/*.ipynb)
@@ -60,8 +64,8 @@ nbval: $(VENV)/with-test  # as a teammate has it: no key, no settings
 peers: $(VENV)/with-test peers-servers  # MCP against servers that others wrote; needs npm
 	$(call timed,$@,$(PYTEST) tests/peers)
 
-browser: $(VENV)/with-test chromium  # likewise
-	$(call timed,$@,$(PYTEST) -n 3 --dist loadgroup $(QUICK) tests/browser)
+browser: $(VENV)/with-test chromium
+	$(call timed,$@,$(PYTEST) $(WORKERS) 3 --dist loadgroup $(QUICK) tests/browser)
 
 # Set-up
 

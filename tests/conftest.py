@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 
+from kin_nb.replay.format.loading import import_nbformat
 from tests.model_server import ModelServer
+
+import_nbformat()  # before a test's own import of it, which would take a second longer
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay where they are: the garbage collector need not look through them again and again."""
+    gc.freeze()
 
 
 @pytest.fixture

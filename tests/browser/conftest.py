@@ -17,13 +17,17 @@ from browser.lab import Lab
 from browser.servers import FrontEnd, JupyterHome, JupyterServer, jupyter_server
 
 ALONE = {"test_cards", "test_harness"}
+LAB_FIRST = pytest.mark.parametrize(
+    "front_end", ["lab", pytest.param("notebook", marks=pytest.mark.long)], indirect=True
+)
+"""What both front ends share is tried in one: Notebook 7 is made of JupyterLab's parts."""
 FRONT_ENDS: tuple[FrontEnd, ...] = ("lab", "notebook")
 RESULTS = Path(__file__).parents[2] / "test-results"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under xdist a front end stays on one worker, so that its server starts once; ALONE are groups of their own, so that
-    the workers have as much to do. KIN_SCREENSHOTS runs only what takes one.
+    """Under xdist a front end stays on one worker, so that its server starts once; in JupyterLab ALONE are groups of their
+    own, so that the workers have as much to do. KIN_SCREENSHOTS runs only what takes one.
     """
     if os.environ.get("KIN_SCREENSHOTS"):
         items[:] = [item for item in items if "pictures" in getattr(item, "fixturenames", ())]
@@ -31,8 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("browser")
             parameters = item.callspec.params if hasattr(item, "callspec") else {}
-            group = item.path.stem if item.path.stem in ALONE else parameters.get("front_end", "lab")
-            item.add_marker(pytest.mark.xdist_group(group))
+            front_end = parameters.get("front_end", "lab")
+            alone = front_end == "lab" and item.path.stem in ALONE
+            item.add_marker(pytest.mark.xdist_group(item.path.stem if alone else front_end))
 
 
 @pytest.fixture(scope="package")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from browser.conftest import LAB_FIRST
 from browser.lab import Lab
 from tests.model_server import ModelServer, tool_call
 
@@ -64,6 +65,7 @@ def test_an_edit_shows_its_diff_and_runs_once_approved(kin, model_server, pictur
     assert (kin.console_errors, kin.foreign_requests) == ([], [])
 
 
+@LAB_FIRST
 def test_a_rejection_with_a_note_reaches_the_agent_whole(kin, model_server):
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue("As you say.")
@@ -76,6 +78,7 @@ def test_a_rejection_with_a_note_reaches_the_agent_whole(kin, model_server):
     assert (kin.workspace / "a.py").read_text() == "x = 1\n"
 
 
+@LAB_FIRST
 def test_approved_for_the_session_is_not_asked_again(kin, model_server):
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue(calls=[tool_call("edit_file", path="a.py", old_string="x = 2", new_string="x = 3")])
@@ -88,6 +91,7 @@ def test_approved_for_the_session_is_not_asked_again(kin, model_server):
     assert "approved for this session" in kin.output_text(1)
 
 
+@LAB_FIRST
 def test_interrupt_while_the_answer_streams(kin, model_server):
     hold = threading.Event()
     model_server.enqueue("The beginning of an answer that never ends.", hold=hold)
@@ -102,6 +106,7 @@ def test_interrupt_while_the_answer_streams(kin, model_server):
     assert "The beginning" in kin.output_text(1)
 
 
+@LAB_FIRST
 def test_interrupt_while_a_card_waits(kin, model_server):
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue("Here again.")

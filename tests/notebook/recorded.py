@@ -6,30 +6,39 @@ import copy
 import re
 import shutil
 import subprocess
-import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import nbformat
+from nbclient import NotebookClient
+from traitlets.config import Config
 
+from kin_nb.replay.runner.kernel_client import over_sockets
 from tests.model_server import ModelServer
 from tests.notebook.comparing import assert_same_notebook
 from tests.notebook.headless import LOAD, Headless, shown
-from tests.notebook.people import environment, kin_nb, run, write_config
+from tests.notebook.people import environment, kin_nb, write_config
 
 
 @dataclass(frozen=True)
 class Lived:
-    """`notebook` was saved in `workspace`, which was `before` at first; `ran`: all cells, as they were live."""
+    """`notebook` was saved in `workspace`, which was `before` at first; `ran`: all cells, as they were live.
+
+    `named`: those that `cells` gave a name. `environment` is that of the person who lived it.
+    """
 
     notebook: Path
     workspace: Path
     before: Path
     home: Path
-    ran: list[Any]
-    requests: list[dict[str, Any]]
+    environment: dict[str, str]
+    server: ModelServer
+    ran: list[Any] = field(default_factory=list)
+    named: dict[str, Any] = field(default_factory=dict)
 
     @property
     def nb(self) -> Any:
@@ -40,14 +49,22 @@ class Lived:
         """Those that the notebook has to hold."""
         return acting(self.ran)
 
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        return self.server.requests
 
-def live(
-    root: Path,
-    files: Mapping[str, str],
-    cells: Callable[[Headless, ModelServer, Path], None],
-    settings: Callable[[str], str] = str,
-) -> Lived:
-    """`cells(kernel, server, workspace)` runs them, in a workspace with `files`; `settings` may change config.toml."""
+
+Cells = Callable[[Headless, ModelServer, Path], Iterable[tuple[str, Any]] | None]
+
+
+@contextmanager
+def living(
+    root: Path, files: Mapping[str, str], cells: Cells, settings: Callable[[str], str] = str, **more: str
+) -> Iterator[Lived]:
+    """`cells(kernel, server, workspace)` runs them, in a workspace with `files`; it may name some, by yielding pairs.
+
+    `settings` may change config.toml, `more` goes to the environment. The server lives as long as the block.
+    """
     workspace, home = root / "project", root / "home"
     workspace.mkdir()
     for name, text in files.items():
@@ -56,13 +73,38 @@ def live(
     with ModelServer.start() as server:
         config = write_config(home, server.url)
         config.write_text(settings(config.read_text()))
-        with Headless.start(workspace, environment(home)) as kernel:
+        lived = Lived(workspace / "out.ipynb", workspace, before, home, environment(home, **more), server)
+        with Headless.start(workspace, lived.environment) as kernel:
             kernel.ok(LOAD)
-            cells(kernel, server, workspace)
+            lived.named.update(cells(kernel, server, workspace) or ())
             kernel.ok("%kin save out")
-            ran = list(kernel.nb["cells"])
+            lived.ran.extend(kernel.nb["cells"])
+        yield lived
         assert server.violations == []
-    return Lived(workspace / "out.ipynb", workspace, before, home, ran, server.requests)
+
+
+def live(root: Path, files: Mapping[str, str], cells: Cells, settings: Callable[[str], str] = str) -> Lived:
+    """As `living`, and its server is gone."""
+    with living(root, files, cells, settings) as lived:
+        return lived
+
+
+def stripped(nb: Any) -> Any:
+    """A copy without outputs and counts."""
+    nb = copy.deepcopy(nb)
+    for cell in nb["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    return nb
+
+
+def executed(path: Path, home: Path) -> Any:
+    """What nbclient makes of that notebook, in its folder."""
+    nb = nbformat.read(path, as_version=4)
+    with TemporaryDirectory(prefix="kin-") as sockets:
+        config = Config({"AsyncKernelManager": over_sockets(Path(sockets))})
+        NotebookClient(nb, timeout=60, config=config).execute(cwd=str(path.parent), env=environment(home))
+    return nb
 
 
 def acting(cells: list[Any]) -> list[Any]:
@@ -90,17 +132,11 @@ class PlayedAgain:
         assert list(map(data_of, acting(lived.nb["cells"]))) == list(map(data_of, lived.cells))
         assert len(lived.cells) > 1
 
-    def test_jupyter_execute_shows_the_same_again(self, lived: Lived, tmp_path: Path) -> None:
+    def test_nbclient_shows_the_same_again(self, lived: Lived, tmp_path: Path) -> None:
         path = tmp_path / "shared" / "out.ipynb"
         path.parent.mkdir()
-        stripped = copy.deepcopy(lived.nb)
-        for cell in stripped["cells"]:
-            cell["outputs"], cell["execution_count"] = [], None
-        nbformat.write(stripped, path)
-        script = Path(sys.executable).with_name("jupyter-execute")
-        done = run(script, path, "--output", tmp_path / "again.ipynb", home=tmp_path / "home", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert_same_notebook(nbformat.read(tmp_path / "again.ipynb", as_version=4), lived.nb)
+        nbformat.write(stripped(lived.nb), path)
+        assert_same_notebook(executed(path, tmp_path / "home"), lived.nb)
 
     def test_the_tools_run_again_without_drift_and_the_cards_are_the_same(self, lived: Lived, tmp_path: Path) -> None:
         done = replayed_with_tools(lived.notebook, lived.before, tmp_path)

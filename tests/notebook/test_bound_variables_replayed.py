@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,9 @@ import pytest
 
 from kin_nb.replay.cells.bound import BOUND
 from tests.model_server import ModelServer, tool_call
-from tests.notebook.headless import LOAD, Headless, shown
-from tests.notebook.people import environment, kin_nb, run, write_config
+from tests.notebook.headless import Headless, shown
+from tests.notebook.people import kin_nb, run
+from tests.notebook.recorded import Lived, live
 
 pytestmark = pytest.mark.kernel
 
@@ -20,34 +20,19 @@ FAILS = "ran.append('half')\nhalf = 1\nhalf / 0"
 BINDS = "import math\nran.append('whole')\nwhole = math.floor(half + 1.5)\nprint('whole', whole)"
 
 
-@dataclass(frozen=True)
-class Lived:
-    notebook: Path
-    home: Path
-
-    @property
-    def nb(self) -> Any:
-        return nbformat.read(self.notebook, as_version=4)
-
-
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory) -> Lived:
-    """A session whose agent bound two variables, one of them by code that failed; ordinary cells before and after."""
-    root = tmp_path_factory.mktemp("bound")
-    workspace, home = root / "project", root / "home"
-    workspace.mkdir()
-    with ModelServer.start() as server:
-        write_config(home, server.url)
-        with Headless.start(workspace, environment(home)) as kernel:
-            kernel.ok(f"{LOAD}\nran = []")
-            server.enqueue("Half.", calls=[tool_call("python", code=FAILS)])
-            server.enqueue("The whole.", calls=[tool_call("python", code=BINDS)])
-            server.enqueue("Bound.")
-            kernel.ok("%%kin --mode auto-approve\nBind whole.")
-            assert shown(kernel.ok("print(half, whole, ran)")) == "1 2 ['half', 'whole']\n"
-            kernel.ok("%kin save out")
-        assert server.violations == []
-    return Lived(workspace / "out.ipynb", home)
+    return live(tmp_path_factory.mktemp("bound"), {}, _cells)
+
+
+def _cells(kernel: Headless, server: ModelServer, workspace: Path) -> None:
+    """The agent binds two variables, one of them by code that fails; ordinary cells before and after."""
+    kernel.ok("ran = []")
+    server.enqueue("Half.", calls=[tool_call("python", code=FAILS)])
+    server.enqueue("The whole.", calls=[tool_call("python", code=BINDS)])
+    server.enqueue("Bound.")
+    kernel.ok("%%kin --mode auto-approve\nBind whole.")
+    assert shown(kernel.ok("print(half, whole, ran)")) == "1 2 ['half', 'whole']\n"
 
 
 def bound_cells(nb: Any) -> list[Any]:

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ import nbformat
 import pytest
 
 from tests.model_server import ModelServer, tool_call
-from tests.notebook.headless import LOAD, Headless, error_text, shown
-from tests.notebook.people import environment, kin_nb, write_config
+from tests.notebook.headless import Headless, error_text, shown
+from tests.notebook.people import kin_nb
+from tests.notebook.recorded import Lived, living
 
 pytestmark = pytest.mark.kernel
 
@@ -24,44 +24,19 @@ EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 3
 REPLAY = re.compile(r"^%kin replay \S+$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Lived:
-    """`notebook` was saved in `workspace` after three turns; `before` is the workspace as it was at first."""
-
-    notebook: Path
-    workspace: Path
-    before: Path
-    home: Path
-    cells: dict[str, Any]
-    server: ModelServer
-
-    @property
-    def nb(self) -> Any:
-        return nbformat.read(self.notebook, as_version=4)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return environment(self.home, SCRIPTED_KEY=KEY)
-
-
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory) -> Iterator[Lived]:
-    root = tmp_path_factory.mktemp("live")
-    workspace, home = root / "project", root / "home"
-    workspace.mkdir()
-    (workspace / "a.py").write_text("x = 1\ny = 2\n")
-    before = shutil.copytree(workspace, root / "before")
-    with ModelServer.start() as server:
-        write_config(home, server.url, key_variable="SCRIPTED_KEY")
-        result = Lived(workspace / "out.ipynb", workspace, before, home, {}, server)
-        with Headless.start(workspace, result.environment) as kernel:
-            result.cells.update(_live(kernel, server, workspace))
-        yield result
-        assert server.violations == []
+    """Three turns; the model server lives on."""
+    files = {"a.py": "x = 1\ny = 2\n"}
+    with living(tmp_path_factory.mktemp("live"), files, _live, with_a_key, SCRIPTED_KEY=KEY) as lived:
+        yield lived
+
+
+def with_a_key(settings: str) -> str:
+    return settings.replace('api_key_env_var = ""', 'api_key_env_var = "SCRIPTED_KEY"')
 
 
 def _live(kernel: Headless, server: ModelServer, workspace: Path) -> Iterator[tuple[str, Any]]:
-    kernel.ok(LOAD)
     yield "save nothing", kernel.run("%kin save out")
     server.enqueue("I mend it.", calls=[EDIT])
     server.enqueue("I may not.")
@@ -74,29 +49,28 @@ def _live(kernel: Headless, server: ModelServer, workspace: Path) -> Iterator[tu
     server.enqueue(calls=[tool_call("read_file", path=str(workspace / "a.py"))])
     server.enqueue("It is 3.")
     yield "second", kernel.ok(f"%%kin\nWhat is x? (My key is {KEY}.)")
-    yield "save", kernel.ok("%kin save out")
     (workspace / "talks").mkdir()
-    yield "save into a folder", kernel.ok("%kin save talks")
+    kernel.ok("%kin save talks")
     (workspace / "talks" / "session.kin.ipynb").unlink()
 
 
 def test_in_default_mode_an_edit_is_refused_and_both_the_person_and_the_agent_are_told(lived):
     told = lived.server.requests[1]["messages"][-1]
     assert told["role"] == "tool"
-    for text in (told["content"], shown(lived.cells["default mode"])):
+    for text in (told["content"], shown(lived.named["default mode"])):
         assert "edit_file was refused" in text
         assert "nobody can answer here" in text
         assert "%%kin --mode auto-approve" in text
 
 
 def test_in_auto_approve_mode_the_file_is_edited_and_ordinary_cells_see_it(lived):
-    assert "+x = 3" in shown(lived.cells["auto-approve"])
-    assert shown(lived.cells["ordinary"]).startswith("x = 3\ny = 2\n")
+    assert "+x = 3" in shown(lived.named["auto-approve"])
+    assert shown(lived.named["ordinary"]).startswith("x = 3\ny = 2\n")
     assert (lived.workspace / "a.py").read_text() == "x = 3\ny = 2\n"
 
 
 def test_save_needs_a_turn(lived):
-    assert error_text(lived.cells["save nothing"]) == "Nothing to save yet: no %%kin cell has run in this kernel."
+    assert error_text(lived.named["save nothing"]) == "Nothing to save yet: no %%kin cell has run in this kernel."
 
 
 def test_the_saved_notebook_is_a_valid_one_of_these_cells_counted_from_one(lived):

@@ -97,10 +97,11 @@ def test_all_pass_without_a_key_with_an_empty_home_and_the_network_cut(tmp_path,
     assert not (tmp_path / "home" / ".kin-code").exists()
 
 
-def test_the_tools_of_all_run_again_without_a_key_with_an_empty_home_and_the_network_cut(tmp_path, cut):
-    done = run("-m", "kin_nb.cli", *TOOLS, *EXAMPLES.values(), home=tmp_path / "home", cwd=ROOT, before=cut)
+@each_example
+def test_the_tools_run_again_without_a_key_with_an_empty_home_and_the_network_cut(name, tmp_path, cut):
+    done = run("-m", "kin_nb.cli", *TOOLS, EXAMPLES[name], home=tmp_path / "home", cwd=ROOT, before=cut)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert len(re.findall("^Every tool call .*came out as it was recorded", done.stdout, re.MULTILINE)) == len(EXAMPLES)
+    assert re.search("^Every tool call .*came out as it was recorded", done.stdout, re.MULTILINE)
     assert not (tmp_path / "home" / ".kin-code").exists()
 
 

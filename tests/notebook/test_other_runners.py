@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
-from traitlets.config import Config
 
-from kin_nb.replay.runner.kernel_client import over_sockets
 from tests.notebook.comparing import assert_same_notebook
-from tests.notebook.people import QUICKSTART, environment, run
+from tests.notebook.people import QUICKSTART, run
+from tests.notebook.recorded import executed, stripped
 
 pytestmark = pytest.mark.kernel
 
@@ -25,11 +21,7 @@ def stored(tmp_path):
     path = tmp_path / "shared" / "quickstart.ipynb"
     path.parent.mkdir()
     nb = nbformat.read(QUICKSTART, as_version=4)
-    stripped = copy.deepcopy(nb)
-    for cell in stripped["cells"]:
-        if cell["cell_type"] == "code":
-            cell["outputs"], cell["execution_count"] = [], None
-    nbformat.write(stripped, path)
+    nbformat.write(stripped(nb), path)
     before = path.read_bytes()
     yield path, nb
     assert path.read_bytes() == before
@@ -63,9 +55,4 @@ def test_papermill_with_another_working_directory_and_output_elsewhere(stored, e
 
 def test_nbclient_in_process(stored, tmp_path):
     path, nb = stored
-    executed = nbformat.read(path, as_version=4)
-    with TemporaryDirectory(prefix="kin-") as sockets:
-        config = Config({"AsyncKernelManager": over_sockets(Path(sockets))})
-        client = NotebookClient(executed, timeout=60, config=config)
-        client.execute(cwd=str(path.parent), env=environment(tmp_path / "home"))
-    assert_same_notebook(executed, nb)
+    assert_same_notebook(executed(path, tmp_path / "home"), nb)

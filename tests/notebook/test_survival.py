@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, error_text
-from tests.notebook.people import SECONDS, environment, kin_nb, write_config
+from tests.notebook.people import SECONDS, environment, kin_nb
 from tests.notebook.recorded import Lived, acting, data_of, live
 
 pytestmark = pytest.mark.kernel
@@ -55,15 +55,10 @@ def lived(tmp_path_factory) -> Lived:
     return live(tmp_path_factory.mktemp("survival"), {"a.py": "x = 1\n"}, _cells)
 
 
-@pytest.fixture(scope="module")
-def player(tmp_path_factory) -> Iterator[Headless]:
-    """A kernel of somebody who has a model, which is never asked."""
-    root = tmp_path_factory.mktemp("player")
-    with ModelServer.start() as server:
-        write_config(root / "home", server.url)
-        with Headless.start(root, environment(root / "home")) as kernel:
-            yield kernel
-        assert server.requests == []
+@pytest.fixture
+def player(stage) -> Headless:
+    """The kernel of somebody who has a model, which is never asked."""
+    return stage.kernel
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).parents[2] / "kin_nb"
 ORDER = ["core", "render", "replay", "notebook", "cli"]
 REPLAY = ["__init__", "errors", "recording", "standing", "cells", "format", "playback", "saving", "rerun", "plain"]
@@ -36,29 +34,31 @@ def room(module: str, depth: int = 1) -> str:
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_one_way(path):
-    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if own not in ORDER:
-        return
-    allowed = {"", *ORDER[: ORDER.index(own) + 1]}
-    wrong = {name for name in imports(path) if name.startswith("kin_nb") and room(name) not in allowed}
-    assert not wrong
+def wrong_imports(folder: Path, order: list[str], package: str) -> dict[str, set[str]]:
+    """Of each module below `folder`, what it imports of `package`'s rooms that come after its own in `order`."""
+    found = {}
+    for path in folder.rglob("*.py"):
+        own = path.relative_to(folder).parts[0].removesuffix(".py")
+        allowed = order[: order.index(own) + 1] if own in order else order
+        inside = {name for name in imports(path) if name.startswith(package)}
+        found[str(path.relative_to(folder))] = {
+            name for name in inside if room(name, package.count(".") + 1) not in allowed
+        }
+    return {name: wrong for name, wrong in found.items() if wrong}
 
 
-@pytest.mark.parametrize(
-    "path", sorted((PACKAGE / "replay").rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
-)
-def test_imports_within_replay_point_one_way(path):
-    own = path.relative_to(PACKAGE / "replay").parts[0].removesuffix(".py")
-    allowed = REPLAY[: REPLAY.index(own) + 1]
-    wrong = {name for name in imports(path) if name.startswith("kin_nb.replay") and room(name, 2) not in allowed}
-    assert not wrong
+def test_imports_point_one_way():
+    assert wrong_imports(PACKAGE, ["", *ORDER], "kin_nb") == {}
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "core").rglob("*.py")), ids=lambda path: path.name)
-def test_core_knows_nothing_of_jupyter(path):
-    assert not {name.split(".")[0] for name in imports(path)} & JUPYTER
+def test_imports_within_replay_point_one_way():
+    assert {path.name.removesuffix(".py") for path in (PACKAGE / "replay").iterdir()} - {"__pycache__"} == set(REPLAY)
+    assert wrong_imports(PACKAGE / "replay", REPLAY, "kin_nb.replay") == {}
+
+
+def test_core_knows_nothing_of_jupyter():
+    found = {str(path): {name.split(".")[0] for name in imports(path)} for path in (PACKAGE / "core").rglob("*.py")}
+    assert {name: roots & JUPYTER for name, roots in found.items() if roots & JUPYTER} == {}
 
 
 def test_private_names_of_ipykernel_are_in_one_module():

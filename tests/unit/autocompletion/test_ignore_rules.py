@@ -111,7 +111,7 @@ def test_the_repositorys_own_exclude_file_counts_and_a_gitignore_wins_over_it(re
     assert "x/w.txt" not in files(repository)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(6, 12))])
 def test_any_mix_of_rules_means_what_git_says(repository, seed):
     # but for `a**/b`, where git takes `**` for any folders once it has compared the `a`: its manual says otherwise
     chance = random.Random(seed)

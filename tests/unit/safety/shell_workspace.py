@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import subprocess
+import tempfile
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -28,7 +32,21 @@ def environment(home: Path) -> dict[str, str]:
 def make(parent: Path) -> Path:
     """A git repository with two commits and uncommitted changes, beside a home folder, below `parent`."""
     root, home = parent / "ws", parent / "home"
-    for folder in (root / "src", root / "tests", root / "odd", root / "search" / "deep", home / ".ssh"):
+    shutil.copytree(_made_once() / "ws", root)
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("PRIVATE\n")
+    (root / "to_home").symlink_to(home)
+    os.mkfifo(root / "pipe")
+    return root
+
+
+@cache
+def _made_once() -> Path:
+    """The repository without what cannot be copied. Each of git's commands costs as much as a copy."""
+    parent = Path(tempfile.mkdtemp(prefix="shell-"))
+    atexit.register(shutil.rmtree, parent)
+    root, home = parent / "ws", parent / "home"
+    for folder in (root / "src", root / "tests", root / "odd", root / "search" / "deep", home):
         folder.mkdir(parents=True)
     files = {
         "README.md": "# A title\n\nfoo bar\nTODO: more\n",
@@ -49,10 +67,7 @@ def make(parent: Path) -> Path:
     (root / "src/app.py").write_text("def main():\n    return 3\n")
     (root / ".env").write_text("SECRET=abc\n")
     (root / "odd" / "-o").write_text("")
-    (root / "to_home").symlink_to(home)
-    (home / ".ssh" / "id_rsa").write_text("PRIVATE\n")
-    os.mkfifo(root / "pipe")
-    return root
+    return parent
 
 
 def _git(root: Path, home: Path, command: str) -> None:
