@@ -38,7 +38,7 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, session: str 
         raise KinError("--plain makes a notebook of its own. Name it: %kin save PATH --plain")
     target = _own_file(own, path) if options.in_place else _target(path, own, session, plain=options.plain)
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell)
-    recorded = recording_of(agent, target.parent)
+    recorded = recording_of(agent, target.resolve().parent)
     left_out = keep_what_plays(source, recorded, session)
     recording, removed = _clean(source, recorded, agent.config, options)
     if options.plain:

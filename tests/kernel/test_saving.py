@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 from notebook_client import LiveKernel, run, shown, write_config
 
 from kin_nb.replay.format.in_notebook import read_recording
@@ -84,6 +84,47 @@ def test_a_portable_cell_that_was_changed_plays_nothing_and_calls_no_model(asked
     assert "was changed after it was recorded" in failed(asked, holder.replace("A number", "Two numbers"))
     assert "plays nothing and calls no model" in failed(asked, "%%kin\nAnything?")
     assert len(model_server.requests) == 2
+
+
+def test_a_session_that_goes_on_live_replaces_the_notebook_that_it_went_on_from(asked, model_server, tmp_path):
+    run(asked, "%kin save talk.ipynb --portable")
+    nb = as_node(load_notebook(tmp_path / "talk.ipynb"))
+    before = read_recording(nb)
+    run(asked, "%unload_ext kin_nb")
+    for cell in played(nb):
+        run(asked, cell["source"])
+    model_server.enqueue("More.")
+    for code in ("%kin live", "%%kin\nAnd more?", "%kin save talk.ipynb"):
+        run(asked, code)
+    after = read_recording(load_notebook(tmp_path / "talk.ipynb"))
+    assert (len(after.turns), after.session == before.session) == (2, False)
+
+
+def test_another_session_that_was_asked_the_same_is_not_written_over(asked, model_server, tmp_path):
+    run(asked, "%kin save talk.ipynb")
+    before = (tmp_path / "talk.ipynb").read_bytes()
+    model_server.enqueue("I do not look.")
+    for code in ("%reload_ext kin_nb", ASK):
+        run(asked, code)
+    assert "talk.ipynb holds turn 1 of session" in failed(asked, "%kin save talk.ipynb")
+    assert (tmp_path / "talk.ipynb").read_bytes() == before
+
+
+def test_a_key_that_a_cell_showed_is_not_in_the_saved_notebook(kin, model_server, tmp_path):
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    path = tmp_path / "mine.ipynb"
+    shown_key = new_output("execute_result", {"text/plain": f"'{key}'", "text/html": f"<td>{key}</td>"})
+    cells = [new_code_cell("row", id="row", outputs=[shown_key]), new_code_cell("%%kin\nWhat is this?", id="ask")]
+    path.write_text(json.dumps(new_notebook(cells=cells)))
+    model_server.enqueue("A row.")
+    run(kin, "%%kin\nWhat is this?")
+    run(kin, f"os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
+    try:
+        said = shown(kin, run(kin, "%kin save"))
+    finally:
+        run(kin, "del os.environ['JPY_SESSION_NAME']")
+    assert "cell 1, outputs, text/html: 1 secret" in said
+    assert key not in (tmp_path / "mine.kin.ipynb").read_text()
 
 
 def test_results_and_what_a_pattern_matches_stay_out_and_the_cell_says_what_went(asked, tmp_path):

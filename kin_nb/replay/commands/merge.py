@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -17,11 +18,11 @@ DONE, FAILED, LOOK = 0, 1, 3
 
 def merge(base: Path, a: Path, b: Path, out: Path | None, *, force: bool) -> int:
     """0 merged, 1 nothing was written, 3 merged, with cells between which a person has to choose."""
-    target = (out or _beside(a)).absolute()
+    target = Path(os.path.realpath(out or _beside(a)))  # a link's own file: the workspace's path is relative to it
     if target.exists() and not force:
         return _fail(f"{target.name} exists: nothing was written. Choose another name with -o, or --force it.")
     try:
-        folders = (a.absolute().parent, target.parent)
+        folders = (Path(os.path.realpath(a)).parent, target.parent)
         found = merge_notebooks(load_notebook(base), load_notebook(a), load_notebook(b), folders)
         write_notebook(found.nb, target, replacing=force)
     except (ReplayError, OSError) as error:

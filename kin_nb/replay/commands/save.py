@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable
@@ -45,12 +46,13 @@ class SaveCommand:
 
     @property
     def target(self) -> Path:
+        """A link's own file: the workspace's path is relative to where that is."""
         if self.path is not None:
-            return self.path.absolute()
+            return Path(os.path.realpath(self.path))
         if not self._is_notebook:
-            return Path(f"session{_SUFFIX}").absolute()
+            return Path(os.path.realpath(f"session{_SUFFIX}"))
         name = self.source.removesuffix(".ipynb").removesuffix(".kin")
-        return Path(f"{name}{'.plain.ipynb' if self.options.plain else _SUFFIX}").absolute()
+        return Path(os.path.realpath(f"{name}{'.plain.ipynb' if self.options.plain else _SUFFIX}"))
 
     @property
     def shown(self) -> str:
@@ -90,7 +92,7 @@ class SaveCommand:
             raise ReplayError("--calibrate takes a session notebook: kin-nb save NOTEBOOK.ipynb --calibrate")
         source = Path(self.source)
         found = calibrated(source)
-        return in_folder(found.recording, source.absolute().parent, target.parent), found.text().split("\n")
+        return in_folder(found.recording, source.resolve().parent, target.parent), found.text().split("\n")
 
     def _read(self, target: Path) -> tuple[Any, Recording, list[str]]:
         """The notebook that the session goes into, an empty one where there is none; the recording; what to say of it."""
@@ -105,14 +107,15 @@ class SaveCommand:
         recording, found = named_recording(self.source, target.parent)
         if found is None and self.options.in_place:
             found = load_notebook(target)
-        return (empty_notebook() if found is None else as_node(found)), recording, []
+        name = self.source if self._is_notebook else target.name
+        return (empty_notebook() if found is None else as_node(found, name)), recording, []
 
     def _from_outputs(self, target: Path) -> tuple[Any, Recording, list[str]]:
         source = Path(self.source)
         nb = as_node(load_notebook(source), source.name)
         cells = sessions_in_outputs(nb)
         session = self._chosen(cells) if cells else ""
-        recording = in_folder(recording_in_outputs(nb, session), source.absolute().parent, target.parent)
+        recording = in_folder(recording_in_outputs(nb, session), source.resolve().parent, target.parent)
         names = [named_session(nb["cells"][number - 1]) for number in cells[recording.session]]
         return nb, recording, keep_what_plays(nb, recording, next(filter(None, names), ""))
 

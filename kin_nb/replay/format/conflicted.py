@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from kin_nb.replay.format.later import short
+
 _KEYS = ("local_metadata", "remote_metadata", "nbdime-conflicts")
-_MARKED = re.compile(r"^<<<<<<< local$.*^>>>>>>> remote$", re.MULTILINE | re.DOTALL)
+_FIRST = re.compile(r"^<<<<<<< local$", re.MULTILINE)
+_LAST = re.compile(r"^>>>>>>> remote$", re.MULTILINE)
 
 
 def merge_conflict(nb: Any) -> str:
@@ -21,10 +24,15 @@ def merge_conflict(nb: Any) -> str:
 
 def _left(cell: Any) -> str:
     if isinstance(cell.get("id"), dict):
-        return next(iter(cell["id"]), "id")
+        return short(next(iter(cell["id"]), "id"))
     found = next((key for key in _KEYS if key in cell["metadata"]), "")
-    in_code = cell.get("cell_type") == "code" and _MARKED.search(cell["source"])
+    in_code = cell.get("cell_type") == "code" and _is_marked(cell["source"])
     return found or ("<<<<<<< local" if in_code else "")
+
+
+def _is_marked(source: str) -> bool:
+    first = _FIRST.search(source)
+    return first is not None and _LAST.search(source, first.end()) is not None
 
 
 def _said(where: str) -> str:

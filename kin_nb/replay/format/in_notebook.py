@@ -13,6 +13,7 @@ from kin_nb.replay.cells.placing import place_turns
 from kin_nb.replay.cells.undos import undo_source, undoes
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
 from kin_nb.replay.format.conflicted import merge_conflict
+from kin_nb.replay.format.later import later_format, refuse_later
 from kin_nb.replay.format.reading import Reading
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.format.sidecar import named_sidecar
@@ -55,10 +56,7 @@ def read_recording(nb: Any) -> Recording:
             f"kin-nb save {_named(nb)}"
         )
     if kin["format"] != FORMAT:
-        wrote = f"kin_nb {kin.get('kin_nb')}"
-        raise LaterFormatError(
-            f"Recorded in format {kin.get('format')} by {wrote}; this one reads format {FORMAT}: update kin_nb."
-        )
+        raise LaterFormatError(later_format(kin["format"], kin.get("kin_nb")))
     meta = _meta(kin)
     blobs = kin.get("blobs", {})
     reading = Reading(meta, blobs if isinstance(blobs, dict) else {}, named_sidecar(nb))
@@ -73,9 +71,9 @@ def read_recording(nb: Any) -> Recording:
     try:
         recording = Recording(meta.session, turns, meta, tuple(reading.others.values()), undos)
     except ValueError as error:  # a turn's cell was deleted, whose undo is there
-        raise reading.error("notebook metadata", str(error)) from error
+        raise (reading.missing_error() or reading.error("notebook metadata", str(error))) from error
     if recording.digest != kin.get("digest"):
-        raise reading.digest_error(recording, kin.get("digest"))
+        raise reading.digest_error(recording, kin.get("digest"), next(iter(_later(kin)), ""))
     return recording
 
 
@@ -106,7 +104,7 @@ def write_recording(nb: Any, recording: Recording) -> None:
         if index in records:
             cell["metadata"]["kin"] = records[index]
     before = nb["metadata"].get("kin")
-    later = {key: before[key] for key in before if key not in _KEYS} if isinstance(before, dict) else {}
+    later = _later(before) if isinstance(before, dict) else {}
     nb["metadata"]["kin"] = {**later, **_meta_json(recording, blobs)}
 
 
@@ -127,13 +125,20 @@ def _named(nb: Any) -> str:
 def _meta(kin: dict[str, Any]) -> SessionMeta:
     fields = {**kin, "system_prompt_sha": kin.get("system_prompt", ""), "tools_sha": kin.get("tools", "")}
     try:
-        return SessionMeta.model_validate(fields)
+        meta = SessionMeta.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise RecordingError(
             f"notebook metadata, kin.{where}: {first['msg']}. Write it anew: kin-nb save SESSION"
         ) from error
+    refuse_later("notebook metadata", {"workspace": kin.get("workspace")}, meta, meta.kin_nb)
+    return meta
+
+
+def _later(kin: dict[str, Any]) -> dict[str, Any]:
+    """What stays as it is."""
+    return {key: kin[key] for key in kin if key not in _KEYS}
 
 
 def _meta_json(recording: Recording, blobs: dict[str, Any]) -> dict[str, Any]:

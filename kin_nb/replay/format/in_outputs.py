@@ -6,15 +6,17 @@ A kernel cannot write cells' metadata. So the last output of a turn, and the car
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from pydantic import ValidationError
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
-from kin_nb.replay.errors import NoRecordingError, RecordingError
+from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
 from kin_nb.replay.format.in_notebook import record_json
+from kin_nb.replay.format.later import later_format, refuse_later
 from kin_nb.replay.format.reading import Reading
-from kin_nb.replay.recording import Recording, SessionMeta
+from kin_nb.replay.recording import FORMAT, Recording, SessionMeta
 
 KEY = "kin_recording"
 MAX_CHARACTERS = 2_000_000
@@ -96,6 +98,9 @@ def _records(nb: Any) -> Iterator[tuple[int, SessionMeta, Any, dict[str, Any]]]:
                 first = error.errors()[0]
                 where = ".".join(map(str, first["loc"]))
                 raise RecordingError(f"cell {number}, {KEY}.session.{where}: {first['msg']}.") from None
+            if meta.format != FORMAT:
+                raise LaterFormatError(f"cell {number}: {later_format(meta.format, meta.kin_nb)}")
+            refuse_later(f"cell {number}, {KEY}.session", kept.get("session"), meta, meta.kin_nb)
             yield number, meta, kept.get("record"), blobs if isinstance(blobs, dict) else {}
 
 
@@ -103,13 +108,14 @@ def _recording(reading: Reading, meta: SessionMeta) -> Recording:
     """The turns that are there, and the undos that can be played with them."""
     turns = [reading.turns[number].record for number in sorted(reading.turns)]
     numbers = {turn.turn for turn in turns}
-    undos = [
-        undo.model_copy(update={"at": sum(number <= undo.at for number in numbers)})
-        for undo in (reading.undos[number] for number in sorted(reading.undos))
-        if numbers.issuperset(undo.turns) and numbers.issuperset(range(1, undo.at + 1))
-    ]
+    whole = next(number for number in count(1) if number not in numbers) - 1  # no turn before it is missing
+    undos = [reading.undos[number] for number in sorted(reading.undos)]
+    undos = [undo for undo in undos if undo.at <= whole and numbers.issuperset(undo.turns)]
     linked = tuple(
         turn if turn.origin is None or turn.origin.turn in {0, *numbers} else turn.model_copy(update={"origin": None})
         for turn in turns
     )
-    return Recording(meta.session, linked, meta, tuple(reading.others.values()), tuple(undos))
+    try:
+        return Recording(meta.session, linked, meta, tuple(reading.others.values()), tuple(undos))
+    except ValueError as error:
+        raise reading.error("outputs", str(error)) from error

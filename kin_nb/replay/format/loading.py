@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
+import sys
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 from kin_nb.replay.errors import UnreadableNotebookError
 from kin_nb.replay.format.embedded import unfold
 from kin_nb.replay.format.sidecar import join
+from kin_nb.replay.format.validity import check_valid, complete
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 200
@@ -26,8 +32,16 @@ def load_notebook(path: Path, max_bytes: int = MAX_BYTES) -> Any:
     notebook, or older than nbformat 4.
     """
     nb = parse_notebook(read_text(path, max_bytes), path.name)
-    join(nb, lambda name: _json(read_text(path.with_name(name)), name))
+    join(nb, lambda name: _json(_read_beside(path, name), name))
     return nb
+
+
+def _read_beside(path: Path, name: str) -> str:
+    """Beside the file itself where `path` is a link to it; else beside the link."""
+    try:
+        return read_text(Path(os.path.realpath(path)).with_name(name))
+    except UnreadableNotebookError:
+        return read_text(path.with_name(name))
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
@@ -66,16 +80,36 @@ def parse_notebook(text: str, name: str) -> Any:
 def as_node(nb: Any, name: str = "the notebook") -> Any:
     """A copy of `nb` as nbformat's NotebookNode, its outputs' texts joined too: what writing and nbclient need.
 
-    Apart from loading, because importing nbformat takes a second and playback needs none of it. Raises
-    UnreadableNotebookError when an output or attachment is malformed.
+    Apart from loading, because importing nbformat takes a while and playback needs none of it. Raises
+    UnreadableNotebookError, naming the cell, when nbformat would not write it, for more than a missing id, count or output.
     """
-    from nbformat import from_dict  # noqa: PLC0415  (first use)
+    import_nbformat()
+    from nbformat import NotebookNode, from_dict  # noqa: PLC0415  (first use)
     from nbformat.v4.rwbase import rejoin_lines  # noqa: PLC0415
 
+    node = from_dict(nb)
+    complete(node)
+    if not isinstance(nb, NotebookNode):  # a node was checked when it was made of a file
+        check_valid(node, name)
+    return rejoin_lines(node)
+
+
+def import_nbformat() -> None:
+    """What comes before nbformat's first use: imported beside JupyterLab, it takes 0.2 s so, and 1.4 s by itself.
+
+    Its jsonschema imports rfc3987_syntax, which compiles 38 grammars for formats that no notebook's schema names.
+    jsonschema gets a function instead that does so when it is asked; nothing else ever sees that module.
+    """
+    name = "rfc3987_syntax"
+    if "jsonschema" in sys.modules or name in sys.modules or find_spec(name) is None:
+        return
+    later = ModuleType(name)
+    vars(later)["is_valid_syntax"] = lambda term, value: import_module(name).is_valid_syntax(term, value)
+    sys.modules[name] = later
     try:
-        return rejoin_lines(from_dict(nb))
-    except (AttributeError, TypeError) as error:  # nbformat trusts the shape of outputs and attachments
-        raise UnreadableNotebookError(f"{name} is not a notebook: an output or attachment is malformed.") from error
+        import nbformat  # noqa: F401, PLC0415  (first use)
+    finally:
+        del sys.modules[name]
 
 
 def _json(text: str, name: str) -> Any:

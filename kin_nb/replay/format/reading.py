@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, UndoRecord, canonical_json, sha256
-from kin_nb.replay.errors import LaterFormatError, MissingTextError, RecordingError
+from kin_nb.render import one_line
+from kin_nb.replay.errors import MissingTextError, RecordingError
+from kin_nb.replay.format.later import later_field, refuse_later, short
 from kin_nb.replay.recording import Recording, SessionMeta, other_sha, step_sha, turn_sha, undo_sha, whole_numbers
 
 R = TypeVar("R", bound=Record)
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Reading:
         self.turns: dict[int, Read] = {}
         self.undos: dict[int, UndoRecord] = {}
         self.others: dict[str, str] = {}
+        self._undo_cells: dict[int, int] = {}
         self._meta = meta
         self._blobs = blobs
         self._where_blobs_are = sidecar or "the notebook's blobs"
@@ -51,38 +56,45 @@ class Reading:
 
     def error(self, where: str, what: str) -> RecordingError:
         repair = f"Restore the notebook, or write it anew from the log: kin-nb save {self._meta.session}"
-        return RecordingError(f"{where}: {what}. {repair}")
+        # a file says what it likes, at any length, and terminals obey some of it
+        return RecordingError(f"{one_line(where)}: {one_line(what, 400)}. {repair}")
 
-    def digest_error(self, recording: Recording, claimed: Any) -> RecordingError:
-        """Every record is whole by itself, and still they are not the set that was saved."""
-        present = [turn.turn for turn in recording.turns]
-        gaps = sorted(set(range(1, max(present, default=0))) - set(present))
-        if gaps:
-            after = self.turns[next(turn for turn in present if turn > gaps[0])].cell
-            names = ", ".join(map(str, gaps))
-            return self.error(
-                f"before cell {after}", f"turn {names} is missing: its cell was deleted or lost its metadata"
-            )
-        return self.error(
+    def missing_error(self) -> RecordingError | None:
+        """That turns or undos are missing, which the numbers of those that are there tell."""
+        for kind, cells in (("turn", {n: read.cell for n, read in self.turns.items()}), ("undo", self._undo_cells)):
+            gaps = _gaps(cells)
+            if gaps:
+                return self.error(f"before cell {cells[gaps[0][1] + 1]}", _missing(kind, gaps))
+        return None
+
+    def digest_error(self, recording: Recording, claimed: Any, later: str) -> RecordingError:
+        """Every record is whole by itself, and still they are not the set that was saved.
+
+        `later`: a key of the session's own metadata that this version does not know, "" when there is none.
+        """
+        if later:  # which may count in the digest there
+            return later_field("notebook metadata", later, self._meta.kin_nb)
+        return self.missing_error() or self.error(
             "notebook metadata",
-            f"the records add up to {recording.digest[:12]}, not to the digest {str(claimed)[:12]}: the last turns are "
-            "missing, a record was exchanged, or model, workspace, kin_nb, system_prompt or tools was changed",
+            f"the records add up to {recording.digest[:12]}, not to the digest {short(claimed)[:12]}: the last turns or undos "
+            "are missing, a record was exchanged, or model, workspace, kin_nb, system_prompt or tools was changed",
         )
 
     def _add_undo(self, cell: int, raw: dict[str, Any]) -> None:
         number = whole_numbers(raw.get("n"))
-        where = f"cell {cell}, {raw['type']} {number}"
+        where = f"cell {cell}, {raw['type']} {short(number)}"
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
             raise self.error(where, "field n: it is no number from 1 on")
         undo, value = self._validated(UndoRecord, {k: v for k, v in raw.items() if k not in ("n", "sha")}, where)
+        refuse_later(where, value, undo, self._meta.kin_nb)
         if undo_sha(number, undo) != raw.get("sha"):
-            self._refuse_later(undo, value, where)
             raise self.error(where, "it was changed after it was recorded")
         if self.undos.setdefault(number, undo) != undo:
             raise self.error(where, "another cell has it too, and they differ")
+        self._undo_cells.setdefault(number, cell)
 
     def _add_other(self, cell: int, raw: dict[str, Any]) -> None:
-        where = f"cell {cell}, record {raw['type']!r}"
+        where = f"cell {cell}, record {short(repr(raw['type']))}"
         value = whole_numbers(self._resolved({k: v for k, v in raw.items() if k != "sha"}, where, ""))
         if other_sha(value) != raw.get("sha"):
             raise self.error(where, "it was changed after it was recorded")
@@ -90,16 +102,16 @@ class Reading:
 
     def _turn(self, cell: int, raw: dict[str, Any]) -> TurnRecord:
         number = whole_numbers(raw.get("turn"))
-        where = f"cell {cell}, turn {number}"
+        where = f"cell {cell}, turn {short(number)}"
         steps = raw.get("steps")
         if not isinstance(steps, list):
             raise self.error(where, "field `steps` is missing or no list")
         checked = tuple(self._step(f"{where}, step {n}", step) for n, step in enumerate(steps, 1))
         fields = {key: value for key, value in raw.items() if key not in ("steps", "sha")}
         known, value = self._validated(TurnRecord, fields, where)
+        refuse_later(where, value, known, self._meta.kin_nb)
         turn = known.model_copy(update={"steps": checked})
         if turn_sha(turn) != raw.get("sha"):
-            self._refuse_later(turn, value, where)
             what = ", ".join(key for key in fields if key != "type")
             raise self.error(where, f"it was changed after it was recorded (one of {what}, or the list of steps)")
         return turn
@@ -108,8 +120,8 @@ class Reading:
         if not isinstance(raw, dict):
             raise self.error(where, "it is no record")
         step, value = self._validated(RecordedStep, {k: v for k, v in raw.items() if k != "sha"}, where)
+        refuse_later(where, value, step, self._meta.kin_nb)
         if step_sha(step) != raw.get("sha"):
-            self._refuse_later(step, value, where)
             raise self.error(where, "its reply or one of its tool calls was changed after it was recorded")
         return step
 
@@ -120,13 +132,6 @@ class Reading:
         except ValidationError as error:
             first = error.errors()[0]
             raise self.error(where, f"field {_path(first['loc'])}: {first['msg']}") from error
-
-    def _refuse_later(self, known: Record, raw: dict[str, Any], where: str) -> None:
-        """A field that this version does not know is no edit by hand: say so before anything else."""
-        later = _unknown(raw, known.model_dump())
-        if later:
-            what = f"field {later} is of a later version (kin_nb {self._meta.kin_nb or '?'} wrote this): update kin_nb"
-            raise LaterFormatError(f"{where}: {what}.")
 
     def _resolved(self, value: Any, where: str, path: str) -> Any:
         if isinstance(value, list):
@@ -142,13 +147,13 @@ class Reading:
     def _blob(self, sha: Any, where: str, path: str) -> str:
         stored = self._blobs.get(sha) if isinstance(sha, str) else None
         if stored is None:
-            missing = self.error(where, f"field {path[1:]}: its text is missing from {self._where_blobs_are}")
+            missing = self.error(where, f"field {short(path[1:])}: its text is missing from {self._where_blobs_are}")
             raise MissingTextError(str(missing))
         text: Any = stored
         if isinstance(stored, dict):
             text = self._escaped(stored.get("json"), where, path)
         if not isinstance(text, str) or sha256(text) != sha:
-            raise self.error(where, f"field {path[1:]}: its text in {self._where_blobs_are} was changed")
+            raise self.error(where, f"field {short(path[1:])}: its text in {self._where_blobs_are} was changed")
         return text
 
     def _escaped(self, text: Any, where: str, path: str) -> str:
@@ -158,7 +163,7 @@ class Reading:
             value = None
         if isinstance(value, str):
             return value
-        raise self.error(where, f"field {path[1:]}: it is no escaped text")
+        raise self.error(where, f"field {short(path[1:])}: it is no escaped text")
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
@@ -166,15 +171,21 @@ def _path(loc: tuple[int | str, ...]) -> str:
     return ".".join(str(part + 1 if isinstance(part, int) else part) for part in loc)
 
 
-def _unknown(raw: Any, known: Any) -> str:
-    """The first key of `raw` that `known` has not, dotted; "" when there is none."""
-    if isinstance(raw, list) and isinstance(known, (list, tuple)):
-        return next((found for pair in zip(raw, known, strict=False) if (found := _unknown(*pair))), "")
-    if not isinstance(raw, dict) or not isinstance(known, dict):
-        return ""
-    for key, item in raw.items():
-        if key not in known:
-            return str(key)
-        if found := _unknown(item, known[key]):
-            return f"{key}.{found}"
-    return ""
+def _missing(kind: str, gaps: Sequence[tuple[int, int]]) -> str:
+    names = [str(first) if first == last else f"{first}-{last}" for first, last in gaps]
+    if names == [str(gaps[0][0])]:
+        return f"{kind} {names[0]} is missing: its cell was deleted or lost its metadata"
+    more = " and more" if len(names) > _MOST_NAMED else ""
+    return (
+        f"{kind}s {', '.join(names[:_MOST_NAMED])}{more} are missing: their cells were deleted or lost their metadata"
+    )
+
+
+def _gaps(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """(first, last) of each run of numbers from 1 on that is missing, though a higher one is there."""
+    gaps, before = [], 0
+    for number in sorted(numbers):
+        if number > before + 1:
+            gaps.append((before + 1, number - 1))
+        before = max(before, number)
+    return gaps

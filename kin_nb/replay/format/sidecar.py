@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kin_nb.core.session.records import canonical_json
-from kin_nb.replay.errors import UnreadableNotebookError
+from kin_nb.render.text import one_line
+from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
 
 KEY = "sidecar"
-_NAME = re.compile(r"[\w-][\w. -]{0,250}\.json")
+_NAME = re.compile(r"[^/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,250}\.json")
 
 
 def sidecar_name(notebook: Path) -> str:
@@ -42,19 +44,41 @@ def join(nb: Any, read: Callable[[str], Any]) -> None:
         found = read(name)
     except UnreadableNotebookError:
         return
-    blobs = found.get("blobs") if isinstance(found, dict) else None
-    if isinstance(blobs, dict):
-        own = nb["metadata"]["kin"].get("blobs")
-        nb["metadata"]["kin"]["blobs"] = {**blobs, **(own if isinstance(own, dict) else {})}
+    own = nb["metadata"]["kin"].get("blobs")
+    nb["metadata"]["kin"]["blobs"] = {**texts_in(found), **(own if isinstance(own, dict) else {})}
 
 
-def split(nb: Any, path: Path) -> tuple[str, str] | None:
-    """Take the texts out of a notebook that names a sidecar: (the sidecar's name beside `path`, its text), else None."""
+def texts_in(sidecar: Any) -> dict[str, Any]:
+    """sha256 -> text of a sidecar's JSON value, empty for what is none."""
+    blobs = sidecar.get("blobs") if isinstance(sidecar, dict) else None
+    return blobs if isinstance(blobs, dict) else {}
+
+
+@dataclass(frozen=True)
+class Sidecar:
+    """A file to be written; `texts`: by their sha256."""
+
+    path: Path
+    session: str
+    texts: dict[str, Any]
+
+    def text(self, texts: dict[str, Any]) -> str:
+        """The file that holds `texts`, one a line: a change of one is a change of one line in git."""
+        lines = ",\n".join(f"{canonical_json(sha)}: {canonical_json(texts[sha])}" for sha in sorted(texts))
+        return f'{{"kin": {canonical_json({"session": self.session})}, "blobs": {{\n{lines}\n}}}}\n'
+
+
+def split(nb: Any, path: Path) -> Sidecar | None:
+    """Take the texts out of a notebook, for `path`, that names a sidecar; None of any other.
+
+    Raises RecordingError when reading would refuse its name.
+    """
     kin = nb["metadata"].get("kin")
     if not isinstance(kin, dict) or KEY not in kin:
         return None
     kin[KEY] = sidecar_name(path)
-    blobs = kin.pop("blobs", {})
-    # one text a line: a change of one is a change of one line in git
-    lines = ",\n".join(f"{canonical_json(sha)}: {canonical_json(blobs[sha])}" for sha in sorted(blobs))
-    return kin[KEY], f'{{"kin": {canonical_json({"session": kin.get("session", "")})}, "blobs": {{\n{lines}\n}}}}\n'
+    if not named_sidecar(nb):
+        raise RecordingError(
+            f"No sidecar can be called {one_line(kin[KEY])}: choose another name, or save without one."
+        )
+    return Sidecar(path.with_name(kin[KEY]), kin.get("session", ""), kin.pop("blobs", {}))

@@ -42,9 +42,9 @@ class _Entry:
     other: int | None = None
 
 
-def comparable(nb: Any) -> Any:
-    """A copy without the cells that saving makes anew, each cell with an id of its own."""
-    nb = as_node(nb)
+def comparable(nb: Any, name: str = "the notebook") -> Any:
+    """A copy without the cells that saving makes anew, each cell with an id of its own. Raises UnreadableNotebookError."""
+    nb = as_node(nb, name)
     drop_undo_cells(nb)
     drop_bound_cells(nb)
     used: set[str] = set()

@@ -36,8 +36,8 @@ def merge_notebooks(base: Any, a: Any, b: Any, folders: tuple[Path, Path] = (Pat
     recordings = {name: _read(name, nb) for name, nb in (("BASE", base), ("A", a), ("B", b))}
     merged = merge_recordings(recordings["BASE"], recordings["A"], recordings["B"])
     names = ("A", "B") if merged.first == "a" else ("B", "A")
-    sides = {"A": comparable(a), "B": comparable(b)}
-    cells = merge_cells(comparable(base), sides[names[0]], sides[names[1]])
+    sides = {"A": comparable(a, "A"), "B": comparable(b, "B")}
+    cells = merge_cells(comparable(base, "BASE"), sides[names[0]], sides[names[1]])
     homes = _homes(cells, merged, [(sides[name], recordings[name]) for name in names])
     recording = in_folder(merged.recording, *folders)
     turns = tuple(t.model_copy(update={"cell_id": homes.get(t.turn, t.cell_id)}) for t in recording.turns)

@@ -140,7 +140,7 @@ RULES: tuple[Rule, ...] = (
         13,
         "cargo test",
         "the order of a run's `test NAME ... RESULT` lines: they run side by side",
-        _lines(r"(?:^test \S.* \.\.\. (?:ok|FAILED|ignored.*)\n)+"),
+        _lines(r"(?:^(?=.*\n)test \S.* \.\.\. (?:ok|FAILED|ignored.*)\n)+"),
         _CARGO,
         _lines(r"^test result: .*; finished in "),
         "sorted",
@@ -177,7 +177,7 @@ RULES: tuple[Rule, ...] = (
         "Vitest",
         "the time after a test or a file, and in the lines `Start at` and `Duration` at the end",
         _lines(
-            rf"^( +[✓×❯] \S.*?)(?: +{_TIME})?$"  # noqa: RUF001  (its marks)
+            rf"^( +[✓×❯] \S.*?)(?:(?<! ) +{_TIME})?$"  # noqa: RUF001  (its marks)
             rf"|^( +Start at  )\d\d:\d\d:\d\d(\n +Duration  ){_TIME}(?: \([^)\n]*\))?$"
         ),
         frozenset(("vitest",)),

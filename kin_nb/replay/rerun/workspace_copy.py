@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from kin_nb.render.text import literal
+from kin_nb.render.text import literal, one_line
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun.inner_links import inner, turn_inward
 
@@ -34,8 +34,10 @@ def copy_workspace(workspace: Path, commit: str | None, folder: Path) -> Workspa
 
     Raises ReplayError when `workspace` is no folder, holds over 50,000 files or 2 GB, or cannot be copied.
     """
-    if not workspace.is_dir():
-        raise ReplayError(f"The workspace {workspace} is not there. Say where it is: kin-nb replay --workspace PATH")
+    # the path is the recording's word: of any length, and with what a terminal obeys
+    shown = one_line(str(workspace), 400)
+    if not _is_folder(workspace):
+        raise ReplayError(f"The workspace {shown} is not there. Say where it is: kin-nb replay --workspace PATH")
     folder.mkdir(parents=True)
     if commit and (left_out := _extract_commit(workspace, commit, folder)) is not None:
         without = f" without {', '.join(left_out)}, which leads out of it" if left_out else ""
@@ -45,9 +47,17 @@ def copy_workspace(workspace: Path, commit: str | None, folder: Path) -> Workspa
         shutil.copytree(workspace, folder, symlinks=True, ignore=_left_out, dirs_exist_ok=True)
         turn_inward(folder, workspace)
     except (OSError, shutil.Error) as error:
-        raise ReplayError(f"The workspace {workspace} cannot be copied: {error}") from error
+        raise ReplayError(f"The workspace {shown} cannot be copied: {one_line(str(error), 400)}") from error
     missing = f" (git does not have commit {commit[:12]} here)" if commit else ""
     return WorkspaceCopy(folder, f"the files as they are now{missing}")
+
+
+def _is_folder(path: Path) -> bool:
+    """False also for what no folder can be called."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def _extract_commit(workspace: Path, commit: str, folder: Path) -> list[str] | None:
@@ -75,7 +85,7 @@ def _extract_commit(workspace: Path, commit: str, folder: Path) -> list[str] | N
                 tar.extractall(folder)  # noqa: S202
                 turn_inward(folder, workspace)
     except (tarfile.TarError, OSError) as error:
-        raise ReplayError(f"Commit {commit[:12]} cannot be unpacked: {error}") from error
+        raise ReplayError(f"Commit {commit[:12]} cannot be unpacked: {one_line(str(error), 400)}") from error
     return left_out
 
 
@@ -124,6 +134,6 @@ def _check_size(workspace: Path) -> None:
         size += sum((Path(root) / name).lstat().st_size for name in names)
         if files > MAX_FILES or size > MAX_BYTES:
             raise ReplayError(
-                f"The workspace {workspace} is too large to copy (over {MAX_FILES} files or "
+                f"The workspace {one_line(str(workspace), 400)} is too large to copy (over {MAX_FILES} files or "
                 f"{MAX_BYTES // 1024**3} GB). Name a smaller one: kin-nb replay --workspace PATH"
             )

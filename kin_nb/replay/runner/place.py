@@ -79,7 +79,12 @@ def workspace_of(path: Path, recording: Recording, named: Path | None = None) ->
     recorded = recording.meta.workspace.path
     if not recorded or Path(recorded).is_absolute():
         raise ReplayError("The recording does not say where its workspace is. Say it: kin-nb replay --workspace PATH")
-    return (path.parent / recorded).resolve()
+    try:
+        return (path.parent / recorded).resolve()
+    except (OSError, ValueError):  # a NUL in it
+        raise ReplayError(
+            "The recording names a workspace that no folder can be. Say where it is: kin-nb replay --workspace PATH"
+        ) from None
 
 
 def copy_beside(path: Path, workspace: Path, commit: str | None, top: Path) -> tuple[Path, WorkspaceCopy]:

@@ -63,4 +63,6 @@ def run_cells(nb: Any, there: Place, options: ReplayOptions, on_progress: OnProg
         return current, f"cell {current + 1} ran longer than {options.timeout} s"
     except DeadKernelError:
         return current, f"cell {current + 1}: the kernel died"
+    except UnicodeEncodeError:  # half a surrogate pair: messages to a kernel are UTF-8, which has no bytes for it
+        return current, f"cell {current + 1}: its text is no Unicode (half a surrogate pair), so no kernel can run it"
     return None, ""

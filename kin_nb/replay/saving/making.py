@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 from kin_nb.replay.format.embedded import embedding_source, is_embedding
 from kin_nb.replay.format.in_notebook import write_recording
 from kin_nb.replay.format.jupytext import keep_out_of_text
-from kin_nb.replay.format.loading import as_node
+from kin_nb.replay.format.loading import as_node, import_nbformat
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.playback.player import Player, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
@@ -72,11 +71,20 @@ def session_notebook(
     if options.sidecar:
         nb["metadata"]["kin"][SIDECAR] = ""  # named when it is written
     keep_out_of_text(nb)
-    nb["nbformat"], nb["nbformat_minor"] = 4, 5
+    nb["nbformat"], nb["nbformat_minor"] = 4, max(5, nb["nbformat_minor"])
     return nb
 
 
+def is_made_anew(nb: Any, cell: Any) -> bool:
+    """Whether another cell, or none, will stand in its place: it loads, names or holds the recording, undoes or saves."""
+    if cell["cell_type"] != "code":
+        return False
+    ours = _is_head(cell["source"]) or _SAVE.fullmatch(cell["source"]) is not None
+    return ours or is_embedding(cell) or undoes(nb, cell) is not None
+
+
 def empty_notebook() -> Any:
+    import_nbformat()
     from nbformat.v4 import new_notebook  # noqa: PLC0415  (first use)
 
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
@@ -134,6 +142,8 @@ def _put_head(nb: Any, recording: Recording, *, portable: bool) -> Any:
     if head["metadata"].get("tags") == [IGNORED]:
         del head["metadata"]["tags"]  # what it shows is known from here on
     head["source"] = "%load_ext kin_nb" if portable else f"%load_ext kin_nb\n%kin replay {recording.name}"
+    if portable:
+        head["outputs"] = []  # the cell after it shows what is played
     nb["cells"] = [cell for cell in cells if all(cell is not old for old in heads)]
     nb["cells"].insert(first, head)
     if not portable:
@@ -187,9 +197,10 @@ def _shown(nb: Any, cell: Any, player: Player, turns: list[TurnRecord]) -> list[
 
 
 def _display_data(output: Output) -> Any:
-    from nbformat.v4 import new_output  # noqa: PLC0415  (first use)
+    from nbformat import from_dict  # noqa: PLC0415  (first use)
 
-    return new_output("display_data", data=dict(output.data), metadata=copy.deepcopy(output.metadata))
+    # validated when it is written, with all the others: one by one takes as long as all the rest of saving
+    return from_dict({"output_type": "display_data", "data": output.data, "metadata": output.metadata})
 
 
 def _code_cell(source: str, cell_id: str) -> Any:

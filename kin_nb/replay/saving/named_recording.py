@@ -24,7 +24,7 @@ def named_recording(name: str, folder: Path) -> tuple[Recording, Any]:
     path = Path(name)
     nb = load_notebook(path)
     try:
-        return in_folder(read_recording(nb), path.absolute().parent, folder), nb
+        return in_folder(read_recording(nb), path.resolve().parent, folder), nb
     except RecordingError as error:
         raise RecordingError(f"{path.name}: {error}") from error
 

@@ -11,11 +11,17 @@ _SECONDS = 2.0
 
 
 def open_in(notebook: Path) -> str:
-    """The address of a server in which `notebook` has a kernel, "" where none is known. Servers that do not answer count not."""
+    """The address of a server in which `notebook` has a kernel, or may have one: it can reach that file, and does not say.
+
+    "" where none is known: a server to which no connection is made is gone, and has left its file behind.
+    """
     wanted = notebook.resolve()
     for server in _servers():
-        root = Path(str(server.get("root_dir") or server.get("notebook_dir") or ""))
-        if any((root / path).resolve() == wanted for path in _open_paths(server)):
+        root = Path(str(server.get("root_dir") or server.get("notebook_dir") or "")).resolve()
+        paths = _open_paths(server)
+        if paths is None and wanted.is_relative_to(root):
+            return f"{server['url']} (or may be: that server does not say what it has open; stop it to be sure)"
+        if any((root / path).resolve() == wanted for path in paths or ()):
             return str(server["url"])
     return ""
 
@@ -34,7 +40,8 @@ def _servers() -> Iterator[dict[str, Any]]:
             yield server
 
 
-def _open_paths(server: dict[str, Any]) -> Iterator[str]:
+def _open_paths(server: dict[str, Any]) -> list[str] | None:
+    """None where it is there and gives no list, as one with a password does."""
     import httpx  # noqa: PLC0415  (first use)
 
     headers = {"Authorization": f"token {server.get('token', '')}"}
@@ -42,9 +49,11 @@ def _open_paths(server: dict[str, Any]) -> Iterator[str]:
         # the server's certificate may be its own, and nothing secret is asked but of the server that wrote the token
         with httpx.Client(timeout=_SECONDS, headers=headers, trust_env=False, verify=False) as client:  # noqa: S501
             found = client.get(f"{server['url']}api/sessions").json()
+    except (httpx.ConnectError, httpx.InvalidURL):
+        return []
     except (httpx.HTTPError, ValueError):
-        return
-    for session in found if isinstance(found, list) else ():
-        path = session.get("path") if isinstance(session, dict) else None
-        if isinstance(path, str):
-            yield path
+        return None
+    if not isinstance(found, list):
+        return None
+    paths = (session.get("path") for session in found if isinstance(session, dict))
+    return [path for path in paths if isinstance(path, str)]

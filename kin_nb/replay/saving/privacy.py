@@ -5,6 +5,7 @@ Secrets go always, what `--redact` matches on request: out of the records, of ev
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections import Counter
@@ -18,18 +19,27 @@ from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.replay.cells.matching import following_key
 from kin_nb.replay.cells.placing import asked_key
 from kin_nb.replay.recording import Recording, SessionMeta
+from kin_nb.replay.saving.making import is_made_anew
 
 REDACTED = "[redacted]"
 _MOST_LINES = 12
 _AS_THEY_ARE = frozenset(
     {
         *("type", "sha", "key", "cell_id", "id", "fingerprint", "before", "after", "before_mode", "after_mode"),
-        *("status", "outcome", "verdict", "by", "scope", "name", "profile", "mode", "media_type", "data", "withheld"),
+        *("status", "outcome", "verdict", "by", "scope", "name", "profile", "mode", "media_type", "withheld"),
         *("whole", "session", "kin_nb", "system_prompt_sha", "tools_sha", "commit", "format"),
     }
 )
-"""Fields that hold what this format knows by name, hashes, and pictures."""
+"""Fields that hold what this format knows by name, and hashes."""
 _JSON = frozenset({"arguments", "edited_arguments"})
+_BY_JUPYTER = frozenset({"output_type", "name", "execution_count"})
+_ENCODED = re.compile(r"(?:image/(?!svg)|audio/|video/|application/(?:pdf|octet-stream))")
+"""Kinds of output that hold base64, in which a match would be chance."""
+_MARKUP = ("text/html", "image/svg")
+_BETWEEN_MARKUP = re.compile(r"""[^<>"']+""")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
+_PROMPT = re.compile(r"(?P<magic>\s*%%kin\b)(?P<options>[^\n]*)(?P<end>\n?)(?P<body>.*)", re.DOTALL)
+_WORD = re.compile(r"[^\s=]+")
 
 R = TypeVar("R", bound=Record)
 
@@ -45,13 +55,20 @@ class Cleaner:
         self._gone: Counter[tuple[str, str]] = Counter()
 
     def text(self, text: str, where: str) -> str:
-        clean = self._secrets(text)
-        if clean != text:
-            self._gone[where, "secret"] += max(1, clean.count(SECRET) - text.count(SECRET))
-        for pattern in self._patterns:
-            clean, count = pattern.subn(REDACTED, clean)
-            if count:
-                self._gone[where, f"match of {pattern.pattern}"] += count
+        """Also what colours stand within: a text from which that goes loses its colours."""
+        bare = _COLOUR.sub("", text) if "\x1b" in text else text
+        if bare != text and (clean := self._cleaned(bare, where)) != bare:
+            return clean
+        return self._cleaned(text, where)
+
+    def output(self, output: dict[str, Any], where: str) -> dict[str, Any]:
+        """What a cell showed, in each form that it has; pictures stay as they are."""
+        clean = {}
+        for key, item in output.items():
+            if key == "data" and isinstance(item, dict):
+                clean[key] = {kind: self._shown(kind, each, f"{where}, {kind}") for kind, each in item.items()}
+            else:
+                clean[key] = item if key in _BY_JUPYTER else self._field(key, item, where)
         return clean
 
     def value(self, value: Any, where: str) -> Any:
@@ -62,8 +79,11 @@ class Cleaner:
             return [self.value(item, where) for item in value]
         if not isinstance(value, dict):
             return value
-        call = f", {value['name']}" if "arguments" in value and "name" in value else ""
-        return {key: self._field(key, item, f"{where}{call}") for key, item in value.items()}
+        where += f", {value['name']}" if "arguments" in value and "name" in value else ""
+        picture = isinstance(value.get("data"), str) and "media_type" in value
+        return {
+            key: item if picture and key == "data" else self._field(key, item, where) for key, item in value.items()
+        }
 
     def report(self) -> list[str]:
         """A line for each place; empty when nothing was taken out. No line holds what it was."""
@@ -71,8 +91,40 @@ class Cleaner:
         more = len(lines) - _MOST_LINES
         return [*lines[:_MOST_LINES], f"and {more} more places"] if more > 0 else lines
 
+    def _shown(self, kind: str, item: Any, where: str) -> Any:
+        if _ENCODED.match(kind):
+            return item
+        if isinstance(item, str) and kind.startswith(_MARKUP) and "&" in item:
+            item = _BETWEEN_MARKUP.sub(lambda run: self._unescaped(run[0], where), item)
+        return self._everything(item, where)
+
+    def _unescaped(self, run: str, where: str) -> str:
+        """Between two tags or quotes of HTML, where `R&amp;D` reads as `R&D`."""
+        plain = html.unescape(run) if "&" in run else run
+        if plain == run or (clean := self.text(plain, where)) == plain:
+            return run
+        return html.escape(clean)
+
+    def _everything(self, value: Any, where: str) -> Any:
+        """Every text in a JSON value, names too: what a program showed is all a person's."""
+        if isinstance(value, str):
+            return self.text(value, where)
+        if isinstance(value, dict):
+            return {self.text(key, where): self._everything(item, where) for key, item in value.items()}
+        return [self._everything(item, where) for item in value] if isinstance(value, list) else value
+
+    def _cleaned(self, text: str, where: str) -> str:
+        clean = self._secrets(text)
+        if clean != text:
+            self._gone[where, "secret"] += max(1, clean.count(SECRET) - text.count(SECRET))
+        for pattern in self._patterns:
+            clean, count = pattern.subn(REDACTED, clean)
+            if count:
+                self._gone[where, f"match of {pattern.pattern}"] += count
+        return clean
+
     def _field(self, key: str, item: Any, where: str) -> Any:
-        if key in _AS_THEY_ARE or key.startswith("image/"):
+        if key in _AS_THEY_ARE:
             return item
         if key in _JSON and isinstance(item, str):
             return redact_json(item, lambda text: self.text(text, f"{where}, {key}"))
@@ -90,9 +142,11 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
     keys: dict[str, str] = {}
     for number, cell in enumerate(nb["cells"], 1):
         before = asked_key(nb, cell)
-        cell["source"] = cleaner.text(cell["source"], f"cell {number}")
+        if not is_made_anew(nb, cell):
+            cell["source"] = _clean_source(cleaner, cell, f"cell {number}")
         if cell["cell_type"] == "code":
-            cell["outputs"] = cleaner.value(cell.get("outputs", []), f"cell {number}, outputs")
+            where = f"cell {number}, outputs"
+            cell["outputs"] = [cleaner.output(output, where) for output in cell.get("outputs", [])]
         after = asked_key(nb, cell)
         if before and after and before != after:
             keys[before] = after
@@ -107,6 +161,18 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
         ),
         meta=_clean(cleaner, SessionMeta, recording.meta, "notebook metadata"),
     )
+
+
+def _clean_source(cleaner: Cleaner, cell: Any, where: str) -> str:
+    """A prompt keeps what makes it one: `%%kin`, and the names of its options."""
+    source: str = cell["source"]
+    prompt = _PROMPT.fullmatch(source) if cell["cell_type"] == "code" else None
+    if prompt is None:
+        return cleaner.text(source, where)
+    options = _WORD.sub(
+        lambda word: word[0] if word[0].startswith("-") else cleaner.text(word[0], where), prompt["options"]
+    )
+    return f"{prompt['magic']}{options}{prompt['end']}{cleaner.text(prompt['body'], where)}"
 
 
 def without_results(recording: Recording) -> Recording:

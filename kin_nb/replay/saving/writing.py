@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kin_nb.core.session.records import TurnRecord
 from kin_nb.replay.errors import LaterFormatError, RecordingError, UnreadableNotebookError
 from kin_nb.replay.format.embedded import fold, is_embedding
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.loading import import_nbformat, load_notebook, read_text
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
-from kin_nb.replay.format.sidecar import split
+from kin_nb.replay.format.sidecar import Sidecar, named_sidecar, split, texts_in
+from kin_nb.replay.saving.lost import lost
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -23,29 +26,30 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def write_notebook(
     nb: Any, path: Path, *, open_file: Path | None = None, in_place: bool = False, replacing: bool = False
 ) -> Path:
-    """Write `nb` to `path`, with its sidecar where it names one; returns `path`. An existing file keeps its mode.
+    """Write `nb` to `path`, with its sidecar where it names one; returns `path`. An existing file keeps its mode, a link stays one.
 
     Raises RecordingError when `path` is `open_file`, the notebook that a front end has open (it would overwrite ours or
-    lose its own changes); when another file stands there that is no session notebook, but for `in_place`; and when that
-    holds turns that `nb` has not, or what a later version wrote. nbformat.ValidationError when `nb` is no valid notebook,
-    OSError when it cannot be written. `replacing`: whatever stands there may go.
+    lose its own changes); when another file stands there that is no session notebook, but for `in_place`; when that holds
+    turns or undos that `nb` has not, or what a later version wrote; and when no sidecar can have its name.
+    nbformat.ValidationError when `nb` is no valid notebook, OSError when it cannot be written. `replacing`: whatever
+    stands there may go.
     """
+    import_nbformat()
     import nbformat  # noqa: PLC0415  (first use)
 
-    if open_file is not None and path.resolve() == open_file.resolve():
+    real = Path(os.path.realpath(path))
+    if open_file is not None and real == open_file.resolve():
         raise RecordingError(
             f"{path.name} is the notebook that is open. Save the session under another name: %kin save PATH"
         )
-    if path.exists() and not replacing:
-        _check_nothing_is_lost(nb, path, in_place=in_place)
+    if real.exists() and not replacing:
+        _check_nothing_is_lost(nb, real, in_place=in_place)
     stored = copy.deepcopy(nb) if is_stored_otherwise(nb) else nb
-    beside = split(stored, path)
+    beside = split(stored, real)
     fold(stored)
     nbformat.validate(stored)
-    text = nbformat.writes(stored, version=nbformat.NO_CONVERT) + "\n"
-    if beside is not None:
-        write_text(path.with_name(beside[0]), beside[1])
-    write_text(path, text)
+    text = nbformat.v4.writes(stored) + "\n"  # nbformat.writes would validate again
+    _replace([(real, text)] if beside is None else _with_sidecar(real, text, beside))
     return path
 
 
@@ -55,19 +59,49 @@ def is_stored_otherwise(nb: Any) -> bool:
     return (isinstance(kin, dict) and SIDECAR in kin) or any(map(is_embedding, nb["cells"]))
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace the file at `path`, at once. Lone surrogates within JSON strings become escapes."""
-    # UTF-8 has no bytes for a lone surrogate; JSON has an escape, and all of these stand within strings
-    data = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+def _with_sidecar(path: Path, text: str, sidecar: Sidecar) -> list[tuple[Path, str]]:
+    """What to write, in order, so that the notebook is whole at every moment, the old as the new: a text more does no harm."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).chmod(_mode(path))
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        before = texts_in(json.loads(read_text(sidecar.path)))
+    except (UnreadableNotebookError, ValueError, RecursionError):
+        before = {}
+    files = [(sidecar.path, sidecar.text({**before, **sidecar.texts})), (path, text)]
+    more = before.keys() - sidecar.texts.keys()
+    if more:
+        _check_no_other_needs(path, sidecar.path.name)
+    return [*files, (sidecar.path, sidecar.text(sidecar.texts))] if more else files
+
+
+def _check_no_other_needs(path: Path, sidecar: str) -> None:
+    """`NAME.ipynb` and `NAME.kin.ipynb` have one sidecar: texts that only the other has would go."""
+    base = path.stem.removesuffix(".kin")
+    for other in (path.with_name(f"{base}.ipynb"), path.with_name(f"{base}.kin.ipynb")):
+        with suppress(UnreadableNotebookError):
+            if other != path and named_sidecar(load_notebook(other)) == sidecar:
+                raise RecordingError(
+                    f"{other.name} keeps its texts in {sidecar}: nothing was written. Choose another name."
+                )
+
+
+def _replace(files: Sequence[tuple[Path, str]]) -> None:
+    """Replace each of the files, in order and at once, when all of them are on the disk.
+
+    Lone surrogates within JSON strings become escapes.
+    """
+    written: list[Path] = []
+    try:
+        for path, text in files:
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".kin-", suffix=".tmp")
+            written.append(Path(temporary))
+            with os.fdopen(handle, "wb") as file:
+                # UTF-8 has no bytes for a lone surrogate; JSON has an escape, and all of these stand within strings
+                file.write(_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode())
+            written[-1].chmod(_mode(path))
+        for (path, _), new in zip(files, written, strict=True):
+            new.replace(path)
+    finally:
+        for new in written:
+            new.unlink(missing_ok=True)
 
 
 def _check_nothing_is_lost(nb: Any, path: Path, *, in_place: bool) -> None:
@@ -92,18 +126,18 @@ def _check_nothing_is_lost(nb: Any, path: Path, *, in_place: bool) -> None:
         ) from None
     except RecordingError:
         return
-    ours = {_identity(turn) for turn in read_recording(nb).turns}
-    lost = [str(turn.turn) for turn in held.turns if _identity(turn) not in ours]
-    if lost:
-        raise RecordingError(
-            f"{path.name} holds {'turn' if len(lost) == 1 else 'turns'} {', '.join(lost)} of session {held.session[:8]}, "
-            "which this one has not: nothing was written. Choose another name; kin-nb merge joins two runs of one session."
+    ours = read_recording(nb)
+    missing = lost(held, ours)
+    if missing:
+        join = (
+            "kin-nb merge joins two runs of one session"
+            if held.session == ours.session
+            else "kin-nb diff compares both"
         )
-
-
-def _identity(turn: TurnRecord) -> tuple[int, str]:
-    """What redaction leaves as it is."""
-    return turn.turn, turn.steps[0].fingerprint if turn.steps else turn.outcome
+        raise RecordingError(
+            f"{path.name} holds {missing} of session {held.session[:8]}, which this one has not: nothing was written. "
+            f"Choose another name; {join}."
+        )
 
 
 def _mode(path: Path) -> int:

@@ -88,7 +88,7 @@ def test_a_prompt_is_never_taken_for_such_a_cell():
 def test_tags_that_are_no_list_of_names_harm_nothing(tags):
     own = {"id": "own", "cell_type": "code", "source": "mine()", "metadata": {"tags": tags}}
     own |= {"outputs": [], "execution_count": None}
-    nb = {"cells": [own], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    nb = nbformat.from_dict({"cells": [own], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
     assert "mine()" in [cell["source"] for cell in session_notebook(recording(asked(1)), source_nb=nb)["cells"]]
 
 

@@ -202,6 +202,16 @@ def test_a_file_that_cannot_be_written_is_named(saved, tmp_path, capsys):
     assert capsys.readouterr().err.endswith("x.ipynb cannot be written: No such file or directory\n")
 
 
+def test_a_notebook_that_is_not_valid_is_named_with_its_cell(saved, capsys):
+    path = saved()
+    nb = json.loads(path.read_text())
+    nb["cells"][0]["metadata"]["tags"] = 5
+    path.write_text(json.dumps(nb))
+    assert main(["save", str(path), str(path.with_name("again.ipynb"))]) == 1
+    assert "talk.ipynb is not a valid notebook: cell 1, metadata.tags: 5 is" in capsys.readouterr().err
+    assert not path.with_name("again.ipynb").exists()
+
+
 def test_in_place_is_refused_while_a_server_has_the_file_open(saved, tmp_path, monkeypatch):
     path = saved()
     monkeypatch.setattr("kin_nb.replay.saving.open_notebooks.open_in", lambda _: "http://127.0.0.1:8888/")

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 from nbformat import from_dict
@@ -228,7 +229,9 @@ def test_what_is_no_notebook_is_refused_in_a_sentence(what, tmp_path):
 
 def test_what_only_nbformat_looks_at_is_refused_in_a_sentence_too():
     cell = '{"cell_type":"markdown","source":"","metadata":{},"attachments":{"a":"x"}}'
-    with pytest.raises(UnreadableNotebookError, match=r"^n\.ipynb is not a notebook: an output or attachment"):
+    with pytest.raises(
+        UnreadableNotebookError, match=r"^n\.ipynb is not a valid notebook: cell 1, attachments\.a: 'x' is"
+    ):
         as_node(parse_notebook(EMPTY.replace("[]", f"[{cell}]"), "n"), "n.ipynb")
 
 
@@ -242,6 +245,19 @@ def test_playback_does_not_wait_for_nbformat(nb, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(find_spec("rfc3987_syntax") is None, reason="nothing to wait for")
+def test_nbformat_does_not_wait_for_the_grammars_of_addresses_and_who_checks_addresses_has_them():
+    code = (
+        "import sys; from kin_nb.replay.saving.making import empty_notebook; empty_notebook(); "
+        "print('lark' in sys.modules, 'rfc3987_syntax' in sys.modules); "
+        "from jsonschema import FormatChecker; check = FormatChecker(['iri']); "
+        "print(check.conforms('http://é.example/', 'iri'), check.conforms('no address', 'iri')); "
+        "import rfc3987_syntax; print(rfc3987_syntax.__spec__ is not None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["False False", "True False", "True"]
 
 
 def test_brackets_within_strings_are_no_depth():

@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -652,6 +653,22 @@ def test_text_about_conflicts_is_none():
     nb["cells"].append(new_markdown_cell("<<<<<<< local\na\n=======\nb\n>>>>>>> remote", id="about"))
     nb["cells"].append(new_code_cell("x = '<<<<<<< local'", id="code"))
     assert read_recording(nb) == read_recording(saved(run("x")))
+
+
+def test_which_of_the_three_is_no_valid_notebook_is_said():
+    base, a, b = (json.loads(json.dumps(saved(run(*events)))) for events in (("x",), ("x", "p"), ("x", "q")))
+    b["cells"][0]["metadata"]["tags"] = 5
+    with pytest.raises(RecordingError, match=r"^B is not a valid notebook: cell 1, metadata\.tags"):
+        merge_notebooks(base, a, b)
+
+
+@pytest.mark.parametrize("line", ["<<<<<<< local\n", ">>>>>>> remote\n", "<<<<<<< local"])
+def test_many_marks_without_a_conflict_are_read_in_no_time(line):
+    nb = saved(run("x"))
+    nb["cells"].append(new_code_cell(line * 100_000, id="code"))
+    began = time.perf_counter()
+    assert read_recording(nb) == read_recording(saved(run("x")))
+    assert time.perf_counter() - began < 2
 
 
 # The command

@@ -80,14 +80,6 @@ class Again:
         return [message.content for message in self.agent.messages if message.role == "tool"]
 
 
-@pytest.fixture
-def workspace(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    return folder
-
-
 async def test_a_recorded_approval_is_none_unless_it_is_made_one(workspace):
     record = asking(bash("touch made; echo ok", "ok", files=(empty("made"),)))
     asked = await Again(record, workspace, approve_recorded=False).run()

@@ -92,6 +92,8 @@ HOSTILE = {
     "half a result": "test " * 8000,
     "marks": ("  ✓ " + "a (1 " * 20 + "\n") * 300,
     "a long mark": "  ✓ a" + " (1 ms" * 6000,
+    "a long gap": "  ✓ a" + " " * 40_000 + "b",
+    "results without end": "test a" + " ... ignored" * 12_000,
     "packages": "added 1 package" + ", and removed 1 package" * 1700,
     "bars": "  Downloading a (1)\n  " + "━" * 40_000,
     "brackets": "[" * 20_000 + "a " * 10_000,

@@ -27,14 +27,6 @@ async def again(workspace: Path, *calls: RecordedCall, approve: bool = True) -> 
     return await run.run()
 
 
-@pytest.fixture
-def workspace(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    return folder
-
-
 async def test_the_recording_answers_and_it_is_said_and_what_comes_after_runs(workspace):
     run = await again(workspace, of_a_server("In {workspace}/a: clean."), bash("echo on", "on", call_id="c2"))
     assert run.kinds == ["played", "same"]

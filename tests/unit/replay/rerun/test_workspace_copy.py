@@ -148,3 +148,26 @@ def test_a_link_that_leads_out_stays_in_files_as_they_are_and_is_named_where_a_c
     assert not (copy.folder / "data").is_symlink()
     assert "without data, which leads out of it" in copy.says
     assert (copy.folder / "src" / "a.py").is_file()
+
+
+@pytest.mark.parametrize(
+    "name", ["there\x1b]0;title\x07\x1b[2J", "a\nb", "x" * 2000, "\ud800"], ids=["obeyed", "lines", "long", "surrogate"]
+)
+def test_a_workspace_of_any_name_is_missed_in_one_line(name, tmp_path):
+    with pytest.raises(ReplayError, match=r"is not there\. Say where it is: kin-nb replay --workspace") as caught:
+        copy_workspace(tmp_path / name, None, tmp_path / "copy")
+    said = str(caught.value)
+    assert said.isprintable()
+    assert len(said) < 600
+
+
+def test_what_cannot_be_copied_is_said_in_one_line(workspace, tmp_path):
+    deep = workspace
+    while len(str(deep)) < os.pathconf("/", "PC_PATH_MAX") - 200:
+        deep /= "\x1b[2J" + "d" * 90
+    deep.mkdir(parents=True)
+    with pytest.raises(ReplayError, match="cannot be copied") as caught:
+        copy_workspace(workspace, None, tmp_path / ("c" * 250))  # where paths are too long
+    said = str(caught.value)
+    assert said.isprintable()
+    assert len(said) < 1200

@@ -66,6 +66,16 @@ def test_a_prompt_that_was_never_recorded_stops_the_run_and_is_named(save, tmp_p
 
 
 @pytest.mark.kernel
+def test_a_text_that_no_kernel_can_be_sent_stops_the_run_and_is_named(save, tmp_path):
+    def half_a_pair(nb):
+        nb["cells"].append(new_code_cell("'\ud800'", id="half"))
+
+    report = replay_notebook(save(change=half_a_pair), ReplayOptions(output_dir=tmp_path / "out"))
+    assert report.error == "cell 4: its text is no Unicode (half a surrogate pair), so no kernel can run it"
+    assert report.exit_code == 1
+
+
+@pytest.mark.kernel
 def test_with_tools_the_kernel_works_in_a_copy_under_the_recorded_environment(save, tmp_path):
     names = ("TZ", "PYTHONHASHSEED", "KIN_REPLAY", "KIN_REPLAY_APPROVE")
     source = f"import os; open('made', 'w').close(); print(os.getcwd(), *map(os.getenv, {names}))"

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
+import nbformat
+import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from kin_nb.core.context.history import messages_of_step
+from kin_nb.core.safety.secrets import Redactor
 from kin_nb.core.session.records import (
     FileChange,
     KeptFile,
@@ -21,12 +25,24 @@ from kin_nb.core.session.records import (
 )
 from kin_nb.render import render_turn
 from kin_nb.replay.cells.matching import cell_key, following_key
+from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.rerun.drift import compare_call
 from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import REDACTED, Cleaner, clean_notebook, reported, without_results
 from tests.unit.replay.sessions import recording, turn
 
 ACME = re.compile(r"ACME-\d+")
+KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+FORMS = {
+    "text/plain": f"'{KEY}'",
+    "text/html": f'<td title="{KEY}">{KEY}</td>',
+    "text/markdown": f"**{KEY}**",
+    "image/svg+xml": f"<text>{KEY}</text>",
+    "application/json": {KEY: [KEY], "name": KEY, "data": KEY},
+    "application/vnd.plotly.v1+json": {"data": [{"x": [KEY]}]},
+}
+"""A key as a program may show it: `Out[]`, a DataFrame, a plot."""
 
 
 def call(**fields) -> RecordedCall:
@@ -107,6 +123,77 @@ def test_secrets_are_counted_and_never_shown():
     nb = new_notebook(cells=[new_code_cell("login('hunter22', 'hunter22')", id="x")])
     clean_notebook(nb, recording(turn(1, "a")), cleaner)
     assert cleaner.report() == ["cell 1: 2 secrets"]
+
+
+@pytest.mark.parametrize("kind", FORMS)
+@pytest.mark.parametrize("output_type", ["display_data", "execute_result"])
+def test_a_secret_goes_from_every_form_of_what_a_cell_showed(kind, output_type):
+    output = new_output(output_type, {kind: FORMS[kind], "image/png": "QUNNRS0x"})
+    nb = new_notebook(cells=[new_code_cell("look()", id="py", outputs=[output])])
+    cleaner = Cleaner((), secrets=Redactor((), Path("/")).text)
+    clean_notebook(nb, recording(turn(1, "a")), cleaner)
+    nbformat.validate(nb)
+    assert KEY not in json.dumps(nb)
+    assert nb["cells"][0]["outputs"][0]["data"]["image/png"] == "QUNNRS0x"
+    assert any(line.startswith(f"cell 1, outputs, {kind}: ") for line in cleaner.report())
+
+
+@pytest.mark.parametrize("kind", ["image/png", "image/jpeg", "audio/wav", "application/pdf"])
+def test_what_is_no_text_stays_as_it_is(kind):
+    nb = new_notebook(cells=[new_code_cell("", id="py", outputs=[new_output("display_data", {kind: "ACME-1"})])])
+    clean_notebook(nb, recording(turn(1, "a")), Cleaner((ACME,)))
+    assert nb["cells"][0]["outputs"][0]["data"] == {kind: "ACME-1"}
+
+
+@pytest.mark.parametrize(
+    ("output", "clean"),
+    [
+        ({"text/html": "<td>R&amp;D-7 &amp; more</td>"}, {"text/html": f"<td>{REDACTED} &amp; more</td>"}),
+        ({"text/html": '<a title="&lt;R&#38;D-7">x</a>'}, {"text/html": f'<a title="&lt;{REDACTED}">x</a>'}),
+        ({"image/svg+xml": "<text>R&amp;D-7</text>"}, {"image/svg+xml": f"<text>{REDACTED}</text>"}),
+        ({"text/html": "<td>&quot;a&quot; &nbsp;</td>"}, {"text/html": "<td>&quot;a&quot; &nbsp;</td>"}),
+        ({"text/plain": "&amp; R&amp;D-7"}, {"text/plain": "&amp; R&amp;D-7"}),
+        ({"text/plain": "\x1b[31mR&\x1b[0m\x1b[KD-7\x1b[1m!"}, {"text/plain": f"{REDACTED}!"}),
+        ({"text/plain": "\x1b[31mR&D\x1b[0m"}, {"text/plain": "\x1b[31mR&D\x1b[0m"}),
+    ],
+)
+def test_what_html_escapes_and_what_colours_split_is_found_too(output, clean):
+    nb = new_notebook(cells=[new_code_cell("", id="py", outputs=[new_output("display_data", output)])])
+    clean_notebook(nb, recording(turn(1, "a")), Cleaner((re.compile(r"R&D-\d"),)))
+    assert nb["cells"][0]["outputs"][0]["data"] == clean
+
+
+def test_a_match_that_colours_split_goes_from_tracebacks_and_from_what_a_tool_printed():
+    coloured = "\x1b[31mACME\x1b[0m-1"
+    error = new_output("error", ename="E", evalue="", traceback=[coloured])
+    nb = new_notebook(cells=[new_code_cell("", id="py", outputs=[error])])
+    step = RecordedStep(calls=(call(output=f"found {coloured}"),))
+    clean = clean_notebook(nb, recording(turn(1, "a", steps=(step,))), Cleaner((ACME,)))
+    assert nb["cells"][0]["outputs"][0]["traceback"] == [REDACTED]
+    assert clean.turns[0].calls[0].output == f"found {REDACTED}"
+
+
+@pytest.mark.parametrize("pattern", ["kin", "x", r"\n", ".", r"\w+", "replay", "undo", "%"])
+@pytest.mark.parametrize("portable", [False, True])
+def test_whatever_a_pattern_matches_the_notebook_goes_on_loading_and_playing(pattern, portable):
+    undo = UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=99))
+    talk = replace(recording(turn(1, "Fix x in kin"), turn(2, "more", options="--mode plan")), undos=(undo,))
+    options = SaveOptions(portable=portable)
+    own = new_code_cell("y = 1", id="py", outputs=[new_output("stream", text="x of kin\n")])
+    asked = new_code_cell("%%kin --mode plan\nmore", id="more")
+    nb = session_notebook(talk, source_nb=new_notebook(cells=[own, asked]), options=options)
+    nb["cells"].append(new_code_cell("%kin save talk.ipynb", id="save"))
+    clean = clean_notebook(nb, talk, Cleaner((re.compile(pattern),)))
+    saved = session_notebook(clean, source_nb=nb, options=options)
+    nbformat.validate(saved)
+    ours = [cell["source"].partition("\n")[0] for cell in saved["cells"] if cell["source"].startswith("%")]
+    held = [f"%%kin_recording {clean.name}"] if portable else []
+    assert ours[: 1 + len(held)] == ["%load_ext kin_nb", *held]
+    kept = [
+        line for line in ours[1 + len(held) :] if line.startswith(("%%kin --mode ", "%kin undo 1")) or line == "%%kin"
+    ]
+    assert len(kept) == len(saved["cells"]) - 2 - len(held), ours
+    assert len(read_recording(saved).turns) == 2
 
 
 def test_a_long_report_is_cut():

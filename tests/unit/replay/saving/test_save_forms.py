@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
@@ -71,7 +69,10 @@ def test_a_text_that_was_changed_in_the_sidecar_is_named(session, tmp_path):
         read_recording(load_notebook(path))
 
 
-@pytest.mark.parametrize("name", ["../../etc/x.json", "/etc/x.json", ".hidden.json", "x.txt", "", None, 3, "a\nb.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["../../etc/x.json", "/etc/x.json", "a\\x.json", "a\x00.json", "a\ud800.json", "x.txt", "", None, 3, "a\nb.json"],
+)
 def test_a_sidecar_is_a_plain_name_beside_the_notebook(session, tmp_path, name):
     (tmp_path / "in").mkdir()
     path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "in" / "talk.ipynb")
@@ -128,6 +129,14 @@ def test_saving_again_without_portable_takes_the_cell_away(session, tmp_path):
     assert [is_embedding(cell) for cell in again["cells"]] == [False, True, False, False]
 
 
+def test_a_session_notebook_that_becomes_portable_leaves_no_output_at_the_cell_that_only_loads(session, tmp_path):
+    nb = session_notebook(session)
+    assert nb["cells"][0]["outputs"]
+    loads, holds = session_notebook(session, source_nb=nb, options=PORTABLE)["cells"][:2]
+    assert (loads["source"], loads["outputs"]) == ("%load_ext kin_nb", [])
+    assert holds["outputs"] == nb["cells"][0]["outputs"]
+
+
 def test_what_a_later_version_wrote_is_kept_or_the_file_is_left_alone(session, tmp_path):
     path = write_notebook(session_notebook(session), tmp_path / "talk.ipynb")
     raw = stored(path)
@@ -170,17 +179,16 @@ def test_in_place_writes_into_a_notebook_that_held_no_session(session, tmp_path)
 
 
 def test_paired_text_has_no_records_and_prompts_are_comments_in_it(session, tmp_path):
+    from jupytext.cli import jupytext
+
     path = write_notebook(session_notebook(session), tmp_path / "talk.ipynb")
     script = tmp_path / "talk.py"
-    command = [sys.executable, "-m", "jupytext", "--to", "py:percent", "--output", script, path]
-    subprocess.run(command, check=True, capture_output=True)
+    jupytext(["--quiet", "--to", "py:percent", "--output", str(script), str(path)])
     text = script.read_text()
     assert "# Fix the build" in text
     assert "fingerprint" not in text
     compile(text, script, "exec")
-    subprocess.run(
-        [sys.executable, "-m", "jupytext", "--update", "--to", "ipynb", script], check=True, capture_output=True
-    )
+    jupytext(["--quiet", "--update", "--to", "ipynb", str(script)])
     assert read_recording(load_notebook(path)) == session
 
 

@@ -1,0 +1,157 @@
+"""At once or not at all: two files, a full disk, links, long names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kin_nb.replay.commands.merge import merge
+from kin_nb.replay.commands.save import SaveCommand
+from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.sidecar import texts_in
+from kin_nb.replay.recording import WorkspaceMeta
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.options import SaveOptions
+from kin_nb.replay.saving.privacy import without_results
+from kin_nb.replay.saving.writing import write_notebook
+from tests.unit.replay.sessions import recording, turn
+
+SIDECAR = SaveOptions(sidecar=True)
+WITH_LITTLE_DISK = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
+from kin_nb.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_disk_that_is_full_leaves_notebook_and_sidecar_as_they_were(session, tmp_path):
+    path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.kin.ipynb")
+    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+    save = [sys.executable, "-B", "-c", WITH_LITTLE_DISK, "save", str(path), str(path), "--sidecar", "--no-results"]
+    done = subprocess.run(save, capture_output=True, text=True, check=False)
+    assert (done.returncode, "cannot be written" in done.stderr) == (1, True), done.stderr
+    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("shrinks", [False, True])
+def test_between_any_two_of_the_files_the_notebook_is_whole(session, tmp_path, monkeypatch, shrinks):
+    states = [session, without_results(session)]
+    old, new = states if shrinks else reversed(states)
+    path = write_notebook(session_notebook(old, options=SIDECAR), tmp_path / "talk.kin.ipynb")
+    seen = []
+    replace_file = Path.replace
+
+    def look_and_replace(self: Path, target: Path) -> Path:
+        seen.append(read_recording(load_notebook(path)))
+        return replace_file(self, target)
+
+    monkeypatch.setattr(Path, "replace", look_and_replace)
+    write_notebook(session_notebook(new, options=SIDECAR), path, replacing=True)
+    assert seen == ([old, old, new] if shrinks else [old, old])
+    assert read_recording(load_notebook(path)) == new
+    assert bool(texts_in(json.loads((tmp_path / "talk.kin.json").read_text()))) is not shrinks, "old texts do not stay"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_sidecar_whose_texts_another_notebook_needs_is_left_alone(session, tmp_path):
+    first = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.ipynb")
+    write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.kin.ipynb")
+    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+    with pytest.raises(RecordingError, match=r"^talk\.ipynb keeps its texts in talk\.kin\.json: nothing was written"):
+        write_notebook(session_notebook(without_results(session), options=SIDECAR), tmp_path / "talk.kin.ipynb")
+    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
+    first.unlink()
+    write_notebook(session_notebook(without_results(session), options=SIDECAR), tmp_path / "talk.kin.ipynb")
+    assert not texts_in(json.loads((tmp_path / "talk.kin.json").read_text()))
+
+
+NAMES = ["(copy) x", "it's", ".hidden", "a, b; c", "Ünïcode 名前\u3000x", "100%", "a'b\"c", "-x", "x" * 200]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_a_notebook_is_called_its_sidecar_is_read(session, tmp_path, name):
+    path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / f"{name}.ipynb")
+    assert read_recording(load_notebook(path)) == session
+
+
+@pytest.mark.parametrize("name", ["a\\b", "a\nb", "a\x1b]0;b"])
+def test_a_name_that_no_sidecar_can_have_is_refused_before_anything_is_written(session, tmp_path, name):
+    with pytest.raises(RecordingError, match=r"^No sidecar can be called [^\n\x1b]*\.kin\.json: choose another name"):
+        write_notebook(session_notebook(session, options=SIDECAR), tmp_path / f"{name}.ipynb")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_longest_names_can_be_written(session, tmp_path):
+    path = tmp_path / f"{'x' * (255 - len('.kin.ipynb'))}.kin.ipynb"
+    write_notebook(session_notebook(session), path)
+    write_notebook(session_notebook(session, options=SIDECAR), path)
+    assert read_recording(load_notebook(path)) == session
+
+
+@pytest.fixture
+def linked(tmp_path) -> tuple[Path, Path]:
+    """(a link in one folder, the session notebook in another that it leads to)"""
+    real, link = tmp_path / "real" / "x.kin.ipynb", tmp_path / "links" / "talk.kin.ipynb"
+    for path in (real, link):
+        path.parent.mkdir()
+    talk = recording(turn(1, "a"), workspace=WorkspaceMeta(path="../work"))
+    write_notebook(session_notebook(talk), real)
+    link.symlink_to(Path("..") / "real" / real.name)
+    return link, real
+
+
+def test_a_save_through_a_link_is_into_the_file_and_both_read_it(linked, session):
+    link, real = linked
+    write_notebook(session_notebook(session, options=SIDECAR), link, replacing=True)
+    assert (link.is_symlink(), real.with_name("x.kin.json").exists(), real.is_symlink()) == (True, True, False)
+    assert read_recording(load_notebook(real)) == read_recording(load_notebook(link)) == session
+
+
+def test_a_sidecar_that_was_linked_beside_the_link_is_read_too(linked, session, tmp_path):
+    link, real = linked
+    write_notebook(session_notebook(session, options=SIDECAR), link, replacing=True)
+    store = tmp_path / "store"
+    store.mkdir()
+    real.rename(store / "1")
+    real.with_name("x.kin.json").rename(store / "2")
+    link.unlink()
+    link.symlink_to(store / "1")
+    link.with_name("x.kin.json").symlink_to(store / "2")
+    assert read_recording(load_notebook(link)) == session
+
+
+def test_what_is_saved_through_links_finds_its_workspace_from_where_the_file_is(linked, tmp_path):
+    link, real = linked
+    out = tmp_path / "deep" / "er" / "out.kin.ipynb"
+    out.parent.mkdir(parents=True)
+    SaveCommand(str(link), out).run()
+    assert read_recording(load_notebook(out)).meta.workspace.path == "../../work"
+    link.unlink()
+    link.symlink_to(out)
+    SaveCommand(str(real), link).run()
+    assert read_recording(load_notebook(out)).meta.workspace.path == "../../work"
+
+
+def test_what_is_merged_through_a_link_finds_its_workspace_too(linked, tmp_path):
+    link, real = linked
+    out = tmp_path / "deep" / "er" / "out.kin.ipynb"
+    out.parent.mkdir(parents=True)
+    out.write_bytes(real.read_bytes())
+    link.unlink()
+    link.symlink_to(out)
+    assert merge(real, real, real, link, force=True) == 0
+    assert link.is_symlink()
+    assert read_recording(load_notebook(out)).meta.workspace.path == "../../work"
+
+
+def test_the_notebook_that_is_open_is_known_through_links(linked):
+    link, real = linked
+    with pytest.raises(RecordingError, match="is the notebook that is open"):
+        write_notebook(session_notebook(recording(turn(1, "a"))), link, open_file=real)
