@@ -27,7 +27,7 @@ from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.options import SaveOptions
 
 _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
-_SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*\s*")
+_SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*(?:\n\s*)?")
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
