@@ -25,14 +25,26 @@ def complete(nb: Any) -> None:
             cell.setdefault("outputs", [])
             cell.setdefault("execution_count", None)
         for output in cell.get("outputs", []):
+            output.pop("transient", None)  # of messages; some front ends keep it
+            if output.get("output_type") == "stream":
+                output.pop("metadata", None)
             if output.get("output_type") in ("display_data", "execute_result"):
                 output.setdefault("metadata", {})
             if output.get("output_type") == "execute_result":
                 output.setdefault("execution_count", None)
+    _complete_kernel(nb["metadata"])
     minor = whole_numbers(nb.get("nbformat_minor"))
     known = isinstance(minor, int) and not isinstance(minor, bool) and 0 <= minor < _NO_MINOR
     has_ids = any("id" in cell for cell in nb["cells"])
     nb["nbformat_minor"] = max(minor if known else 0, _WITH_IDS if has_ids else 0)
+
+
+def _complete_kernel(metadata: Any) -> None:
+    kernel, language = metadata.get("kernelspec"), metadata.get("language_info")
+    if isinstance(kernel, dict) and isinstance(kernel.get("name"), str):
+        kernel.setdefault("display_name", kernel["name"])
+    if isinstance(language, dict) and "name" not in language:
+        del metadata["language_info"]  # nbformat has nobody's language without a name; kernels say theirs again
 
 
 def check_valid(nb: Any, name: str) -> None:

@@ -15,11 +15,13 @@ def inner(workspace: Path, folder: Path, target: str) -> str:
     """
     root, here = real_path(workspace), real_path(folder)
     steps = Path(target).parts
-    on_the_way = (Path(os.path.normpath(here.joinpath(*steps[:n]))) for n in range(1, len(steps) + 1))
-    if all(place.is_relative_to(root) for place in on_the_way) and not Path(target).is_absolute():
+    on_the_way = [here.joinpath(*steps[:n]) for n in range(1, len(steps) + 1)]
+    # `..` after a link is not where the text says: what is on the way is followed, the last step is not
+    stays = [Path(os.path.normpath(place)) for place in on_the_way] + [real_path(place) for place in on_the_way[:-1]]
+    if all(place.is_relative_to(root) for place in stays) and not Path(target).is_absolute():
         return target
-    there = Path(os.path.normpath(here / target))
-    real = real_path(there.parent) / there.name
+    there = here / target
+    real = real_path(there) if there.name == ".." else real_path(there.parent) / there.name
     return os.path.relpath(real, here) if real.is_relative_to(root) else target
 
 

@@ -40,7 +40,7 @@ def copy_workspace(workspace: Path, commit: str | None, folder: Path) -> Workspa
         raise ReplayError(f"The workspace {shown} is not there. Say where it is: kin-nb replay --workspace PATH")
     folder.mkdir(parents=True)
     if commit and (left_out := _extract_commit(workspace, commit, folder)) is not None:
-        without = f" without {', '.join(left_out)}, which leads out of it" if left_out else ""
+        without = f" without links that lead out of it: {', '.join(left_out)}" if left_out else ""
         return WorkspaceCopy(folder, f"commit {commit[:12]}{without}")
     _check_size(workspace)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from kin_nb.replay.errors import ReplayError
 
 _CHECKPOINTS = ".ipynb_checkpoints"
-_OURS = re.compile(rb'%kin\b|"kin"|\bkin_nb\b')
+_OURS = re.compile(rb'%kin\b|"kin"|load_ext kin_nb')
 """In a magic, a kernel's name, or metadata."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,19 @@ def _servers() -> Iterator[dict[str, Any]]:
             server = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        if isinstance(server, dict) and str(server.get("url", "")).startswith("http"):
+        if isinstance(server, dict) and str(server.get("url", "")).startswith("http") and _is_alive(server.get("pid")):
             yield server
+
+
+def _is_alive(pid: object) -> bool:
+    """One that was killed leaves its file behind, and another may have its port since."""
+    try:
+        os.kill(pid if isinstance(pid, int) and pid > 0 else os.getpid(), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _open_paths(server: dict[str, Any]) -> list[str] | None:

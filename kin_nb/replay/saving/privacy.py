@@ -37,7 +37,7 @@ _ENCODED = re.compile(r"(?:image/(?!svg)|audio/|video/|application/(?:pdf|octet-
 """Kinds of output that hold base64, in which a match would be chance."""
 _MARKUP = ("text/html", "image/svg")
 _BETWEEN_MARKUP = re.compile(r"""[^<>"']+""")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
 _PROMPT = re.compile(r"(?P<magic>\s*%%kin\b)(?P<options>[^\n]*)(?P<end>\n?)(?P<body>.*)", re.DOTALL)
 _WORD = re.compile(r"[^\s=]+")
 
@@ -110,7 +110,11 @@ class Cleaner:
         if isinstance(value, str):
             return self.text(value, where)
         if isinstance(value, dict):
-            return {self.text(key, where): self._everything(item, where) for key, item in value.items()}
+            clean: dict[str, Any] = {}
+            for key, item in value.items():
+                name = self.text(key, where)
+                clean[name if name not in clean else f"{name} {len(clean) + 1}"] = self._everything(item, where)
+            return clean
         return [self._everything(item, where) for item in value] if isinstance(value, list) else value
 
     def _cleaned(self, text: str, where: str) -> str:

@@ -17,7 +17,7 @@ from kin_nb.replay.format.embedded import fold, is_embedding
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import import_nbformat, load_notebook, read_text
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
-from kin_nb.replay.format.sidecar import Sidecar, named_sidecar, split, texts_in
+from kin_nb.replay.format.sidecar import Sidecar, named_sidecar, sidecar_name, split, texts_in
 from kin_nb.replay.saving.lost import lost
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -49,7 +49,10 @@ def write_notebook(
     fold(stored)
     nbformat.validate(stored)
     text = nbformat.v4.writes(stored) + "\n"  # nbformat.writes would validate again
+    left = _needless_sidecar(real) if beside is None else None
     _replace([(real, text)] if beside is None else _with_sidecar(real, text, beside))
+    if left is not None:
+        left.unlink(missing_ok=True)
     return path
 
 
@@ -70,6 +73,16 @@ def _with_sidecar(path: Path, text: str, sidecar: Sidecar) -> list[tuple[Path, s
     if more:
         _check_no_other_needs(path, sidecar.path.name)
     return [*files, (sidecar.path, sidecar.text(sidecar.texts))] if more else files
+
+
+def _needless_sidecar(path: Path) -> Path | None:
+    """That of the notebook that is there now, unless another names it: what was taken out since must not stay in it."""
+    with suppress(UnreadableNotebookError, OSError):
+        name = named_sidecar(load_notebook(path)) if path.exists() else ""
+        others = (other for other in path.parent.glob("*.ipynb") if other != path)
+        if name == sidecar_name(path) and not any(name.encode() in other.read_bytes() for other in others):
+            return path.with_name(name)
+    return None
 
 
 def _check_no_other_needs(path: Path, sidecar: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from kin_nb.replay.errors import UnreadableNotebookError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.format.validity import check_valid, complete
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
@@ -171,3 +172,14 @@ def test_what_is_no_notebook_is_refused_by_its_place(what, read):
 
 def test_a_conflict_that_a_merge_left_in_an_id_is_for_who_reads_the_recording(read):
     assert read(plain(id={"local_id": "a"}))["cells"][-1]["id"] == {"local_id": "a"}
+
+
+def test_what_front_ends_leave_in_outputs_and_metadata_is_put_right():
+    output = {"output_type": "stream", "name": "stdout", "text": "x", "metadata": {"tags": None}, "transient": {}}
+    cell = {"cell_type": "code", "source": "", "metadata": {}, "outputs": [output], "execution_count": None}
+    metadata = {"kernelspec": {"name": "python3"}, "language_info": {"version": "3"}}
+    nb = {"nbformat": 4, "nbformat_minor": 4, "metadata": metadata, "cells": [cell]}
+    complete(nb)
+    check_valid(nb, "a.ipynb")
+    assert nb["metadata"] == {"kernelspec": {"name": "python3", "display_name": "python3"}}
+    assert cell["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "x"}]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,14 +30,14 @@ def notebook(tmp_path) -> Path:
 
 
 @pytest.fixture
-def announce(tmp_path, monkeypatch) -> Callable[[str, Path], None]:
+def announce(tmp_path, monkeypatch) -> Callable[..., None]:
     """Says of a server, in Jupyter's runtime folder, that it runs."""
     folder = tmp_path / "runtime"
     folder.mkdir()
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(folder))
 
-    def announce(url: str, root: Path) -> None:
-        known = {"url": url, "root_dir": str(root), "token": "t"}
+    def announce(url: str, root: Path, **more: object) -> None:
+        known = {"url": url, "root_dir": str(root), "token": "t", **more}
         (folder / f"jpserver-{len(list(folder.iterdir()))}.json").write_text(json.dumps(known))
 
     return announce
@@ -111,3 +114,13 @@ def test_a_server_that_is_gone_has_nothing_open(announce, notebook):
     announce(url, notebook.parent)
     announce("http://[no address/", notebook.parent)
     assert open_in(notebook) == ""
+
+
+def test_a_server_whose_process_is_gone_is_not_asked_though_another_has_its_port(announce, server, notebook):
+    address = server(403, "{}", root=notebook.parent.parent / "elsewhere")
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    announce(address, notebook.parent, pid=process.pid)
+    assert open_in(notebook) == ""
+    announce(address, notebook.parent, pid=os.getpid())
+    assert DOES_NOT_SAY in open_in(notebook)

@@ -94,6 +94,19 @@ def test_a_copy_without_its_sidecar_plays_what_lies_near(session, tmp_path):
     assert found.path == made
 
 
+def test_a_save_without_its_sidecar_takes_the_file_away_unless_a_copy_needs_it(session, tmp_path):
+    path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.kin.ipynb")
+    copy = tmp_path / "talk-Copy1.kin.ipynb"
+    copy.write_bytes(path.read_bytes())
+    write_notebook(session_notebook(session), path)
+    assert (tmp_path / "talk.kin.json").exists()
+    copy.unlink()
+    write_notebook(session_notebook(session, options=SIDECAR), path)
+    write_notebook(session_notebook(session), path)
+    assert not (tmp_path / "talk.kin.json").exists()
+    assert read_recording(load_notebook(path)) == session
+
+
 def test_a_portable_notebook_holds_all_of_it_in_one_cell(session, tmp_path):
     path = write_notebook(session_notebook(session, options=PORTABLE), tmp_path / "talk.ipynb")
     raw = stored(path)
