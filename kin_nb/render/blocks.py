@@ -30,6 +30,8 @@ def cut(source: str, enough: int) -> tuple[int, str]:
     Between blocks. In one that is long already, between lines of code (the line that opens it goes before the rest), rows of
     a table (its head does), items of a list, blocks of a quotation; as a last resort, after a sentence.
     """
+    if len(source) < enough:  # on most draws: nothing is parsed
+        return 0, ""
     last, starts = _last_block(source), _starts(source)
     begin = starts[_line(last[0])] if last else 0
     if begin >= enough or not last:

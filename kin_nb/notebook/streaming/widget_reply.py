@@ -19,7 +19,7 @@ _INTERVAL = 0.21
 _BYTES_PER_SECOND = 10_000
 """What the last block may cost; one that grows long is sent less often."""
 _FROZEN = 900
-"""Characters that are worth a widget of their own once they stay as they are: it costs about two kilobytes."""
+"""Characters that are worth a widget of their own once they stay as they are: it costs about three kilobytes."""
 
 
 class WidgetReply:
