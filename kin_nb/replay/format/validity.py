@@ -19,7 +19,7 @@ def complete(nb: Any) -> None:
     """Put in what scripts and front ends leave out, and take out ids that are none. No text of a person changes."""
     for cell in nb["cells"]:
         # one that is an object is what a merge left, and named as that by who reads the recording
-        if "id" in cell and not isinstance(cell["id"], dict) and not _is_id(cell["id"]):
+        if "id" in cell and not isinstance(cell["id"], dict) and not is_id(cell["id"]):
             del cell["id"]
         if cell["cell_type"] == "code":
             cell.setdefault("outputs", [])
@@ -65,7 +65,8 @@ def check_valid(nb: Any, name: str) -> None:
         ) from error
 
 
-def _is_id(value: object) -> bool:
+def is_id(value: object) -> bool:
+    """Whether nbformat takes it for a cell's id."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 

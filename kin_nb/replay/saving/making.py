@@ -22,13 +22,13 @@ from kin_nb.replay.format.in_notebook import write_recording
 from kin_nb.replay.format.jupytext import keep_out_of_text
 from kin_nb.replay.format.loading import as_node, import_nbformat
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
+from kin_nb.replay.format.validity import is_id
 from kin_nb.replay.playback.player import Player, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.options import SaveOptions
 
 _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*(?:\n\s*)?")
-_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -207,7 +207,7 @@ def _code_cell(source: str, cell_id: str) -> Any:
     from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
 
     # an id that a record names may be none; whatever is double is mended at the end
-    known = cell_id if _ID.fullmatch(cell_id) else "cell"
+    known = cell_id if is_id(cell_id) else "cell"
     return new_code_cell(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", source), id=known)
 
 
@@ -216,7 +216,7 @@ def _complete_ids(nb: Any) -> None:
     used: set[str] = set()
     for n, cell in enumerate(nb["cells"], 1):
         wanted = cell.get("id")
-        if not isinstance(wanted, str) or not _ID.fullmatch(wanted):
+        if not is_id(wanted):
             wanted = f"cell-{n}"
         cell["id"] = (
             wanted if wanted not in used else next(i for k in range(n + 1) if (i := f"cell-{n}-{k}") not in used)
