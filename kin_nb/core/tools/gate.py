@@ -181,6 +181,7 @@ class Gate:
         return replace(self._context(), rule=rule, rule_reason=reason)
 
     def _request(self, call: ResolvedToolCall, decision: Decision, preview: Preview) -> ApprovalRequest:
+        workspace = self._context().workspace
         return ApprovalRequest(
             tool_name=call.tool_name,
             args=call.args,
@@ -188,8 +189,9 @@ class Gate:
             reason=decision.reason,
             preview=preview,
             scopes=self._on_offer(call, decision),
-            risk=risk_of(call.request, self._context().workspace),
+            risk=risk_of(call.request, workspace),
             editable=editable(call),
+            led_out=any(map(workspace.is_led_out, call.request.accesses.writes)),
         )
 
     def _on_offer(self, call: ResolvedToolCall, decision: Decision) -> tuple[Grant, ...]:

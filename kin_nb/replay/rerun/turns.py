@@ -97,8 +97,9 @@ class Rerun:
     """One turn. `backend` answers for the model, `asking` what a recording may answer; `compare` judges each call.
 
     A recorded refusal is repeated: refusing is safe. A recorded approval is history, not permission: only
-    `approve_recorded` makes it one, and only for a call with the recorded arguments. `known_ids`: tool-call ids of
-    the turns before. `so_far` is the run's, and is kept up to date.
+    `approve_recorded` makes it one, and only for a call with the recorded arguments; where a link leads what it writes out
+    of the workspace, only if that was asked then. `known_ids`: tool-call ids of the turns before. `so_far` is the run's,
+    and is kept up to date.
     """
 
     def __init__(
@@ -264,6 +265,8 @@ class Rerun:
             return self._recorded_refusal(recorded, decision)
         if not self._approve or not self._same_arguments(recorded, request):
             return None
+        if request.led_out and here(decision.reason, self._workspace) != request.reason:
+            return None  # approved for a place in the workspace, or for another one
         edited = recorded.edited_arguments
         edited_args = json.loads(_arguments_here(edited, self._workspace)) if edited is not None else None
         return ApprovalDecision(True, decision.note, edited_args=edited_args, by="recorded")

@@ -175,6 +175,22 @@ async def test_a_call_with_other_arguments_than_recorded_is_asked(workspace):
     assert again.asked == [request]
 
 
+@pytest.mark.parametrize(
+    ("asked_then", "now"),
+    [("write_file changes files; policy on-request asks first", "refused"), ("{out}/f is outside the workspace", "ok")],
+)
+async def test_an_approval_for_a_place_inside_is_none_for_where_a_link_leads_out(workspace, tmp_path, asked_then, now):
+    out = tmp_path / "out"
+    out.mkdir()
+    (workspace / "current").symlink_to(out)
+    decision = YES.model_copy(update={"reason": asked_then.replace("{out}", str(out))})
+    arguments = json.dumps({"path": "current/f", "content": "new"})
+    call = RecordedCall(id="c1", name="write_file", arguments=arguments, status="ok", decision=decision)
+    ((shown, _),) = (await Again(asking(call), workspace).run()).compared
+    assert shown.status == now
+    assert (out / "f").exists() == (now == "ok")
+
+
 async def test_ids_that_come_again_are_told_apart_by_their_order(workspace):
     """Some servers count from call_0 in every reply."""
     first, second = bash("echo 1", "1", call_id="call_0"), bash("echo 2", "2", call_id="call_0")
