@@ -4,9 +4,8 @@ Budgets: reading and writing 1.5 x nbformat's own for the same file, linear to 1
 messages; resuming 10,000 messages from the log 0.5 s; playback of 400 turns 5 ms a turn over empty cells. Seconds are of
 CPU; playback's are the kernel's.
 
-What a record has besides its message is nearly the same for each: 130 bytes a message here, 90 of them hashes (`sha`,
-`fingerprint`, `key`), the others the decision, the time and what files were. So the figure is one of how long messages are:
-1.34 for the 400 bytes of these, 1.15 for 900, 1.08 for 1,600.
+What a record has besides its message is nearly the same for each: hashes (`sha`, `fingerprint`, `key`), the decision, the
+time and what files were. So the figure is one of how long messages are: 1.28 for the 400 bytes of these, less for longer ones.
 
     python benchmarks/session_notebook.py
 """

@@ -112,6 +112,10 @@ class Recording:
         return tuple(sorted({str(json.loads(text).get("type")) for text in self.others}))
 
 
+SHORT = 16
+"""Hex digits of a step's hash that are stored: they only tell which step was changed, the turn's hash holds it in full."""
+
+
 def step_sha(step: RecordedStep) -> str:
     """sha256 of the step with every text in full. Defaults are left out, so that a later field keeps old hashes."""
     return sha256(step.model_dump(exclude_defaults=True))

@@ -19,6 +19,7 @@ from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.format.sidecar import named_sidecar
 from kin_nb.replay.recording import (
     FORMAT,
+    SHORT,
     Recording,
     SessionMeta,
     other_sha,
@@ -163,7 +164,7 @@ def record_json(record: TurnRecord | UndoRecord, blobs: dict[str, Any], number: 
     turn = record
     fields = json.loads(canonical_json(turn.model_dump(exclude={"steps"}, exclude_defaults=True)))
     steps = [json.loads(canonical_json(step.model_dump(exclude_defaults=True))) for step in turn.steps]
-    stored = [{**_stored(step, blobs), "sha": step_sha(turn.steps[n])} for n, step in enumerate(steps)]
+    stored = [{**_stored(step, blobs), "sha": step_sha(turn.steps[n])[:SHORT]} for n, step in enumerate(steps)]
     return {"type": turn.type, **_stored(fields, blobs), "steps": stored, "sha": turn_sha(turn)}
 
 

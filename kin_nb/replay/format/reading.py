@@ -13,7 +13,16 @@ from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, UndoRe
 from kin_nb.render import one_line
 from kin_nb.replay.errors import MissingTextError, RecordingError
 from kin_nb.replay.format.later import later_field, refuse_later, short
-from kin_nb.replay.recording import Recording, SessionMeta, other_sha, step_sha, turn_sha, undo_sha, whole_numbers
+from kin_nb.replay.recording import (
+    SHORT,
+    Recording,
+    SessionMeta,
+    other_sha,
+    step_sha,
+    turn_sha,
+    undo_sha,
+    whole_numbers,
+)
 
 R = TypeVar("R", bound=Record)
 _MOST_NAMED = 5
@@ -121,7 +130,8 @@ class Reading:
             raise self.error(where, "it is no record")
         step, value = self._validated(RecordedStep, {k: v for k, v in raw.items() if k != "sha"}, where)
         refuse_later(where, value, step, self._meta.kin_nb)
-        if step_sha(step) != raw.get("sha"):
+        sha = step_sha(step)
+        if raw.get("sha") not in (sha[:SHORT], sha):  # in old notebooks it stands in full
             raise self.error(where, "its reply or one of its tool calls was changed after it was recorded")
         return step
 

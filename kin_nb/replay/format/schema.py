@@ -16,7 +16,7 @@ from pydantic.json_schema import models_json_schema
 from kin_nb.core.session.records import RecordedStep, TurnRecord, UndoRecord
 from kin_nb.replay.format.in_outputs import KEY as CARRIED
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
-from kin_nb.replay.recording import FORMAT, SessionMeta
+from kin_nb.replay.recording import FORMAT, SHORT, SessionMeta
 
 _SHA = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _TEXT = {"$ref": "#/$defs/Text"}
@@ -33,6 +33,7 @@ def format_schema() -> dict[str, Any]:
     defs["SessionMeta"]["properties"]["format"] = {"const": FORMAT}
     for name, types in (("TurnRecord", ["turn"]), ("UndoRecord", ["undo", "redo"]), ("RecordedStep", [])):
         _hashed(defs[name], types)
+    defs["RecordedStep"]["properties"]["sha"] = {"type": "string", "pattern": f"^([0-9a-f]{{{SHORT}}}|[0-9a-f]{{64}})$"}
     defs["UndoRecord"]["properties"]["n"] = {"type": "integer", "minimum": 1, "maximum": _LARGEST}
     defs["UndoRecord"]["required"] += ["n"]
     defs["TurnRecord"]["required"] += ["steps"]

@@ -16,7 +16,7 @@ from kin_nb.core.session.records import sha256
 from kin_nb.replay.errors import NoRecordingError, RecordingError, UnreadableNotebookError
 from kin_nb.replay.format.in_notebook import read_recording, write_recording
 from kin_nb.replay.format.loading import as_node, load_notebook, parse_notebook
-from kin_nb.replay.recording import SessionMeta, other_sha
+from kin_nb.replay.recording import SessionMeta, other_sha, step_sha
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import LONG, SESSION, busy_turn, recording, turn
@@ -156,6 +156,19 @@ def test_a_field_of_a_later_version_is_said_to_be_one(nb):
     step["calls"][0]["sandbox"] = "strict"
     step["sha"] = "1" * 64
     with pytest.raises(RecordingError, match=r"field calls\.sandbox is of a later version .*update kin_nb"):
+        read_recording(nb)
+
+
+def test_a_steps_hash_may_stand_in_full_as_it_once_did(nb, session):
+    cells = [cell for cell in nb["cells"] if "kin" in cell["metadata"]]
+    turns = [record for cell in cells for record in cell["metadata"]["kin"] if record["type"] == "turn"]
+    for each in turns:
+        for stored, step in zip(each["steps"], session.turns[each["turn"] - 1].steps, strict=True):
+            assert stored["sha"] == step_sha(step)[:16]
+            stored["sha"] = step_sha(step)
+    assert read_recording(nb) == session
+    turns[0]["steps"][0]["sha"] = step_sha(session.turns[0].steps[0])[:15]
+    with pytest.raises(RecordingError, match="step 1"):
         read_recording(nb)
 
 
