@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import re
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,8 +18,6 @@ from kin_nb.replay.format.loading import import_nbformat, load_notebook, read_te
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.format.sidecar import Sidecar, named_sidecar, sidecar_name, split, texts_in
 from kin_nb.replay.saving.lost import lost
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def write_notebook(
@@ -107,8 +104,8 @@ def _replace(files: Sequence[tuple[Path, str]]) -> None:
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".kin-", suffix=".tmp")
             written.append(Path(temporary))
             with os.fdopen(handle, "wb") as file:
-                # UTF-8 has no bytes for a lone surrogate; JSON has an escape, and all of these stand within strings
-                file.write(_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode())
+                # UTF-8 has no bytes for a lone surrogate; JSON has an escape, which is Python's, and all stand within strings
+                file.write(text.encode(errors="backslashreplace"))
             written[-1].chmod(_mode(path))
         for (path, _), new in zip(files, written, strict=True):
             new.replace(path)
