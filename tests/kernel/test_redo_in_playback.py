@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from notebook_client import LiveKernel, run, shown, write_config
+from notebook_client import LiveKernel, run, shown
 
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
@@ -18,13 +16,14 @@ PROMPTS = ("Say one.", "Change x\nto two.", "Say three.")
 
 
 @pytest.fixture
-def kin(kernel, model_server: ModelServer, tmp_path) -> Iterator[LiveKernel]:
+def nb(kernel) -> LiveKernel:
+    """One is enough: nothing here depends on its version."""
+    return kernel()
+
+
+@pytest.fixture
+def kin(kin: LiveKernel, model_server: ModelServer, tmp_path) -> LiveKernel:
     """Three turns, of which the second changed a.py, in cells c1 to c3; saved, and played from there to the end."""
-    write_config(tmp_path / "kin-home", model_server)
-    (tmp_path / "a.py").write_text("x = 1\n")
-    nb = kernel()
-    run(nb, f"import os; os.chdir({str(tmp_path)!r}); os.environ['KIN_HOME'] = {str(tmp_path / 'kin-home')!r}")
-    run(nb, "%load_ext kin_nb")
     for answer in (
         {"text": "One."},
         {"text": "I change it.", "calls": [EDIT]},
@@ -32,18 +31,17 @@ def kin(kernel, model_server: ModelServer, tmp_path) -> Iterator[LiveKernel]:
         {"text": "Three."},
     ):
         model_server.enqueue(answer["text"], calls=answer.get("calls", []))
-    run(nb, "%kin mode auto-approve")
+    run(kin, "%kin mode auto-approve")
     for number, prompt in enumerate(PROMPTS, 1):
-        ok(nb, f"%%kin\n{prompt}", cell=f"c{number}")
-    run(nb, "%kin save told")
-    run(nb, "%unload_ext kin_nb\n%load_ext kin_nb")
+        ok(kin, f"%%kin\n{prompt}", cell=f"c{number}")
+    run(kin, "%kin save told")
+    run(kin, "%unload_ext kin_nb\n%load_ext kin_nb")
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
-    run(nb, load_notebook(tmp_path / "told.ipynb")["cells"][0]["source"])
+    run(kin, load_notebook(tmp_path / "told.ipynb")["cells"][0]["source"])
     for number, prompt in enumerate(PROMPTS, 1):
-        ok(nb, f"%%kin\n{prompt}", cell=f"c{number}")
+        ok(kin, f"%%kin\n{prompt}", cell=f"c{number}")
     assert len(model_server.requests) == 4
-    yield nb
-    run(nb, "%unload_ext kin_nb")
+    return kin
 
 
 def ok(nb: LiveKernel, code: str, *, cell: str | None, allow_stdin: bool = True) -> str:

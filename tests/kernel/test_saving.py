@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
-from notebook_client import LiveKernel, run, shown, write_config
+from notebook_client import LiveKernel, run, shown
 
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import recording_in_outputs
@@ -21,14 +20,9 @@ ASK = "%%kin\nWhat is in numbers.txt? It is for ACME-7."
 
 
 @pytest.fixture
-def kin(kernel, model_server: ModelServer, tmp_path) -> Iterator[LiveKernel]:
-    """One kernel is enough: nothing here depends on its version."""
-    write_config(tmp_path / "kin-home", model_server)
-    nb = kernel()
-    run(nb, f"import os; os.chdir({str(tmp_path)!r}); os.environ['KIN_HOME'] = {str(tmp_path / 'kin-home')!r}")
-    run(nb, "%load_ext kin_nb")
-    yield nb
-    run(nb, "%unload_ext kin_nb")
+def nb(kernel) -> LiveKernel:
+    """One is enough: nothing here depends on its version."""
+    return kernel()
 
 
 @pytest.fixture

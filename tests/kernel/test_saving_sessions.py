@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
-from notebook_client import LiveKernel, run, shown, write_config
+from notebook_client import LiveKernel, run, shown
 
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
-from tests.model_server import ModelServer
 
 pytestmark = pytest.mark.kernel
 
@@ -23,15 +22,17 @@ RESTART = "%reload_ext kin_nb"
 
 
 @pytest.fixture
-def kin(kernel, model_server: ModelServer, tmp_path) -> Iterator[LiveKernel]:
-    write_config(tmp_path / "kin-home", model_server)
-    nb = kernel()
-    run(nb, f"import os; os.chdir({str(tmp_path)!r}); os.environ['KIN_HOME'] = {str(tmp_path / 'kin-home')!r}")
-    run(nb, LOAD)
-    run(nb, f"os.environ['JPY_SESSION_NAME'] = {str(tmp_path / 'mine.ipynb')!r}")
-    yield nb
-    run(nb, "del os.environ['JPY_SESSION_NAME']")
-    run(nb, "%unload_ext kin_nb")
+def nb(kernel) -> LiveKernel:
+    """One is enough: nothing here depends on its version."""
+    return kernel()
+
+
+@pytest.fixture
+def kin(kin: LiveKernel, tmp_path) -> Iterator[LiveKernel]:
+    """It knows its notebook."""
+    run(kin, f"os.environ['JPY_SESSION_NAME'] = {str(tmp_path / 'mine.ipynb')!r}")
+    yield kin
+    run(kin, "del os.environ['JPY_SESSION_NAME']")
 
 
 def live(kin: LiveKernel, path: Path, *sources: str) -> None:
