@@ -75,7 +75,7 @@ class KinSession:
 
     def run_cell(self, body: str, options: CellOptions) -> None:
         """A %%kin cell. Raises KinError (one or two lines) when it cannot be answered."""
-        prompt = normal_body(body).strip()
+        prompt = normal_body(body).strip("\n")
         if not prompt:
             raise KinError("The prompt is empty: write what you want done below %%kin.")
         typed = command_in(prompt)

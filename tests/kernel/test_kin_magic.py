@@ -143,6 +143,7 @@ LETTERS = [
     "In [1]: x = 1\n   ...: y = 2\nOut[1]: why?",
     "... and then?\n...: what",
     "In a Makefile:\n\tall:\n\t\tmake  x\n\n\n  end",
+    "    def f(x):\n        return x\nIs it right?",
     "What does it do?\n%time f()\n!ls\n%%bash\n?x\nx?",
 ]
 """What IPython takes for its own prompts, and for its own syntax."""
