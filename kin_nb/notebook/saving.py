@@ -18,7 +18,7 @@ from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.live_cells import keep_what_plays
 from kin_nb.replay.saving.making import Cell, session_notebook
 from kin_nb.replay.saving.options import SaveOptions, large, parse_save
-from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, reported, without_results
+from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.writing import write_notebook
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, session: str 
         write_notebook(nb, target, open_file=None if options.in_place else own, in_place=options.in_place)
     except OSError as error:
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
-    said = [_late(late) if own is not None else "", *left_out, large(target, options), *reported(removed)]
+    said = [_late(late) if own is not None else "", *left_out, large(target, options), *removed]
     if options.in_place:
         said.insert(0, "Now reload it: File > Reload Notebook from Disk. Saving what is open here would erase it.")
     return _notice(read_recording(nb), target, list(filter(None, said)))
@@ -64,7 +64,7 @@ def _plain(source: Any, recording: Recording, target: Path, removed: list[str]) 
     if target.exists():
         raise KinError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
     write_notebook(plain_notebook(recording, source), target)
-    said = ["It needs no kin_nb, and holds no recording: what the session did, as cells.", *reported(removed)]
+    said = ["It needs no kin_nb, and holds no recording: what the session did, as cells.", *removed]
     return render_notice(f"Saved {target}", said)
 
 

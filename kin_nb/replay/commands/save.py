@@ -20,7 +20,7 @@ from kin_nb.replay.saving.live_cells import keep_what_plays, named_session
 from kin_nb.replay.saving.making import empty_notebook, session_notebook
 from kin_nb.replay.saving.named_recording import in_folder, named_recording
 from kin_nb.replay.saving.options import SaveOptions, large
-from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, reported, without_results
+from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.writing import write_notebook
 
 DONE, FAILED = 0, 1
@@ -77,12 +77,12 @@ class SaveCommand:
             recording = without_results(recording)
         if options.plain:
             write_notebook(plain_notebook(recording, nb if nb["cells"] else None), target)
-            return [f"Saved {self.shown}: it needs no kin_nb, and holds no recording.", *reported(cleaner.report())]
+            return [f"Saved {self.shown}: it needs no kin_nb, and holds no recording.", *cleaner.report()]
         made = session_notebook(recording, source_nb=nb, options=options)
         write_notebook(made, target, in_place=options.in_place)
         said = [f"Saved {self.shown}: recording {read_recording(made).name}."]
         said += [f"Run it again without a key: kin-nb replay {self.shown}", large(target, options)]
-        return [*filter(None, said), *told, *reported(cleaner.report())]
+        return [*filter(None, said), *told, *cleaner.report()]
 
     def _calibrated(self, target: Path) -> tuple[Recording, list[str]]:
         """Its calls may do what they did: who asks for this says so."""

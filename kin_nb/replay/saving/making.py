@@ -26,6 +26,7 @@ from kin_nb.replay.format.validity import is_id
 from kin_nb.replay.playback.player import Player, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.options import SaveOptions
+from kin_nb.replay.saving.widgets import keep_shown_widgets
 
 _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*(?:\n\s*)?")
@@ -67,7 +68,7 @@ def session_notebook(
     _complete_ids(nb)
     write_recording(nb, recording)
     _put_outputs(nb, recording, head)
-    nb["metadata"].pop("widgets", None)
+    keep_shown_widgets(nb)
     if options.sidecar:
         nb["metadata"]["kin"][SIDECAR] = ""  # named when it is written
     keep_out_of_text(nb)

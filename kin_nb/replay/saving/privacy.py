@@ -20,6 +20,7 @@ from kin_nb.replay.cells.matching import following_key
 from kin_nb.replay.cells.placing import asked_key
 from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.making import is_made_anew
+from kin_nb.replay.saving.widgets import REFERENCE, WIDGETS
 
 REDACTED = "[redacted]"
 _MOST_LINES = 12
@@ -33,6 +34,7 @@ _AS_THEY_ARE = frozenset(
 """Fields that hold what this format knows by name, and hashes."""
 _JSON = frozenset({"arguments", "edited_arguments"})
 _BY_JUPYTER = frozenset({"output_type", "name", "execution_count"})
+_BY_WIDGETS = ("model_", "_model_", "_view_", "buffers")
 _ENCODED = re.compile(r"(?:image/(?!svg)|audio/|video/|application/(?:pdf|octet-stream))")
 """Kinds of output that hold base64, in which a match would be chance."""
 _MARKUP = ("text/html", "image/svg")
@@ -53,6 +55,7 @@ class Cleaner:
     def __init__(self, patterns: Sequence[re.Pattern[str]] = (), secrets: Callable[[str], str] = str) -> None:
         self._patterns, self._secrets = patterns, secrets
         self._gone: Counter[tuple[str, str]] = Counter()
+        self._left: list[str] = []
 
     def text(self, text: str, where: str) -> str:
         """Also what colours stand within: a text from which that goes loses its colours."""
@@ -85,11 +88,27 @@ class Cleaner:
             key: item if picture and key == "data" else self._field(key, item, where) for key, item in value.items()
         }
 
+    def widgets(self, value: Any, where: str) -> Any:
+        """The state of widgets, which a cell showed; what ipywidgets itself names there stays as it is."""
+        if isinstance(value, dict):
+            return {k: item if k.startswith(_BY_WIDGETS) else self.widgets(item, where) for k, item in value.items()}
+        if isinstance(value, list):
+            return [self.widgets(item, where) for item in value]
+        return value if isinstance(value, str) and value.startswith(REFERENCE) else self._everything(value, where)
+
+    def leave(self, value: Any, where: str) -> None:
+        """Report what should go, and stays: `value` is other programs', and not ours to change."""
+        looking = Cleaner(self._patterns, self._secrets)
+        looking._everything(value, where)
+        self._left += looking._lines()
+
     def report(self) -> list[str]:
-        """A line for each place; empty when nothing was taken out. No line holds what it was."""
-        lines = [f"{where}: {count} {_plural(what, count)}" for (where, what), count in self._gone.items()]
-        more = len(lines) - _MOST_LINES
-        return [*lines[:_MOST_LINES], f"and {more} more places"] if more > 0 else lines
+        """A line for each place, below what was done there; empty when nothing was found. No line holds what it was."""
+        found = {"Taken out:": self._lines(), "Left in metadata of other programs, which is theirs:": self._left}
+        return [line for title, lines in found.items() if lines for line in (title, *_indented(lines))]
+
+    def _lines(self) -> list[str]:
+        return [f"{where}: {count} {_plural(what, count)}" for (where, what), count in self._gone.items()]
 
     def _shown(self, kind: str, item: Any, where: str) -> Any:
         if _ENCODED.match(kind):
@@ -136,9 +155,9 @@ class Cleaner:
         return self.value(item, where if holds_more else f"{where}, {key}")
 
 
-def reported(lines: Sequence[str]) -> list[str]:
-    """A report as a notice shows it."""
-    return ["Taken out:", *(f"  {line}" for line in lines)] if lines else []
+def _indented(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - _MOST_LINES
+    return [f"  {line}" for line in (*lines[:_MOST_LINES], *([f"and {more} more places"] if more > 0 else []))]
 
 
 def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording:
@@ -151,10 +170,16 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
         if cell["cell_type"] == "code":
             where = f"cell {number}, outputs"
             cell["outputs"] = [cleaner.output(output, where) for output in cell.get("outputs", [])]
+        theirs = {key: item for key, item in cell.get("metadata", {}).items() if key != "kin"}
+        cleaner.leave(theirs, f"cell {number}, metadata")
         after = asked_key(nb, cell)
         if before and after and before != after:
             keys[before] = after
             keys |= {following_key(before, n): following_key(after, n) for n in range(1, len(recording.turns))}
+    if WIDGETS in nb["metadata"]:
+        nb["metadata"][WIDGETS] = cleaner.widgets(nb["metadata"][WIDGETS], WIDGETS)
+    theirs = {key: item for key, item in nb["metadata"].items() if key not in ("kin", WIDGETS)}
+    cleaner.leave(theirs, "notebook metadata")
     turns = tuple(_clean(cleaner, TurnRecord, turn, f"turn {turn.turn}") for turn in recording.turns)
     return replace(
         recording,

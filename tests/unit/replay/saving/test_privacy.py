@@ -29,7 +29,7 @@ from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.rerun.drift import compare_call
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.privacy import REDACTED, Cleaner, clean_notebook, reported, without_results
+from kin_nb.replay.saving.privacy import REDACTED, Cleaner, clean_notebook, without_results
 from tests.unit.replay.sessions import recording, turn
 
 ACME = re.compile(r"ACME-\d+")
@@ -85,11 +85,12 @@ def test_what_a_pattern_matches_is_nowhere_in_the_saved_notebook_and_the_report_
     assert not ACME.search(json.dumps(saved))
     assert f"%%kin\nFind {REDACTED}" in [cell["source"] for cell in saved["cells"]]
     report = cleaner.report()
-    assert "turn 1, prompt: 1 match of ACME-\\d+" in report
-    assert "cell 3, outputs, text: 2 matches of ACME-\\d+" in report
+    assert report[0] == "Taken out:"
+    assert "  turn 1, prompt: 1 match of ACME-\\d+" in report
+    assert "  cell 3, outputs, text: 2 matches of ACME-\\d+" in report
+    stays = ["Left in metadata of other programs, which is theirs:", "  notebook metadata: 1 match of ACME-\\d+"]
+    assert report[-2:] == stays
     assert not any("ACME-1" in line or "ACME-2" in line for line in report)
-    assert reported(report)[0] == "Taken out:"
-    assert reported([]) == []
 
 
 def test_a_cell_goes_on_playing_its_turns_when_its_text_changed():
@@ -122,7 +123,7 @@ def test_secrets_are_counted_and_never_shown():
     cleaner = Cleaner((), secrets=lambda text: text.replace("hunter22", "[secret]"))
     nb = new_notebook(cells=[new_code_cell("login('hunter22', 'hunter22')", id="x")])
     clean_notebook(nb, recording(turn(1, "a")), cleaner)
-    assert cleaner.report() == ["cell 1: 2 secrets"]
+    assert cleaner.report() == ["Taken out:", "  cell 1: 2 secrets"]
 
 
 @pytest.mark.parametrize("kind", FORMS)
@@ -135,7 +136,7 @@ def test_a_secret_goes_from_every_form_of_what_a_cell_showed(kind, output_type):
     nbformat.validate(nb)
     assert KEY not in json.dumps(nb)
     assert nb["cells"][0]["outputs"][0]["data"]["image/png"] == "QUNNRS0x"
-    assert any(line.startswith(f"cell 1, outputs, {kind}: ") for line in cleaner.report())
+    assert any(line.startswith(f"  cell 1, outputs, {kind}: ") for line in cleaner.report())
 
 
 @pytest.mark.parametrize("kind", ["image/png", "image/jpeg", "audio/wav", "application/pdf"])
@@ -200,7 +201,7 @@ def test_a_long_report_is_cut():
     nb = new_notebook(cells=[new_code_cell(f"ACME-{n}", id=f"c{n}") for n in range(20)])
     cleaner = Cleaner((ACME,))
     clean_notebook(nb, recording(turn(1, "a")), cleaner)
-    assert (len(cleaner.report()), cleaner.report()[-1]) == (13, "and 8 more places")
+    assert (len(cleaner.report()), cleaner.report()[-1]) == (14, "  and 8 more places")
 
 
 def test_without_results_there_are_hashes_in_cards_and_in_records():
