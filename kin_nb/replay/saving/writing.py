@@ -67,30 +67,35 @@ def _with_sidecar(path: Path, text: str, sidecar: Sidecar) -> list[tuple[Path, s
         before = {}
     files = [(sidecar.path, sidecar.text({**before, **sidecar.texts})), (path, text)]
     more = before.keys() - sidecar.texts.keys()
-    if more:
-        _check_no_other_needs(path, sidecar.path.name)
+    if more and (other := _other_that_names(sidecar.path.name, path)) is not None:
+        raise RecordingError(
+            f"{other.name} keeps its texts in {sidecar.path.name}: nothing was written. Choose another name."
+        )
     return [*files, (sidecar.path, sidecar.text(sidecar.texts))] if more else files
 
 
 def _needless_sidecar(path: Path) -> Path | None:
     """That of the notebook that is there now, unless another names it: what was taken out since must not stay in it."""
-    with suppress(UnreadableNotebookError, OSError):
+    with suppress(UnreadableNotebookError):
         name = named_sidecar(load_notebook(path)) if path.exists() else ""
-        others = (other for other in path.parent.glob("*.ipynb") if other != path)
-        if name == sidecar_name(path) and not any(name.encode() in other.read_bytes() for other in others):
+        if name == sidecar_name(path) and _other_that_names(name, path) is None:
             return path.with_name(name)
     return None
 
 
-def _check_no_other_needs(path: Path, sidecar: str) -> None:
-    """`NAME.ipynb` and `NAME.kin.ipynb` have one sidecar: texts that only the other has would go."""
-    base = path.stem.removesuffix(".kin")
-    for other in (path.with_name(f"{base}.ipynb"), path.with_name(f"{base}.kin.ipynb")):
-        with suppress(UnreadableNotebookError):
-            if other != path and named_sidecar(load_notebook(other)) == sidecar:
-                raise RecordingError(
-                    f"{other.name} keeps its texts in {sidecar}: nothing was written. Choose another name."
-                )
+def _other_that_names(sidecar: str, path: Path) -> Path | None:
+    """Another notebook beside `path` whose texts are there too, as `NAME.ipynb`'s and `NAME.kin.ipynb`'s are, and a copy's."""
+    written = {json.dumps(sidecar).encode(), json.dumps(sidecar, ensure_ascii=False).encode()}
+    for other in sorted(path.parent.glob("*.ipynb")):
+        if other == path or not other.is_file():
+            continue
+        try:
+            text = other.read_bytes()
+        except OSError:
+            return other  # it may
+        if any(name in text for name in written):
+            return other
+    return None
 
 
 def _replace(files: Sequence[tuple[Path, str]]) -> None:

@@ -60,11 +60,13 @@ def test_between_any_two_of_the_files_the_notebook_is_whole(session, tmp_path, m
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_sidecar_whose_texts_another_notebook_needs_is_left_alone(session, tmp_path):
-    first = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.ipynb")
-    write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.kin.ipynb")
+@pytest.mark.parametrize("other", ["talk.ipynb", "a copy.ipynb"])
+def test_a_sidecar_whose_texts_another_notebook_needs_is_left_alone(session, tmp_path, other):
+    path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.kin.ipynb")
+    first = tmp_path / other
+    first.write_bytes(path.read_bytes())
     before = {each: each.read_bytes() for each in tmp_path.iterdir()}
-    with pytest.raises(RecordingError, match=r"^talk\.ipynb keeps its texts in talk\.kin\.json: nothing was written"):
+    with pytest.raises(RecordingError, match=rf"^{other} keeps its texts in talk\.kin\.json: nothing was written"):
         write_notebook(session_notebook(without_results(session), options=SIDECAR), tmp_path / "talk.kin.ipynb")
     assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
     first.unlink()
