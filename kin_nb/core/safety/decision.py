@@ -83,8 +83,8 @@ class ToolRequest:
 class ApprovalRequest:
     """What a person is asked. `scopes` are the grants on offer, first the one that "for this session" means; may be empty.
 
-    `editable`: the argument that they may edit before they approve, a text; "" when there is none. `led_out`: a link leads
-    what it writes out of the workspace.
+    `editable`: the argument that they may edit before they approve, a text; "" when there is none. `writes_outside`:
+    of the workspace, by name or by where a link leads.
     """
 
     tool_name: str
@@ -95,7 +95,7 @@ class ApprovalRequest:
     scopes: tuple[Grant, ...] = ()
     risk: Risk = Risk.HIGH
     editable: str = ""
-    led_out: bool = False
+    writes_outside: bool = False
 
 
 @dataclass(frozen=True)

@@ -98,11 +98,6 @@ class Workspace:
         """Whether `path` really lies in the workspace, wherever its symlinks say it does."""
         return (self.root / path).resolve().is_relative_to(self.root)
 
-    def is_led_out(self, path: str) -> bool:
-        """Whether `path` lies in the workspace by its name, and symlinks lead it out. Raises ToolError as `resolve` does."""
-        named = Path(os.path.normpath(self.root / Path(path).expanduser()))
-        return named.is_relative_to(self.root) and not self.resolve(path).is_relative_to(self.root)
-
     def relative(self, path: Path) -> str:
         """For display: relative to the root with `/`, or the whole path when it lies outside."""
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)

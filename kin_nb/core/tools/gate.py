@@ -191,7 +191,7 @@ class Gate:
             scopes=self._on_offer(call, decision),
             risk=risk_of(call.request, workspace),
             editable=editable(call),
-            led_out=any(map(workspace.is_led_out, call.request.accesses.writes)),
+            writes_outside=not all(map(workspace.contains, call.request.write_paths)),
         )
 
     def _on_offer(self, call: ResolvedToolCall, decision: Decision) -> tuple[Grant, ...]:

@@ -21,8 +21,9 @@ def inner(workspace: Path, folder: Path, target: str) -> str:
     if all(place.is_relative_to(root) for place in stays) and not Path(target).is_absolute():
         return target
     there = here / target
-    real = real_path(there) if there.name == ".." else real_path(there.parent) / there.name
-    return os.path.relpath(real, here) if real.is_relative_to(root) else target
+    named = real_path(there) if there.name == ".." else real_path(there.parent) / there.name
+    within = next((place for place in (named, real_path(there)) if place.is_relative_to(root)), None)
+    return target if within is None else os.path.relpath(within, here)
 
 
 def turn_inward(copy: Path, workspace: Path) -> None:

@@ -21,7 +21,7 @@ from kin_nb.core.middleware import ConversationContext, MiddlewareAction, Middle
 from kin_nb.core.questions import AskQuestion, Question
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.core.safety.secrets import WORKSPACE
+from kin_nb.core.safety.secrets import WORKSPACE, Redactor
 from kin_nb.core.session.records import Place, RecordedCall, RecordedDecision, TurnRecord
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.task import Task
@@ -97,8 +97,8 @@ class Rerun:
     """One turn. `backend` answers for the model, `asking` what a recording may answer; `compare` judges each call.
 
     A recorded refusal is repeated: refusing is safe. A recorded approval is history, not permission: only
-    `approve_recorded` makes it one, and only for a call with the recorded arguments; where a link leads what it writes out
-    of the workspace, only if that was asked then. `known_ids`: tool-call ids of the turns before. `so_far` is the run's,
+    `approve_recorded` makes it one, and only for a call with the recorded arguments; for one that writes a file outside of
+    the workspace only if that place was asked about. `known_ids`: tool-call ids of the turns before. `so_far` is the run's,
     and is kept up to date.
     """
 
@@ -265,7 +265,7 @@ class Rerun:
             return self._recorded_refusal(recorded, decision)
         if not self._approve or not self._same_arguments(recorded, request):
             return None
-        if request.led_out and here(decision.reason, self._workspace) != request.reason:
+        if request.writes_outside and Redactor((), self._workspace).text(request.reason) != decision.reason:
             return None  # approved for a place in the workspace, or for another one
         edited = recorded.edited_arguments
         edited_args = json.loads(_arguments_here(edited, self._workspace)) if edited is not None else None

@@ -45,16 +45,6 @@ def test_a_sibling_with_the_same_beginning_is_outside(workspace, tmp_path):
     assert not workspace.contains(tmp_path / "project-2" / "x")
 
 
-def test_what_a_link_leads_out_is_told_from_what_is_named_outside(workspace, tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    (workspace.root / "out").symlink_to(tmp_path / "elsewhere")
-    (workspace.root / "real").mkdir()
-    (workspace.root / "in").symlink_to("real")
-    led = ["out/new.txt", str(workspace.root / "out"), "real/../out/x"]
-    named = ["in/x", "real/x", "../elsewhere/x", str(tmp_path / "elsewhere" / "x"), "~/x"]
-    assert [path for path in (*led, *named) if workspace.is_led_out(path)] == led
-
-
 @pytest.mark.parametrize("path", ["", "  ", "a\0b", "a\nb", "a\x1b[2J", "~nobody-of-this-name/x", "x" * 300])
 def test_an_impossible_path_is_refused_in_one_sentence(workspace, path):
     with pytest.raises(ToolError) as refused:

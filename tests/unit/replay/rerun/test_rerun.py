@@ -175,16 +175,23 @@ async def test_a_call_with_other_arguments_than_recorded_is_asked(workspace):
     assert again.asked == [request]
 
 
+INSIDE = "write_file changes files; policy on-request asks first"
+
+
+@pytest.mark.parametrize("spelt", ["current/f", "~/out/f", "../out/f", "{out}/f"])
 @pytest.mark.parametrize(
-    ("asked_then", "now"),
-    [("write_file changes files; policy on-request asks first", "refused"), ("{out}/f is outside the workspace", "ok")],
+    ("asked_then", "now"), [(INSIDE, "refused"), ("~/out/f is outside the workspace", "ok"), ("~/o", "refused")]
 )
-async def test_an_approval_for_a_place_inside_is_none_for_where_a_link_leads_out(workspace, tmp_path, asked_then, now):
+async def test_an_approval_for_a_place_inside_is_none_for_one_outside(
+    workspace, tmp_path, monkeypatch, spelt, asked_then, now
+):
+    """A link leads there, or in the copy another folder is meant than the person's own."""
+    monkeypatch.setenv("HOME", str(tmp_path))
     out = tmp_path / "out"
     out.mkdir()
     (workspace / "current").symlink_to(out)
-    decision = YES.model_copy(update={"reason": asked_then.replace("{out}", str(out))})
-    arguments = json.dumps({"path": "current/f", "content": "new"})
+    decision = YES.model_copy(update={"reason": asked_then})
+    arguments = json.dumps({"path": spelt.replace("{out}", str(out)), "content": "new"})
     call = RecordedCall(id="c1", name="write_file", arguments=arguments, status="ok", decision=decision)
     ((shown, _),) = (await Again(asking(call), workspace).run()).compared
     assert shown.status == now
@@ -233,8 +240,11 @@ async def test_a_memory_is_written_to_the_replays_own_folder_and_is_no_drift(wor
     arguments = json.dumps({"action": "write", "name": "style", "description": "tabs", "text": "tabs"})
     written = FileChange(path="~/.kin-code/memory/style.md", after=sha256(b"tabs\n\ntabs\n"))
     told = "Wrote ~/.kin-code/memory/style.md. Sessions that begin from now on are told of it."
+    asked = YES.model_copy(
+        update={"reason": "~/.kin-code/memory/style.md: kept in memory: every later session is told of it"}
+    )
     call = RecordedCall(
-        id="c1", name="memory", arguments=arguments, decision=YES, status="ok", output=told, files=(written,)
+        id="c1", name="memory", arguments=arguments, decision=asked, status="ok", output=told, files=(written,)
     )
     again = await Again(asking(call), workspace).run()
     assert again.kinds == ["same"], (again.rerun.drifts, again.compared)

@@ -124,10 +124,14 @@ def copied(request, tmp_path):
 
 @pytest.mark.parametrize(
     "target",
-    ["{workspace}/src", "src", "./src/../src", "../project/src", "../by-name/src", "{workspace}/../by-name/src"],
+    [
+        *("{workspace}/src", "src", "./src/../src", "../project/src", "../by-name/src", "{workspace}/../by-name/src"),
+        *("../alias", "{workspace}/../alias"),
+    ],
 )
 def test_a_link_into_the_workspace_leads_into_the_copy(workspace, copied, target):
     (workspace.parent / "by-name").symlink_to(workspace)
+    (workspace.parent / "alias").symlink_to(workspace / "src")
     (workspace / "current").symlink_to(target.format(workspace=workspace))
     (workspace / "deep").mkdir()
     (workspace / "deep" / "latest").symlink_to(f"{workspace}/current")
