@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.context.compaction import Ask as AskModel
 from kin_nb.core.context.compaction import Compacted
@@ -21,11 +19,12 @@ from kin_nb.core.middleware import ConversationContext, MiddlewareAction, Middle
 from kin_nb.core.questions import AskQuestion, Question
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.core.safety.secrets import WORKSPACE, Redactor
+from kin_nb.core.safety.secrets import WORKSPACE
 from kin_nb.core.session.records import Place, RecordedCall, RecordedDecision, TurnRecord
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.task import Task
 from kin_nb.core.types import LLMMessage
+from kin_nb.replay.rerun.approvals import arguments_here, covers
 from kin_nb.replay.rerun.backend import ReplayBackend
 from kin_nb.replay.rerun.calls_file import CameOut
 from kin_nb.replay.rerun.drift import AFTER, HARMLESS, Drift, compare_call, files_effect
@@ -242,7 +241,7 @@ class Rerun:
                 fits = is_portable(call.id) and call.id not in self._recorded and call.id not in known_ids
                 identity = call.id if fits else f"r{turn.turn % 1000:03d}{len(self._recorded):05d}"
                 self._recorded[identity], ids[call.id] = call, identity
-                here_ = _arguments_here(call.arguments, workspace)
+                here_ = arguments_here(call.arguments, workspace)
                 calls.append(call.model_copy(update={"id": identity, "arguments": here_}))
             compaction = step.compaction and step.compaction.model_copy(
                 update={"summary": here(step.compaction.summary, workspace)}
@@ -263,12 +262,10 @@ class Rerun:
             return None
         if decision.verdict == "deny":
             return self._recorded_refusal(recorded, decision)
-        if not self._approve or not self._same_arguments(recorded, request):
+        if not self._approve or not covers(decision, recorded.arguments, request, self._workspace):
             return None
-        if request.writes_outside and Redactor((), self._workspace).text(request.reason) != decision.reason:
-            return None  # approved for a place in the workspace, or for another one
         edited = recorded.edited_arguments
-        edited_args = json.loads(_arguments_here(edited, self._workspace)) if edited is not None else None
+        edited_args = json.loads(arguments_here(edited, self._workspace)) if edited is not None else None
         return ApprovalDecision(True, decision.note, edited_args=edited_args, by="recorded")
 
     def _recorded_refusal(self, recorded: RecordedCall, decision: RecordedDecision) -> ApprovalDecision:
@@ -276,13 +273,6 @@ class Rerun:
             return ApprovalDecision(False, decision.note, by="person")
         # Here another policy may be in force, so the words that the model got come from the recording.
         return ApprovalDecision(False, here(recorded.output, self._workspace), by="headless")
-
-    def _same_arguments(self, recorded: RecordedCall, request: ApprovalRequest) -> bool:
-        try:
-            arguments = _arguments_here(recorded.arguments, self._workspace)
-            return type(request.args).model_validate_json(arguments) == request.args
-        except ValidationError:
-            return False
 
 
 def _compare(recorded: RecordedCall, actual: RecordedCall) -> Drift:
@@ -295,7 +285,3 @@ def _compare(recorded: RecordedCall, actual: RecordedCall) -> Drift:
 def here(text: str, workspace: Path) -> str:
     """`text` with the recorded placeholder replaced by this run's folder."""
     return text.replace(WORKSPACE, str(workspace))
-
-
-def _arguments_here(arguments: str, workspace: Path) -> str:
-    return arguments.replace(WORKSPACE, json.dumps(str(workspace))[1:-1])

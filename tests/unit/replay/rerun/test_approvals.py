@@ -1,0 +1,79 @@
+"""`--live --approve recorded`: which calls a recording allows, asked by a real agent in a copy of the workspace."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.safety.decision import ApprovalDecision
+from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep
+from kin_nb.notebook.recorded_approvals import through_recorded
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.writing import write_notebook
+from tests.model_server import tool_call
+from tests.unit.core.conftest import run_turn
+from tests.unit.replay.sessions import recording, turn
+
+INSIDE = "write_file changes files; policy on-request asks first"
+
+
+def written(path: str, reason: str, verdict: str = "allow") -> RecordedCall:
+    decision = RecordedDecision(verdict=verdict, by="person", reason=reason)
+    arguments = json.dumps({"path": path, "content": "new"})
+    return RecordedCall(id="c1", name="write_file", arguments=arguments, status="ok", decision=decision)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "asked", "approved"),
+    [
+        (written("a.txt", INSIDE), "a.txt", True),
+        (written("{workspace}/a.txt", INSIDE), "{here}/a.txt", True),
+        (written("a.txt", INSIDE), "b.txt", False),
+        (written("a.txt", INSIDE, verdict="deny"), "a.txt", False),
+        (written("current/a.txt", INSIDE), "current/a.txt", False),
+        (written("current/a.txt", "{out}/a.txt is outside the workspace"), "current/a.txt", True),
+        (written("current/a.txt", "{out}/b.txt is outside the workspace"), "current/a.txt", False),
+    ],
+)
+async def test_a_call_is_allowed_as_it_was_and_outside_only_where_it_was(
+    model_server, workspace, tmp_path, monkeypatch, recorded, asked, approved
+):
+    out = tmp_path / "out"
+    out.mkdir()
+    (workspace / "current").symlink_to(out)
+    there = recorded.decision.model_copy(update={"reason": recorded.decision.reason.replace("{out}", str(out))})
+    record = turn(1, "go", steps=(RecordedStep(calls=(recorded.model_copy(update={"decision": there}),)),))
+    path = write_notebook(session_notebook(recording(record)), tmp_path / "talk.ipynb")
+    for name, value in {
+        "KIN_REPLAY": "live",
+        "KIN_REPLAY_APPROVE": "recorded",
+        "KIN_RECORDING": str(path),
+        "KIN_REPLAY_WORKSPACE": str(workspace),
+    }.items():
+        monkeypatch.setenv(name, value)
+    providers, models = [ProviderConfig(name="p", api_base=model_server.url)], [ModelConfig(name="m", provider="p")]
+    agent = Agent(KinConfig(workdir=workspace, active_model="m", providers=providers, models=models))
+
+    async def nobody(request):
+        return ApprovalDecision(approved=False, message="nobody is here", by="headless")
+
+    agent.set_ask(through_recorded(nobody))
+    model_server.enqueue(calls=[tool_call("write_file", path=asked.replace("{here}", str(workspace)), content="new")])
+    model_server.enqueue("Done.")
+    (call,) = (await run_turn(agent))[-1].record.calls
+    await agent.aclose()
+    assert (call.decision.by, call.status) == (("recorded", "ok") if approved else ("headless", "refused"))
+    assert (out / "a.txt").exists() == (approved and asked.startswith("current"))
+
+
+def test_nobody_else_is_asked_of_a_recording(monkeypatch):
+    async def person(request):
+        raise AssertionError
+
+    monkeypatch.delenv("KIN_REPLAY", raising=False)
+    assert through_recorded(person) is person
+    monkeypatch.setenv("KIN_REPLAY", "live")
+    assert through_recorded(person) is person
