@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -20,11 +22,40 @@ class Interrupted(KeyboardInterrupt):
         self.exit_code = 128 + number
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Around what has to be cleaned up: the first SIGTERM or SIGHUP raises Interrupted here, those after it do nothing.
+
+    In the main thread, and only where one has no handler yet and is not ignored (`nohup`).
+    """
+    ours = _unhandled()
+    for number in ours:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    for each in _ENDING:
+        if signal.getsignal(each) is _interrupt:
+            signal.signal(each, signal.SIG_IGN)
+    raise Interrupted(number)
+
+
+def _unhandled() -> list[signal.Signals]:
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    return [number for number in _ENDING if signal.getsignal(number) in (signal.SIG_DFL, _interrupt)]
+
+
 def run_interruptible(main: Coroutine[Any, Any, T]) -> T:
     """What `main` returns. The first SIGTERM or SIGHUP cancels it, and those after it disturb no cleaning up.
 
-    One that has a handler already, or is ignored (`nohup`), stays as it is. Raises Interrupted, KeyboardInterrupt for
-    Ctrl-C, and what `main` raises.
+    One that has another handler than `interruptible`'s already, or is ignored (`nohup`), stays as it is. Raises
+    Interrupted, KeyboardInterrupt for Ctrl-C, and what `main` raises.
     """
     came: list[int] = []
 
@@ -40,9 +71,7 @@ def run_interruptible(main: Coroutine[Any, Any, T]) -> T:
             signal.signal(number, cancel)
         return await main
 
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    both = (signal.SIGTERM, signal.SIGHUP) if in_main_thread else ()
-    ours = [number for number in both if signal.getsignal(number) == signal.SIG_DFL]
+    ours = {number: signal.getsignal(number) for number in _unhandled()}
     try:
         return asyncio.run(cancellable())
     except asyncio.CancelledError:
@@ -50,5 +79,5 @@ def run_interruptible(main: Coroutine[Any, Any, T]) -> T:
             raise Interrupted(came[0]) from None
         raise
     finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
+        for number, before in ours.items():
+            signal.signal(number, signal.SIG_IGN if came and before is _interrupt else before)

@@ -13,6 +13,12 @@ from typing import Any
 from kin_nb.core.interrupts import run_interruptible
 from kin_nb.replay.cells.placing import is_kin_kernel
 
+_LAUNCH = (
+    "import sys; del sys.path[0]; import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
+"""As `-m`, but a module beside the notebook is not taken for the kernel; later IPython puts that folder first, for cells. (-P
+would keep it from that.)"""
+
 OnOutput = Callable[[int, Any], None]
 """(index of the cell, its new output, or what one of its outputs has become)."""
 
@@ -110,7 +116,7 @@ def _kernel_manager_class(module: str, sockets: Path) -> type:
         @property
         def kernel_spec(self) -> Any:
             # what it logs are its own troubles with sockets when a run is interrupted; errors of cells are outputs
-            argv = [sys.executable, "-m", module, "-f", "{connection_file}", "--log-level=CRITICAL"]
+            argv = [sys.executable, "-c", _LAUNCH, module, "-f", "{connection_file}", "--log-level=CRITICAL"]
             return KernelSpec(argv=argv, display_name="Python 3", language="python")
 
     return ThisInterpreter

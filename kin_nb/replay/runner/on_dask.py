@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from importlib import import_module
-from itertools import islice
 from typing import Any
 
 from kin_nb.render import one_line
@@ -15,6 +14,8 @@ from kin_nb.replay.runner.rows import Row, as_json, from_json, row_from
 from kin_nb.replay.runner.worker import Request
 
 CONNECT_SECONDS = 30
+"""For how long a cluster may have no workers, or no scheduler that answers."""
+LOOK_SECONDS = 5
 
 
 def replay_on_dask(address: str, requests: Sequence[Request], timeout: float | None, on_row: OnRow) -> list[Row]:
@@ -32,7 +33,7 @@ def replay_on_dask(address: str, requests: Sequence[Request], timeout: float | N
     except (OSError, ValueError, TypeError) as error:
         raise ReplayError(f"No Dask scheduler answers at {address}: {one_line(str(error), 200)}") from None
     with client:
-        threads = sum(client.nthreads().values())
+        threads = _threads(client)
         if not threads:
             raise ReplayError(f"The Dask cluster at {address} has no workers. Start one: dask worker {address}")
         limit = None if timeout is None else CONNECT_SECONDS + timeout * len(requests)
@@ -41,7 +42,7 @@ def replay_on_dask(address: str, requests: Sequence[Request], timeout: float | N
             rows[n] = _row(requests[n].notebook, future)
             on_row(rows[n])
     return [
-        rows.get(n) or Row.failed(request.notebook, "no worker of the cluster gave an answer in time")
+        rows.get(n) or Row.failed(request.notebook, "no worker of the cluster gave an answer in time, or none was left")
         for n, request in enumerate(requests)
     ]
 
@@ -49,28 +50,40 @@ def replay_on_dask(address: str, requests: Sequence[Request], timeout: float | N
 def _as_they_come(
     distributed: Any, client: Any, requests: Sequence[Request], timeout: float | None, threads: int, limit: float | None
 ) -> Iterator[tuple[int, Any]]:
-    """(number of the request, finished future), until all are there or `limit` seconds are over.
+    """(number of the request, finished future), until all are there, `limit` seconds are over, or the cluster is gone.
 
     No more tasks than the cluster has `threads`: one that waited on a worker that dies would be blamed for it too.
     """
-    waiting = iter(enumerate(requests))
+    waiting = list(enumerate(requests))
     numbers: dict[Any, int] = {}
-
-    def submitted() -> Iterator[Any]:
-        for n, request in waiting:
-            future = client.submit(run_request, as_json(request), timeout, retries=0, pure=False)
-            numbers[future] = n
-            yield future
-
-    more = submitted()
-    done = distributed.as_completed(list(islice(more, threads)), loop=client.loop, timeout=limit)
+    done = distributed.as_completed(loop=client.loop)
+    begun = seen = asked = time.monotonic()
     try:
-        with suppress(TimeoutError):
-            for future in done:
+        while waiting or numbers:
+            while client.status == "running" and waiting and len(numbers) < threads:
+                n, request = waiting.pop(0)
+                future = client.submit(run_request, as_json(request), timeout, retries=0, pure=False)
+                numbers[future] = n
+                done.add(future)
+            for future in done.next_batch(block=False):
                 yield numbers.pop(future), future
-                done.update(islice(more, 1))
+            now = time.monotonic()
+            if now - asked > LOOK_SECONDS:
+                asked, seen = now, now if _threads(client) else seen
+            if client.status == "closed" or now - seen > CONNECT_SECONDS or (limit and now - begun > limit):
+                return
+            time.sleep(0.1)  # as distributed itself waits
     finally:
-        client.cancel(list(numbers))
+        if client.status == "running":
+            client.cancel(list(numbers))
+
+
+def _threads(client: Any) -> int:
+    """Of the workers that are there now."""
+    try:
+        return sum(client.nthreads().values()) if client.status == "running" else 0
+    except OSError:  # the scheduler has just gone
+        return 0
 
 
 def run_request(request: str, timeout: float | None) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kin_nb.core.interrupts import interruptible
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.calls_file import VARIABLE as CALLS_FILE
@@ -54,7 +55,7 @@ def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[
         yield Place(path.parent, env)
         return
     workspace = workspace_of(path, recording, options.workspace)
-    with tempfile.TemporaryDirectory(prefix="kin-replay-", ignore_cleanup_errors=True) as temporary:
+    with interruptible(), tempfile.TemporaryDirectory(prefix="kin-replay-", ignore_cleanup_errors=True) as temporary:
         root = Path(temporary).resolve()
         cwd, copied = copy_beside(path, workspace, recording.meta.workspace.commit, root / "workspace")
         env |= {"KIN_REPLAY": "scratch" if options.scratch else options.way, "KIN_REPLAY_WORKSPACE": str(copied.folder)}

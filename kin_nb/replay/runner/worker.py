@@ -6,7 +6,10 @@ The request on stdin, the row on stdout, as JSON.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,10 +51,18 @@ def main() -> int:
     os.dup2(2, 1)
     request = from_json(Request, sys.stdin.buffer.read())
     os.chdir(request.folder)
+    threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     row = row_of(request.notebook, request.options)
     with os.fdopen(own, "w", encoding="ascii") as stdout:
         stdout.write(as_json(row))
     return 0
+
+
+def _end_with(parent: int) -> None:
+    """No kernel goes on for a runner, or a worker of a cluster, that was killed."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

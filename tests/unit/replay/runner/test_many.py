@@ -176,7 +176,7 @@ def test_a_module_in_the_current_folder_is_none_of_ours(tmp_path, monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.kernel
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_an_interrupt_ends_every_worker_and_kernel(tmp_path, number, code):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -193,7 +193,7 @@ def test_an_interrupt_ends_every_worker_and_kernel(tmp_path, number, code):
     try:
         process.send_signal(number)
         assert process.wait(30) == code
-        _, left = psutil.wait_procs(started, timeout=5)
+        _, left = psutil.wait_procs(started, timeout=15)
         assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
     finally:
         for each in (process, *started):

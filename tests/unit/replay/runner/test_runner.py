@@ -62,7 +62,7 @@ def test_a_prompt_that_was_never_recorded_stops_the_run_and_is_named(save, tmp_p
     report = replay_notebook(save(change=ask_more), ReplayOptions(output_dir=tmp_path / "out"))
     assert [cell.status for cell in report.cells] == ["same", "same", "error", "not run"]
     assert report.exit_code == 1
-    assert "cell 3: NotRecorded: not recorded: this notebook is in playback" in report.error
+    assert "cell 3: NotRecorded: This notebook is in playback" in report.error
 
 
 @pytest.mark.kernel
@@ -73,6 +73,16 @@ def test_a_text_that_no_kernel_can_be_sent_stops_the_run_and_is_named(save, tmp_
     report = replay_notebook(save(change=half_a_pair), ReplayOptions(output_dir=tmp_path / "out"))
     assert report.error == "cell 4: its text is no Unicode (half a surrogate pair), so no kernel can run it"
     assert report.exit_code == 1
+
+
+@pytest.mark.kernel
+def test_no_module_beside_the_notebook_is_run_in_the_kernels_place_and_cells_import_what_lies_there(save, tmp_path):
+    for name in ("ipykernel_launcher", "ipykernel"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w').close()\n")
+    (tmp_path / "mine.py").write_text("x = 'mine'\n")
+    report = replay_notebook(save(("import mine; print(mine.x)", "mine\n")), ReplayOptions(output_dir=tmp_path / "out"))
+    assert (report.exit_code, report.error) == (0, "")
+    assert not (tmp_path / "owned").exists()
 
 
 @pytest.mark.kernel
