@@ -6,6 +6,7 @@ import inspect
 import posixpath
 import re
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from kin_nb.core.session.records import TurnRecord
@@ -37,7 +38,8 @@ def plain_notebook(recording: Recording, source_nb: Any = None) -> Any:
     folder = _folder(recording)
     turns = {turn.turn: turn for turn in recording.turns}
     standing = {turn.turn: turn for turn in standing_turns(recording.turns, recording.undos)}
-    ids = {cell["id"] for cell in nb["cells"]}
+    taken = {cell["id"] for cell in nb["cells"]}
+    ids = (made for n in count(1) if (made := f"plain-{n}") not in taken)
     cells: list[Any] = []
     for cell in nb["cells"]:
         numbers = [raw["turn"] for raw in cell["metadata"].pop("kin", []) if raw["type"] == "turn"]
@@ -120,14 +122,12 @@ def _own(nb: Any, cell: Any) -> Iterator[Any]:
         yield cell
 
 
-def _cell(plain: PlainCell, ids: set[str]) -> Any:
+def _cell(plain: PlainCell, ids: Iterator[str]) -> Any:
     from nbformat.v4 import new_code_cell, new_markdown_cell  # noqa: PLC0415  (first use)
 
-    cell_id = next(name for n in range(1, len(ids) + 2) if (name := f"plain-{n}") not in ids)
-    ids.add(cell_id)
     if plain.kind == "markdown":
-        return new_markdown_cell(plain.source, id=cell_id)
-    return new_code_cell(plain.source, id=cell_id, metadata={"tags": ["raises-exception"]} if plain.fails else {})
+        return new_markdown_cell(plain.source, id=next(ids))
+    return new_code_cell(plain.source, id=next(ids), metadata={"tags": ["raises-exception"]} if plain.fails else {})
 
 
 def _drop_metadata(nb: Any, source_nb: Any) -> None:
