@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kin_nb.replay.errors import ReplayError
 
 _CHECKPOINTS = ".ipynb_checkpoints"
+_ANYWHERE = re.compile(r"(?P<above>|.*?/)\*\*(?:/+(?P<below>.*))?", re.DOTALL)
 _OURS = re.compile(rb'%kin\b|"kin"|load_ext kin_nb')
 """In a magic, a kernel's name, or metadata."""
 
@@ -47,17 +49,32 @@ def output_folders(paths: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def _matches(pattern: str) -> list[Path]:
-    # unlike Path.glob it leaves hidden folders out, and takes absolute patterns
-    found = (Path(path) for path in sorted(glob.glob(pattern, recursive=True)))  # noqa: PTH207
+    found = sorted({Path(path) for path in _expanded(pattern)}, key=str)
     notebooks = [path for path in found if path.is_file() and _CHECKPOINTS not in path.parts]
     if not notebooks:
         raise ReplayError(f"No notebook matches {pattern}. In quotes, ** stands for any folders: 'sessions/**/*.ipynb'")
     return notebooks
 
 
+def _expanded(pattern: str) -> Iterator[str]:
+    """As glob.glob(recursive=True), which leaves hidden folders out; but `**` follows no link to a folder: some lead up again."""
+    anywhere = _ANYWHERE.fullmatch(pattern)
+    if anywhere is None:
+        yield from glob.glob(pattern)  # noqa: PTH207  (Path.glob takes no absolute patterns)
+        return
+    for top in glob.glob(anywhere["above"]) if anywhere["above"] else ["."]:  # noqa: PTH207
+        for folder, folders, _ in os.walk(top):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            yield from _expanded(f"{glob.escape(folder)}/{anywhere['below'] or '*'}")
+
+
 def _has_prompts(path: Path) -> bool:
-    """Also where a cleaner took the recording: that one must fail. What cannot be read fails by itself."""
+    """Also where a cleaner took the recording: that one must fail. What is no JSON, or cannot be read, fails by itself."""
     try:
-        return _OURS.search(path.read_bytes()) is not None
-    except OSError:
-        return True
+        content = path.read_bytes()
+        if _OURS.search(content) is None:
+            json.loads(content)
+            return False
+    except (OSError, ValueError, RecursionError):
+        pass
+    return True

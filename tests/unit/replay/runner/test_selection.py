@@ -37,6 +37,40 @@ def test_of_a_pattern_ordinary_notebooks_are_left_out_and_those_that_lost_their_
     assert names(ordinary) == ["ordinary.ipynb"]
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"",
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+        b'{\n "cells": [\n  {\n   "cell_type": "code",\n   "execution_coun',
+        b'{"cells": ["\xff"]}',
+        b"[" * 100_000,
+    ],
+    ids=["empty", "git-lfs pointer", "truncated", "not UTF-8", "too deep"],
+)
+def test_of_a_pattern_what_is_not_json_is_not_left_out(broken):
+    Path("broken.ipynb").write_bytes(broken)
+    paths, ordinary = selected(["*.ipynb"])
+    assert "broken.ipynb" in names(paths)
+    assert names(ordinary) == ["ordinary.ipynb"]
+
+
+def test_a_pattern_finds_each_notebook_once_though_links_lead_up_and_round():
+    Path("deep/up").symlink_to("..")
+    Path("deep/round").symlink_to("../deep")
+    Path("other").symlink_to("deep")
+    Path("deep/.hidden").mkdir()
+    Path("deep/.hidden/x.ipynb").write_text('{"kin": 1}')
+    found = ["deep/of-the-kernel.ipynb"]
+    assert names(selected(["deep/**/*.ipynb"])[0]) == found
+    assert names(selected(["deep/**"])[0]) == found
+    assert names(selected(["**/of-*.ipynb"])[0]) == found
+    assert names(selected(["**/deep/**/*.ipynb"])[0]) == found
+    assert names(selected([f"{Path.cwd()}/**/of-*.ipynb"])[0]) == [str(Path.cwd() / found[0])]
+    assert names(selected(["*/of-*.ipynb"])[0]) == [*found, "other/of-the-kernel.ipynb"], "a link that is named"
+    assert names(selected(["other/**/*.ipynb"])[0]) == ["other/of-the-kernel.ipynb"]
+
+
 def test_a_name_is_taken_as_it_is_and_each_notebook_once():
     paths, ordinary = selected(["ordinary.ipynb", "*.ipynb", "./session.ipynb", "nowhere.ipynb"])
     assert names(paths) == ["ordinary.ipynb", "cleaned.ipynb", "recorded.ipynb", "session.ipynb", "nowhere.ipynb"]
