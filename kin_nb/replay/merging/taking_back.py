@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kin_nb.core.session.file_history.names import file_name
+from kin_nb.core.session.file_history.patches import patched
 from kin_nb.core.session.file_history.plan import wanted
 from kin_nb.core.session.records import FileChange, Place, TurnRecord, UndoRecord
-from kin_nb.replay.rerun.subagent_files import patched
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? ")
 _MOST_LINES = 262_144

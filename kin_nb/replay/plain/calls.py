@@ -10,12 +10,12 @@ from typing import Literal
 
 from kin_nb.core.safety.secrets import SECRET, WORKSPACE
 from kin_nb.core.session.file_history.names import file_name
+from kin_nb.core.session.file_history.patches import patched
 from kin_nb.core.session.records import FileChange, RecordedCall, sha256
 from kin_nb.render import one_line
 from kin_nb.render.diff import without_header
 from kin_nb.render.fact import PYTHON, in_words
 from kin_nb.replay.plain.text import code_span
-from kin_nb.replay.rerun.subagent_files import patched
 
 _FOLDER, _LINK, _RUNS = "040000", "120000", "100755"
 _TIME_WAS_UP = 124

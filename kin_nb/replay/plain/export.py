@@ -39,7 +39,7 @@ def plain_notebook(recording: Recording, source_nb: Any = None) -> Any:
     turns = {turn.turn: turn for turn in recording.turns}
     standing = {turn.turn: turn for turn in standing_turns(recording.turns, recording.undos)}
     taken = {cell["id"] for cell in nb["cells"]}
-    ids = (made for n in count(1) if (made := f"plain-{n}") not in taken)
+    ids = (name for n in count(1) if (name := f"plain-{n}") not in taken)
     cells: list[Any] = []
     for cell in nb["cells"]:
         numbers = [raw["turn"] for raw in cell["metadata"].pop("kin", []) if raw["type"] == "turn"]

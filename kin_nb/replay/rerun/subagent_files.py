@@ -3,13 +3,13 @@ those of a playback in a scratch copy."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from kin_nb.core.safety.secrets import SECRET, WORKSPACE
 from kin_nb.core.session.file_history import BlobStore, FileHistory, StoreError, workspace_store
+from kin_nb.core.session.file_history.patches import patched
 from kin_nb.core.session.file_history.plan import CHANGED_SINCE
 from kin_nb.core.session.records import FileChange, sha256
 
@@ -19,7 +19,6 @@ _LARGEST = 2_000_000
 """Bytes: larger files have no patch in a recording."""
 _NOT_AS_IT_WAS = dict.fromkeys((CHANGED_SINCE, "you deleted it since"), "it is not what it was when that was recorded")
 """What undo says of a file, in words for a run that does a recording again."""
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? ")
 
 
 def write_again(root: Path, changes: Sequence[FileChange]) -> dict[str, str]:
@@ -86,25 +85,3 @@ def _there(root: Path, change: FileChange) -> bytes | None:
             data = path.read_bytes()
             return data if sha256(data) == change.before else None
     return None
-
-
-def patched(old: str, patch: str) -> str:
-    """`old` with a unified diff applied, taken at its word: whether it fits is told by the hash of what comes out."""
-    before: list[str] = re.findall(r"[^\n]*\n|[^\n]+", old)
-    after: list[str] = []
-    at, last = 0, ""
-    for row in patch.split("\n")[2:-1]:
-        mark, text = row[:1], f"{row[1:]}\n"
-        if hunk := _HUNK.match(row):
-            start = int(hunk[1]) - (hunk[2] != "0")
-            after += before[at:start]
-            at = start
-        elif mark == "+":
-            after.append(text)
-        elif mark == "\\" and last == "+":  # that line ends without a newline
-            after[-1] = after[-1].removesuffix("\n")
-        elif mark in {" ", "-"}:
-            after += before[at : at + 1] if mark == " " else ()
-            at += 1
-        last = mark
-    return "".join([*after, *before[at:]])

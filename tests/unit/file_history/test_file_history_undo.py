@@ -237,8 +237,8 @@ def test_without_a_store_changes_are_recorded_and_nothing_is_taken_back(root):
     assert history.redo(files).kept == (), "it is there already"
 
 
-def test_content_that_is_given_up_leaves_the_file_as_it_is(root, history):
-    (root / "a").write_text("before\n")
+def test_content_that_is_given_up_and_in_no_patch_leaves_the_file_as_it_is(root, history):
+    (root / "a").write_bytes(b"\0before")
     files, _ = run(history, root, "echo after > a; echo new > b")
     store = workspace_store(root)
     store.prune(max_bytes=0, max_age_days=0)

@@ -2,8 +2,8 @@
 
 Owns the contents (blobs), looking (look, scan), comparing, restoring. Writes to the workspace in `undo` and `redo` only,
 never through a link, never into a .git. Never raises for what it finds on a disk: what it cannot know is not claimed.
-May import: core.session's records and workspace_commit, core.paths, the ignore rules of core.autocompletion, core.tools'
-file_changes, the standard library.
+May import: core.session's records and workspace_commit, core.paths, core.safety's names of sensitive files, the ignore
+rules of core.autocompletion, core.tools' file_changes, the standard library.
 """
 
 from kin_nb.core.session.file_history.blobs import BlobStore, workspace_store

@@ -10,13 +10,15 @@ import errno
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
+from kin_nb.core.safety.workspace import sensitive_reason
 from kin_nb.core.session.file_history.blobs import BlobStore
 from kin_nb.core.session.file_history.database import StoreError
 from kin_nb.core.session.file_history.folder import Tree
 from kin_nb.core.session.file_history.look import EMPTY, EXECUTABLE, FOLDER, LINK, NOTHING, Look, State
-from kin_nb.core.session.file_history.names import recorded_name
+from kin_nb.core.session.file_history.names import file_name, recorded_name
+from kin_nb.core.session.file_history.patches import content_before
 from kin_nb.core.session.file_history.permissions import permissions_of, remember
 from kin_nb.core.session.file_history.plan import Wanted, same_on_some_disks, wanted, why_forbidden, why_kept
 from kin_nb.core.session.records import FileChange
@@ -69,11 +71,14 @@ class Restorer:
     _unshown: set[str] = field(default_factory=set)
     """Contents, by sha256, that a change showed no patch of: secrets, and what is too large."""
     _done: list[_Job] = field(default_factory=list)
+    _changes_of: dict[str, list[FileChange]] = field(default_factory=dict)
 
     def run(self, changes: Sequence[FileChange], begin: Begin | None = None) -> Restored:
         items = wanted(changes)
         unshown = {sha for change in changes if change.patch is None for sha in (change.before, change.after)}
         self._unshown = {sha for sha in unshown if sha and sha != EMPTY}
+        for change in changes:
+            self._changes_of.setdefault(file_name(change.path), []).append(change)
         parts: list[_Part] = []
         try:
             for root, outside in ((str(self.root), False), ("/", True)):
@@ -135,7 +140,7 @@ class Restorer:
             if why_now is None:
                 if now.content is not None:
                     self._store().put(now.content)
-                return _Job(item, now, self._content(item.target))
+                return _Job(item, now, self._content(item, now))
         return None
 
     def _why_not_ours(self, item: Wanted) -> str:
@@ -150,10 +155,14 @@ class Restorer:
                 return ""
         return "it is outside of the workspace, and no tool changed it from here"
 
-    def _content(self, state: State) -> bytes | None:
-        if state.sha is None:
+    def _content(self, item: Wanted, now: Look) -> bytes | None:
+        sha = item.target.sha
+        if sha is None:
             return None
-        content = self._store().get(state.sha)
+        content = self._store().get(sha)
+        if content is None and item.target.mode != LINK and not sensitive_reason(PurePath(item.path)):
+            # a stranger's record may say anything: not where links lead, and not what runs later
+            content = content_before(self._changes_of[item.path], sha, now.content or b"", self._store().get)
         if content is None:
             raise _KeptError(NOT_KEPT)
         return content
