@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def go_on(agent: Agent, recording: Recording) -> None:
-    """Also where that is before turns that were undone. Raises ReplayError."""
+    """Also where that is before turns that were undone. Raises ReplayError.
+
+    The commit is the recording's: at that one the files are what its first turn found.
+    """
+    agent.header = {**agent.header, "commit": recording.meta.workspace.commit}
     try:
         agent.continue_from(recording.turns)
         for undo in recording.undos:

@@ -21,6 +21,7 @@ from kin_nb.cli import main
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.session.file_history.patches import patched
 from kin_nb.core.session.records import (
     FileChange,
     Place,
@@ -45,7 +46,6 @@ from kin_nb.replay.playback.going_on import go_on
 from kin_nb.replay.playback.player import Player
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.rerun.drift import Drift
-from kin_nb.replay.rerun.subagent_files import patched
 from kin_nb.replay.rerun.turns import Rerun, SoFar
 from kin_nb.replay.rerun.undos import undo_again
 from kin_nb.replay.saving.making import session_notebook
