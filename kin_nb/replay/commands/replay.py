@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -46,12 +47,12 @@ def replay(names: Sequence[str], options: ReplayOptions, how: How) -> int:
         if ordinary:
             print(f"Left out, with no session in them: {', '.join(map(str, ordinary))}", file=sys.stderr)  # noqa: T201
         before = contents_of(paths) if how.in_place else {}
-        out = options.output_dir or Path(tempfile.mkdtemp(prefix="kin-replay-"))
-        folders = output_folders(paths, out)
-        jobs = [(path, replace(options, output_dir=folder)) for path, folder in zip(paths, folders, strict=True)]
-        apart = how.report != "text" or how.jobs or how.timeout or how.dask
-        rows = _apart(jobs, how) if apart else [_here(path, each) for path, each in jobs]
-        _print(rows, how, out, told=not apart)
+        with _output(options.output_dir) as out:
+            folders = output_folders(paths, out)
+            jobs = [(path, replace(options, output_dir=folder)) for path, folder in zip(paths, folders, strict=True)]
+            apart = how.report != "text" or how.jobs or how.timeout or how.dask
+            rows = _apart(jobs, how) if apart else [_here(path, each) for path, each in jobs]
+            _print(rows, how, out, told=not apart)
         if how.in_place:
             _in_place(paths, rows, before)
     except (ReplayError, OSError) as error:
@@ -60,9 +61,24 @@ def replay(names: Sequence[str], options: ReplayOptions, how: How) -> int:
     return worst(rows)
 
 
+@contextmanager
+def _output(folder: Path | None) -> Iterator[Path]:
+    """`folder`, or a new one that stays; of a run that was interrupted it is named, or gone where it holds nothing."""
+    out = folder or Path(tempfile.mkdtemp(prefix="kin-replay-"))
+    try:
+        yield out
+    except BaseException:
+        if folder is None:
+            try:
+                out.rmdir()
+            except OSError:
+                print(f"Executed notebooks: {out}", file=sys.stderr)  # noqa: T201
+        raise
+
+
 def _here(path: Path, options: ReplayOptions) -> Row:
     say(f"{path}: {_GOING[options.way]}")
-    row = row_of(str(path), options, Steps())
+    row = row_of(str(path), options, Steps(live=options.live))
     if row.report is None:
         _complain(path, row)
     else:

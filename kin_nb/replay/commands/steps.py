@@ -12,14 +12,17 @@ def say(text: str = "") -> None:
 
 
 class Steps:
-    """A line per cell that asks and per tool call, as they happen."""
+    """A line per cell that asks and per tool call, as they happen; but `live` with how it compares."""
+
+    def __init__(self, *, live: bool = False) -> None:
+        self._live = live
 
     def __call__(self, progress: Progress) -> None:
         kin = (progress.output or {}).get("metadata", {}).get("kin", {})
         match kin.get("kind"):
             case "call" if kin.get("status") not in {"pending", "waiting"}:
-                drift = kin.get("drift", {}).get("kind", "played")
-                say(f"  turn {kin.get('turn')}, step {kin.get('step')}: {_first_line(progress.output)}  [{drift}]")
+                drift = "" if self._live else f"  [{kin.get('drift', {}).get('kind', 'played')}]"
+                say(f"  turn {kin.get('turn')}, step {kin.get('step')}: {_first_line(progress.output)}{drift}")
             case "receipt":
                 say(f"  turn {kin.get('turn')}: {_first_line(progress.output)}")
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from kin_nb.core.session.records import FileChange, RecordedCall, sha256
 from kin_nb.core.session.whole_outputs import without_note
+from kin_nb.render.text import clean, one_line
 from kin_nb.replay.rerun.named_programs import named_programs
 from kin_nb.replay.rerun.rules import RULES
 
@@ -60,7 +61,8 @@ def _effect(recorded: RecordedCall, actual: RecordedCall) -> str:
     if recorded.name != actual.name or _ran(recorded) != _ran(actual):
         return f"another call ran: {actual.name} {actual.edited_arguments or actual.arguments}"
     if recorded.status != actual.status:
-        return f"status: recorded {recorded.status}, now {actual.status}"
+        said = one_line(clean(actual.output)) if actual.status != "ok" else ""
+        return f"status: recorded {recorded.status}, now {actual.status}{f': {said}' if said else ''}"
     if recorded.exit != actual.exit:
         return f"exit code: recorded {recorded.exit}, now {actual.exit}"
     return files_effect(recorded.files, actual.files)

@@ -62,6 +62,7 @@ def ask_again(
         error=error,
         live=compare_runs(recording, now) if now is not None else None,
         fail_on=options.fail_on,
+        approve_recorded=options.approve_recorded,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import signal
 import sys
 import tempfile
@@ -96,6 +97,7 @@ async def _to_its_end(client: Any, **kernel: Any) -> None:
             raise asyncio.CancelledError from None
         raise
     finally:
+        atexit.unregister(client._cleanup_kernel)  # noqa: SLF001  (registered before the kernel starts: there may be none)
         if client.km is not None and client.km.has_kernel:  # cancelled while it started
             await client.km.shutdown_kernel(now=True)
 

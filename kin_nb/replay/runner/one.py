@@ -6,6 +6,7 @@ import copy
 import tempfile
 from pathlib import Path
 
+from kin_nb.core.paths import real_path
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
@@ -52,6 +53,7 @@ def replay_notebook(
         undos=undo_results(executed, recording) if options.tools else (),
         not_applied=not_applied(executed),
         fail_on=options.fail_on,
+        approve_recorded=options.approve_recorded,
     )
 
 
@@ -61,6 +63,6 @@ def destination_of(path: Path, options: ReplayOptions) -> Path:
         return Path(tempfile.mkdtemp(prefix="kin-replay-")) / path.name
     options.output_dir.mkdir(parents=True, exist_ok=True)
     destination = options.output_dir.resolve() / path.name
-    if destination == path:
+    if real_path(destination) == path:
         raise ReplayError(f"The executed notebook would overwrite {path.name}. Name another folder: --output-dir PATH")
     return destination

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kin_nb.render import one_line
+from kin_nb.render.text import count
 from kin_nb.replay.diffing.runs import RunDiff
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import HARMLESS, DriftKind
@@ -77,6 +78,7 @@ class ReplayReport:
 
     `not_applied`: recorded changes of files that are not in the scratch copy, a line each. `live`: how what the model did
     now differs from the recording, None in the other modes. `fail_on` "effect": text that differs is no drift.
+    `approve_recorded`: as it was asked for.
     """
 
     mode: Way
@@ -90,6 +92,7 @@ class ReplayReport:
     not_applied: tuple[str, ...] = ()
     live: RunDiff | None = None
     fail_on: FailOn = "text"
+    approve_recorded: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -138,6 +141,8 @@ class ReplayReport:
             rows.append(f"Workspace: {self.workspace}.")
         if self.error:
             rows.append(f"Stopped: {self.error}")
+        refused = sum(call.kind == "refused" for call in self.calls)
+        rows += [_how_to_allow(refused)] if refused and not self.approve_recorded else []
         rows.append(f"Executed notebook: {self.executed}")
         return "\n".join(rows)
 
@@ -216,6 +221,11 @@ def _live(diff: RunDiff) -> str:
     return (
         f"{other} of {len(diff.turns)} turns came out otherwise than recorded: kin-nb diff shows the two side by side."
     )
+
+
+def _how_to_allow(refused: int) -> str:
+    what = f"{count(refused, 'call')} {'was' if refused == 1 else 'were'} refused, since nobody is asked here"
+    return f"{what}: --approve recorded allows what was allowed then (your own notebooks only)."
 
 
 def _counts(drift: Mapping[CallKind, int]) -> str:

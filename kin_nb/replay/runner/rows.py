@@ -90,8 +90,12 @@ def from_json(kind: type[T], text: bytes | str) -> T:
 
 def table(rows: Sequence[Row]) -> str:
     """A line for each notebook, and one that counts them."""
-    width = max(len(row.notebook) for row in rows)
-    lines = [f"{_WORDS[row.exit_code]:<6}  {row.notebook:<{width}}  {one_line(row.says, 200)}".rstrip() for row in rows]
+    names = [one_line(row.notebook, 1000) for row in rows]
+    width = max(map(len, names))
+    lines = [
+        f"{_WORDS[row.exit_code]:<6}  {name:<{width}}  {one_line(row.says, 200)}".rstrip()
+        for row, name in zip(rows, names, strict=True)
+    ]
     numbers = {code: sum(row.exit_code == code for row in rows) for code in _SEVERITY}
     what = ", ".join(f"{number} {_WORDS[code]}" for code, number in numbers.items() if number)
     return "\n".join([*lines, f"{count(len(rows), 'notebook')}: {what}."])

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kin_nb.core.paths import real_path
 from kin_nb.replay.errors import ReplayError
 
 _CHECKPOINTS = ".ipynb_checkpoints"
@@ -41,11 +42,17 @@ def selected(names: Sequence[str]) -> tuple[list[Path], list[Path]]:
 def output_folders(paths: Sequence[Path], folder: Path) -> list[Path]:
     """Where in `folder` each executed copy goes: as the notebooks lie below the folder that all are in.
 
-    So of two that have one name none is overwritten.
+    So of two that have one name none is overwritten. Raises ReplayError where one would land on another's input.
     """
     parents = [path.absolute().parent for path in paths]
     top = os.path.commonpath(parents)
-    return [folder / os.path.relpath(parent, top) for parent in parents]
+    folders = [folder / os.path.relpath(parent, top) for parent in parents]
+    inputs = {real_path(path): path for path in paths}
+    for path, into in zip(paths, folders, strict=True):
+        hit = inputs.get(real_path(into / path.name))
+        if hit is not None:
+            raise ReplayError(f"The executed notebook would overwrite {hit}. Name another folder: --output-dir PATH")
+    return folders
 
 
 def _matches(pattern: str) -> list[Path]:

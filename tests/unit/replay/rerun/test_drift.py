@@ -60,7 +60,15 @@ def test_the_table_has_every_kind_and_no_line_twice():
 
 DETAILS = {
     "an exit code": ({"now": {"exit": 1}}, "exit code: recorded 0, now 1"),
-    "a status": ({"now": {"status": "error"}}, "status: recorded ok, now error"),
+    "a status, and the tool's error": (
+        {"actual": "\x1b[31ma.py has no such text.\x1b[0m\nRead it again.", "now": {"status": "error"}},
+        "status: recorded ok, now error: a.py has no such text. ⏎ Read it again.",
+    ),
+    "a status": ({"then": {"status": "error"}}, "status: recorded error, now ok"),
+    "a status without a word": (
+        {"actual": "", "now": {"status": "interrupted"}},
+        "status: recorded ok, now interrupted",
+    ),
     "the first line that differs": ({"recorded": "a\nb\nc", "actual": "a\nB\nc"}, "line 2: recorded 'b', now 'B'"),
     "a line that is there only now": ({"recorded": "a", "actual": "a\nmore"}, "line 2, only now: 'more'"),
     "the line that may vary": ({"actual": "b", "then": {"varies": [1]}}, "calibrated: line 1 varies"),

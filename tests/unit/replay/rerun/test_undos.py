@@ -197,17 +197,17 @@ def assert_plays(nb, session: Recording) -> None:
 def test_a_cell_plays_the_undo_that_comes_next_and_again_the_same():
     player = Player(talk(undo(2, 2), redo(2, 2), undo(2, 1, 2)))
     keys = [record.key for record in player.recording.turns]
-    with pytest.raises(NotRecorded, match="no undo of 1 turn comes here"):
+    with pytest.raises(NotRecorded, match="No undo of 1 turn comes here"):
         player.undo(ONE, "u")
     for key in keys[:2]:
         player.turn(key, None)
-    with pytest.raises(NotRecorded, match="no redo comes here"):
+    with pytest.raises(NotRecorded, match="No redo comes here"):
         player.undo(REDO, "r")
     assert player.undo(ONE, "u")[0] == 1
     assert player.undo(ONE, None)[0] == 1  # run again, by a front end that tells no ids
     assert player.undo(REDO, "r")[0] == 2
     assert player.undo(ONE, "u")[0] == 1
-    with pytest.raises(NotRecorded, match="no undo of 3 turns"):
+    with pytest.raises(NotRecorded, match="No undo of 3 turns"):
         player.undo(Undoing("undo", 3), "v")
     assert player.undo(Undoing("undo", 2), "v")[0] == 3
     player.turn(keys[2], None)

@@ -85,6 +85,21 @@ def executed(*kin):
     return new_notebook(cells=[new_code_cell("%%kin", outputs=outputs)])
 
 
+@pytest.mark.parametrize(
+    ("kinds", "says"),
+    [
+        (("refused", "same"), "1 call was refused, since nobody is asked here"),
+        (("refused", "text", "refused"), "2 calls were refused, since nobody is asked here"),
+        (("text",), ""),
+    ],
+)
+def test_what_was_refused_says_how_to_allow_it_unless_that_was_said(kinds, says):
+    tail = ": --approve recorded allows what was allowed then (your own notebooks only)."
+    lines = report(kinds).text().split("\n")
+    assert [line for line in lines if "--approve" in line] == ([says + tail] if says else [])
+    assert "--approve" not in replace(report(kinds), approve_recorded=True).text()
+
+
 def test_drift_is_read_from_each_calls_own_output():
     drift = {"kind": "text", "detail": "line 1"}
     nb = executed(

@@ -7,7 +7,7 @@ import pytest
 from nbformat import v4
 
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.runner.selection import selected
+from kin_nb.replay.runner.selection import output_folders, selected
 
 
 @pytest.fixture(autouse=True)
@@ -83,3 +83,15 @@ def test_a_name_is_taken_as_it_is_and_each_notebook_once():
 def test_a_pattern_that_names_no_session_is_an_error(pattern, says):
     with pytest.raises(ReplayError, match=says):
         selected(["session.ipynb", pattern])
+
+
+def test_no_executed_copy_lands_on_another_input(tmp_path):
+    paths = [Path("n.ipynb"), Path("a/n.ipynb")]
+    assert output_folders(paths, tmp_path / "out") == [tmp_path / "out", tmp_path / "out" / "a"]
+    Path("a").mkdir()
+    Path("elsewhere").symlink_to("a")
+    Path("out").mkdir()
+    Path("out/n.ipynb").symlink_to("../n.ipynb")
+    for folder, hit in ((tmp_path / "a", "a/n"), (tmp_path / "elsewhere", "a/n"), (tmp_path / "out", "n")):
+        with pytest.raises(ReplayError, match=rf"^The executed notebook would overwrite {hit}\.ipynb\. Name another"):
+            output_folders(paths, folder)
