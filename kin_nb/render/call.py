@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kin_nb.core.session.records import RecordedCall
 from kin_nb.render.code import READ_FILE, code_part, read_part, uncovered_part, without_notes
-from kin_nb.render.fact import PYTHON, Arguments, summary, words
-from kin_nb.render.file import file_part
+from kin_nb.render.fact import PYTHON, Arguments, says_why_refused, summary, words, words_html
+from kin_nb.render.file import LEFT_OUT, NO_TEXT, file_part
 from kin_nb.render.output import AMBER, BLUE, GREY, RED, Output, frame
 from kin_nb.render.part import Part
 from kin_nb.render.question import TOOL as QUESTION
@@ -36,6 +36,8 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
     output = clean(tail[-CARD_LIMIT:] if call.status == "pending" else call.told).strip("\n")
     if call.name == PYTHON and call.status == "ok":
         output = without_notes(output)
+    if says_why_refused(call, output):
+        output = ""
     name, subject = one_line(call.name), summary(call, arguments)
     said = words(call, waiting=waiting, printing=bool(output))
     if (todos := Checklist.of(call, arguments.values)) is not None:
@@ -50,7 +52,7 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
     fact = " · ".join(said)
     folded = "" if unfolded or not lines else f" · {count(lines, 'line')}"
     html = frame(
-        f"<b>{escape(name)}</b>{f' <code>{escape(subject)}</code>' if subject else ''} · {escape(fact)}{folded}",
+        f"<b>{escape(name)}</b>{f' <code>{escape(subject)}</code>' if subject else ''} · {words_html(fact)}{folded}",
         "".join(part.html for part in parts),
         label="tool call",
         color=AMBER if waiting else _COLORS[call.status],
@@ -91,7 +93,8 @@ def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, 
     parts = [*_waiting(waiting), *_asked(call, arguments, subject, waiting=waiting)]
     if call.edited_arguments is not None:
         parts.append(_asked_for(Arguments.read(call.arguments)))
-    parts += [file_part(file, subject) for file in call.files]
+    why_no_lines = LEFT_OUT if call.withheld else NO_TEXT
+    parts += [file_part(file, subject, why_no_lines) for file in call.files]
     if call.subagent is not None:
         parts.append(Part(subagent_html(call.subagent), subagent_text(call.subagent)))
     # A patch that went in says more than the sentence that the model was told about it.

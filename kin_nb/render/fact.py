@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from kin_nb.core.session.records import RecordedCall
+from kin_nb.core.session.records import RecordedCall, RecordedDecision
 from kin_nb.render.diff import changed_lines, without_header
-from kin_nb.render.text import count, indent, literal, one_line
+from kin_nb.render.text import count, escape, indent, literal, one_line
 
 PYTHON = "python"
 """The tool whose argument `code` runs in the notebook's own namespace."""
 _SUBJECTS = ("path", "file_path", "pattern", "url", "question", "description")
 _IDENTICAL = "identical"
 """Who decided on a call that its reply holds twice."""
+_LONGEST_REASON = 400
+_REFUSED = "The person refused this call."
+"""What the model is told of a refusal without a word."""
 _APPROVED = {"once": "approved by you", "session": "approved for this session", "always": "approved always"}
 
 
@@ -104,12 +108,30 @@ def _status(call: RecordedCall, *, waiting: bool, printing: bool) -> str:
     return {"ok": "done", "error": "failed", "interrupted": "interrupted"}[call.status]
 
 
+def words_html(said: str) -> str:
+    """`said`, with what stands between backticks as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(said))
+
+
+def says_why_refused(call: RecordedCall, output: str) -> bool:
+    """Whether the words for a refused call hold all of `output`, what the model was told."""
+    if call.status != "refused" or call.decision is None:
+        return False
+    why = _why_refused(call.decision)
+    if not why:
+        return call.decision.by == "person" and output == _REFUSED
+    return "\n" not in why and len(why) <= _LONGEST_REASON and output.endswith(f": {why}")
+
+
 def _refusal(call: RecordedCall) -> str:
     if call.decision is None:
         return "refused"
-    by_person = call.decision.by == "person"
-    why = one_line((call.decision.note if by_person else call.decision.reason) or "", 400)
-    return f"refused: {why}" if why else f"refused{' by you' if by_person else ''}"
+    why = one_line(_why_refused(call.decision), _LONGEST_REASON)
+    return f"refused: {why}" if why else f"refused{' by you' if call.decision.by == 'person' else ''}"
+
+
+def _why_refused(decision: RecordedDecision) -> str:
+    return (decision.note if decision.by == "person" else decision.reason) or ""
 
 
 def _approval(call: RecordedCall) -> list[str]:

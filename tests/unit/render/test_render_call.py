@@ -60,6 +60,45 @@ def test_the_first_line_is_the_fact(fields: dict[str, Any], first_line: str) -> 
     assert f"<b>bash</b> <code>make</code>{fact}<" in html
 
 
+BY_POLICY = "bash was refused: plan mode: nothing is changed"
+BY_PERSON = "The person refused this call and says: use ninja"
+HEADLESS = (
+    "bash was refused: it needs approval (may change files) and nobody can answer here. To allow it, open the notebook."
+)
+
+
+@pytest.mark.parametrize(
+    ("decision", "told", "shown"),
+    [
+        (POLICY, BY_POLICY, ""),
+        (person("deny", note="use ninja"), BY_PERSON, ""),
+        (person("deny"), "The person refused this call.", ""),
+        (RecordedDecision(verdict="deny", by="headless", reason="may change files", note=HEADLESS), HEADLESS, HEADLESS),
+        (
+            person("deny", note="use\nninja"),
+            BY_PERSON.replace(" ninja", "\nninja"),
+            BY_PERSON.replace(" ninja", "\n  ninja"),
+        ),
+        (person("deny", note="n" * 500), f"{BY_PERSON}{'n' * 500}", f"{BY_PERSON}{'n' * 500}"),
+        (None, "Not run: the call before it was refused.", "Not run: the call before it was refused."),
+    ],
+    ids=["policy", "person", "no word", "how to allow it", "several lines", "cut above", "nobody decided"],
+)
+def test_why_a_call_was_refused_stands_once_in_its_card(
+    decision: RecordedDecision | None, told: str, shown: str
+) -> None:
+    html, plain = card(bash(status="refused", decision=decision, output=told))
+    assert plain.partition("\n")[2] == (f"  {shown}" if shown else "")
+    assert (told.replace("\n", "") in html.replace("\n", "")) is bool(shown)
+
+
+def test_what_a_reason_marks_as_code_is_code() -> None:
+    decision = POLICY.model_copy(update={"reason": "`<python>` needs `--version`, and ` is nothing"})
+    html, plain = card(bash(status="refused", decision=decision))
+    assert "refused: <code>&lt;python&gt;</code> needs <code>--version</code>, and ` is nothing</" in html
+    assert plain == "[bash] make · refused: `<python>` needs `--version`, and ` is nothing"
+
+
 def test_a_running_call_shows_the_end_of_what_it_printed() -> None:
     html, plain = card(bash(status="pending"), tail="first\n" + "x" * CARD_LIMIT + "\nlast\n")
     assert plain.startswith("[bash] make · running\n")
@@ -179,6 +218,12 @@ def test_changed_files_show_their_diff_and_not_their_arguments() -> None:
     assert "SECOND COPY" not in html
     two, three = (f'<span style="{STYLES["number"]}">{number}</span>' for number in (2, 3))
     assert f'<span style="background:#2ea04333">+x = {two}\n+y = {three}</span>' in html
+
+
+def test_of_a_change_that_was_saved_without_results_that_is_said() -> None:
+    files = (FileChange(path="a.py", before="1", after="2"),)
+    call = RecordedCall(id="c", name="edit", arguments='{"path": "a.py"}', status="ok", withheld="0" * 64, files=files)
+    assert card(call)[1] == "[edit] a.py · done\n  Changed a.py (left out when it was saved)"
 
 
 def test_a_failed_edit_shows_its_error_beside_whatever_it_changed() -> None:
