@@ -5,7 +5,6 @@ Secrets go always, what `--redact` matches on request: out of the records, of ev
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections import Counter
@@ -20,6 +19,7 @@ from kin_nb.replay.cells.matching import following_key
 from kin_nb.replay.cells.placing import asked_key
 from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.making import is_made_anew
+from kin_nb.replay.saving.markup import clean_markup
 from kin_nb.replay.saving.widgets import REFERENCE, WIDGETS
 
 REDACTED = "[redacted]"
@@ -38,7 +38,6 @@ _BY_WIDGETS = ("model_", "_model_", "_view_", "buffers")
 _ENCODED = re.compile(r"(?:image/(?!svg)|audio/|video/|application/(?:pdf|octet-stream))")
 """Kinds of output that hold base64, in which a match would be chance."""
 _MARKUP = ("text/html", "image/svg")
-_BETWEEN_MARKUP = re.compile(r"""[^<>"']+""")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
 _PROMPT = re.compile(r"(?P<magic>\s*%%kin\b)(?P<options>[^\n]*)(?P<end>\n?)(?P<body>.*)", re.DOTALL)
 _WORD = re.compile(r"[^\s=]+")
@@ -56,6 +55,8 @@ class Cleaner:
         self._patterns, self._secrets = patterns, secrets
         self._gone: Counter[tuple[str, str]] = Counter()
         self._left: list[str] = []
+        self.code: list[int] = []
+        """The cells, from 1, whose code it was taken out of."""
 
     def text(self, text: str, where: str) -> str:
         """Also what colours stand within: a text from which that goes loses its colours."""
@@ -105,7 +106,8 @@ class Cleaner:
     def report(self) -> list[str]:
         """A line for each place, below what was done there; empty when nothing was found. No line holds what it was."""
         found = {"Taken out:": self._lines(), "Left in metadata of other programs, which is theirs:": self._left}
-        return [line for title, lines in found.items() if lines for line in (title, *_indented(lines))]
+        lines = [line for title, lines in found.items() if lines for line in (title, *_indented(lines))]
+        return [*lines, _changed_code(self.code)] if self.code else lines
 
     def _lines(self) -> list[str]:
         return [f"{where}: {count} {_plural(what, count)}" for (where, what), count in self._gone.items()]
@@ -113,16 +115,9 @@ class Cleaner:
     def _shown(self, kind: str, item: Any, where: str) -> Any:
         if _ENCODED.match(kind):
             return item
-        if isinstance(item, str) and kind.startswith(_MARKUP) and "&" in item:
-            item = _BETWEEN_MARKUP.sub(lambda run: self._unescaped(run[0], where), item)
-        return self._everything(item, where)
-
-    def _unescaped(self, run: str, where: str) -> str:
-        """Between two tags or quotes of HTML, where `R&amp;D` reads as `R&D`."""
-        plain = html.unescape(run) if "&" in run else run
-        if plain == run or (clean := self.text(plain, where)) == plain:
-            return run
-        return html.escape(clean)
+        clean = self._everything(item, where)
+        markup = isinstance(clean, str) and kind.startswith(_MARKUP)
+        return clean_markup(clean, lambda text: self.text(text, where)) if markup else clean
 
     def _everything(self, value: Any, where: str) -> Any:
         """Every text in a JSON value, names too: what a program showed is all a person's."""
@@ -157,7 +152,13 @@ class Cleaner:
 
 def _indented(lines: Sequence[str]) -> list[str]:
     more = len(lines) - _MOST_LINES
-    return [f"  {line}" for line in (*lines[:_MOST_LINES], *([f"and {more} more places"] if more > 0 else []))]
+    rest = [f"and {more} more {'place' if more == 1 else 'places'}"] if more > 0 else []
+    return [f"  {line}" for line in (*lines[:_MOST_LINES], *rest)]
+
+
+def _changed_code(cells: Sequence[int]) -> str:
+    named = ", ".join(map(str, cells[:_MOST_LINES])) + (" and more" if len(cells) > _MOST_LINES else "")
+    return f"That changed code, which may fail now: cell {named}. Run the notebook once before you share it."
 
 
 def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording:
@@ -165,8 +166,9 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
     keys: dict[str, str] = {}
     for number, cell in enumerate(nb["cells"], 1):
         before = asked_key(nb, cell)
-        if not is_made_anew(nb, cell):
-            cell["source"] = _clean_source(cleaner, cell, f"cell {number}")
+        if not is_made_anew(nb, cell) and (clean := _clean_source(cleaner, cell, f"cell {number}")) != cell["source"]:
+            cell["source"] = clean
+            cleaner.code += [number] if cell["cell_type"] == "code" and before is None else []
         if cell["cell_type"] == "code":
             where = f"cell {number}, outputs"
             cell["outputs"] = [cleaner.output(output, where) for output in cell.get("outputs", [])]
@@ -174,8 +176,7 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
         cleaner.leave(theirs, f"cell {number}, metadata")
         after = asked_key(nb, cell)
         if before and after and before != after:
-            keys[before] = after
-            keys |= {following_key(before, n): following_key(after, n) for n in range(1, len(recording.turns))}
+            keys |= _renamed(before, after, recording)
     if WIDGETS in nb["metadata"]:
         nb["metadata"][WIDGETS] = cleaner.widgets(nb["metadata"][WIDGETS], WIDGETS)
     theirs = {key: item for key, item in nb["metadata"].items() if key not in ("kin", WIDGETS)}
@@ -190,6 +191,15 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
         ),
         meta=_clean(cleaner, SessionMeta, recording.meta, "notebook metadata"),
     )
+
+
+def _renamed(before: str, after: str, recording: Recording) -> dict[str, str]:
+    """New keys for those of the turns of a cell that had `before`."""
+    keys, number = {before: after}, 1
+    while (key := following_key(before, number)) in recording.asked_by:
+        keys[key] = following_key(after, number)
+        number += 1
+    return keys
 
 
 def _clean_source(cleaner: Cleaner, cell: Any, where: str) -> str:

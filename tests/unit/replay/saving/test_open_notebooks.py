@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -108,6 +109,16 @@ def test_a_server_that_takes_the_question_and_never_answers_may_have_it_open(ann
         assert open_in(notebook).startswith(f"{url} {DOES_NOT_SAY}")
 
 
+def test_many_servers_that_never_answer_take_as_long_as_one(announce, notebook, monkeypatch):
+    monkeypatch.setattr(open_notebooks, "_SECONDS", 0.25)
+    with socket.create_server(("127.0.0.1", 0), backlog=32) as silent:
+        for _ in range(12):
+            announce(f"http://127.0.0.1:{silent.getsockname()[1]}/", notebook.parent, pid=_ended())
+        began = time.perf_counter()
+        assert open_in(notebook) == ""
+        assert time.perf_counter() - began < 2
+
+
 def test_a_server_that_is_gone_has_nothing_open(announce, notebook):
     with socket.create_server(("127.0.0.1", 0)) as ended:
         url = f"http://127.0.0.1:{ended.getsockname()[1]}/"
@@ -116,11 +127,22 @@ def test_a_server_that_is_gone_has_nothing_open(announce, notebook):
     assert open_in(notebook) == ""
 
 
-def test_a_server_whose_process_is_gone_is_not_asked_though_another_has_its_port(announce, server, notebook):
+def test_a_server_whose_process_is_not_to_be_seen_is_asked_as_in_a_container(announce, server, notebook):
+    address = server(200, json.dumps([{"path": notebook.name}]), root=notebook.parent.parent / "elsewhere")
+    announce(address, notebook.parent, pid=_ended())
+    assert open_in(notebook) == address
+
+
+def test_a_server_whose_process_is_gone_has_nothing_open_though_another_has_its_port(announce, server, notebook):
     address = server(403, "{}", root=notebook.parent.parent / "elsewhere")
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    announce(address, notebook.parent, pid=process.pid)
+    announce(address, notebook.parent, pid=_ended())
     assert open_in(notebook) == ""
     announce(address, notebook.parent, pid=os.getpid())
     assert DOES_NOT_SAY in open_in(notebook)
+
+
+def _ended() -> int:
+    """The number of a process that is gone."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid

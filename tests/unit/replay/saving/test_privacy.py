@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from dataclasses import replace
@@ -27,6 +28,7 @@ from kin_nb.render import render_turn
 from kin_nb.replay.cells.matching import cell_key, following_key
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.rerun.drift import compare_call
+from kin_nb.replay.saving import privacy
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import REDACTED, Cleaner, clean_notebook, without_results
@@ -89,7 +91,8 @@ def test_what_a_pattern_matches_is_nowhere_in_the_saved_notebook_and_the_report_
     assert "  turn 1, prompt: 1 match of ACME-\\d+" in report
     assert "  cell 3, outputs, text: 2 matches of ACME-\\d+" in report
     stays = ["Left in metadata of other programs, which is theirs:", "  notebook metadata: 1 match of ACME-\\d+"]
-    assert report[-2:] == stays
+    assert report[-3:-1] == stays
+    assert report[-1] == "That changed code, which may fail now: cell 3. Run the notebook once before you share it."
     assert not any("ACME-1" in line or "ACME-2" in line for line in report)
 
 
@@ -102,6 +105,16 @@ def test_a_cell_goes_on_playing_its_turns_when_its_text_changed():
     clean = clean_notebook(nb, recording(*flow), Cleaner((ACME,)))
     key = cell_key(f"Find {REDACTED}", "")
     assert [each.key for each in clean.turns] == [key, following_key(key, 1)]
+
+
+def test_many_prompts_that_change_cost_as_much_each_as_a_few(monkeypatch):
+    made = []
+    monkeypatch.setattr(privacy, "following_key", lambda *of: made.append(of) or following_key(*of))
+    asked = [f"Find ACME-{n}" for n in range(100)]
+    nb = new_notebook(cells=[new_code_cell(f"%%kin\n{text}", id=f"c{n}") for n, text in enumerate(asked)])
+    clean = clean_notebook(nb, recording(*(turn(n, text) for n, text in enumerate(asked, 1))), Cleaner((ACME,)))
+    assert {each.key for each in clean.turns} == {cell_key(f"Find {REDACTED}", "")}
+    assert len(made) <= 2 * len(asked)
 
 
 def test_arguments_stay_json_and_names_and_hashes_stay_as_they_are():
@@ -123,7 +136,7 @@ def test_secrets_are_counted_and_never_shown():
     cleaner = Cleaner((), secrets=lambda text: text.replace("hunter22", "[secret]"))
     nb = new_notebook(cells=[new_code_cell("login('hunter22', 'hunter22')", id="x")])
     clean_notebook(nb, recording(turn(1, "a")), cleaner)
-    assert cleaner.report() == ["Taken out:", "  cell 1: 2 secrets"]
+    assert cleaner.report()[:-1] == ["Taken out:", "  cell 1: 2 secrets"]
 
 
 @pytest.mark.parametrize("kind", FORMS)
@@ -152,6 +165,7 @@ def test_what_is_no_text_stays_as_it_is(kind):
         ({"text/html": "<td>R&amp;D-7 &amp; more</td>"}, {"text/html": f"<td>{REDACTED} &amp; more</td>"}),
         ({"text/html": '<a title="&lt;R&#38;D-7">x</a>'}, {"text/html": f'<a title="&lt;{REDACTED}">x</a>'}),
         ({"image/svg+xml": "<text>R&amp;D-7</text>"}, {"image/svg+xml": f"<text>{REDACTED}</text>"}),
+        ({"text/html": "<td>it's R&amp;D-7, &amp;</td>"}, {"text/html": f"<td>it&#x27;s {REDACTED}, &amp;</td>"}),
         ({"text/html": "<td>&quot;a&quot; &nbsp;</td>"}, {"text/html": "<td>&quot;a&quot; &nbsp;</td>"}),
         ({"text/plain": "&amp; R&amp;D-7"}, {"text/plain": "&amp; R&amp;D-7"}),
         ({"text/plain": "\x1b[31mR&\x1b[0m\x1b[KD-7\x1b[1m!"}, {"text/plain": f"{REDACTED}!"}),
@@ -162,6 +176,18 @@ def test_what_html_escapes_and_what_colours_split_is_found_too(output, clean):
     nb = new_notebook(cells=[new_code_cell("", id="py", outputs=[new_output("display_data", output)])])
     clean_notebook(nb, recording(turn(1, "a")), Cleaner((re.compile(r"R&D-\d"),)))
     assert nb["cells"][0]["outputs"][0]["data"] == clean
+
+
+@pytest.mark.parametrize("secret", ["tok&en'12345678", 'a&b"c 99887766', "x<y's key>"])
+def test_a_secret_with_signs_that_html_escapes_goes_as_pandas_writes_it(secret):
+    shown = html.escape(secret, quote=False)
+    nb = new_notebook(
+        cells=[new_code_cell("", id="py", outputs=[new_output("display_data", {"text/html": f"<td>{shown}</td>"})])]
+    )
+    cleaner = Cleaner((), secrets=Redactor((secret,), Path("/")).text)
+    clean_notebook(nb, recording(turn(1, "a")), cleaner)
+    assert nb["cells"][0]["outputs"][0]["data"] == {"text/html": "<td>[secret]</td>"}
+    assert cleaner.report() == ["Taken out:", "  cell 1, outputs, text/html: 1 secret"]
 
 
 def test_a_match_that_colours_split_goes_from_tracebacks_and_from_what_a_tool_printed():
@@ -198,10 +224,24 @@ def test_whatever_a_pattern_matches_the_notebook_goes_on_loading_and_playing(pat
 
 
 def test_a_long_report_is_cut():
-    nb = new_notebook(cells=[new_code_cell(f"ACME-{n}", id=f"c{n}") for n in range(20)])
+    for cells, last in ((20, "  and 8 more places"), (13, "  and 1 more place")):
+        nb = new_notebook(cells=[new_code_cell(f"ACME-{n}", id=f"c{n}") for n in range(cells)])
+        cleaner = Cleaner((ACME,))
+        clean_notebook(nb, recording(turn(1, "a")), cleaner)
+        *report, code = cleaner.report()
+        assert (len(report), report[-1]) == (14, last)
+        assert ": cell 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and more. Run" in code
+
+
+def test_code_that_was_changed_is_named_and_text_and_prompts_are_not():
+    texts = [new_markdown_cell("ACME-1", id="m"), new_code_cell("%%kin\nAsk ACME-1", id="p")]
+    nb = new_notebook(cells=[*texts, new_code_cell("df['ACME-1']", id="c"), new_code_cell("df['b']", id="b")])
     cleaner = Cleaner((ACME,))
-    clean_notebook(nb, recording(turn(1, "a")), cleaner)
-    assert (len(cleaner.report()), cleaner.report()[-1]) == (14, "  and 8 more places")
+    clean_notebook(nb, recording(turn(1, "Ask ACME-1")), cleaner)
+    assert cleaner.report()[-1].startswith("That changed code, which may fail now: cell 3. ")
+    text_only = Cleaner((ACME,))
+    clean_notebook(new_notebook(cells=[new_markdown_cell("ACME-1", id="m")]), recording(turn(1, "a")), text_only)
+    assert text_only.report() == ["Taken out:", "  cell 1: 1 match of ACME-\\d+"]
 
 
 def test_without_results_there_are_hashes_in_cards_and_in_records():
@@ -214,9 +254,9 @@ def test_without_results_there_are_hashes_in_cards_and_in_records():
     assert (first.output, first.withheld, first.images) == ("", sha256("4111 1111"), ())
     assert (first.files[0].patch, first.files[0].after) == (None, "2" * 64)
     assert second == refused
-    html = "".join(output.data["text/html"] for output in render_turn(bare.turns[0]))
-    assert f"its sha256 is {sha256('4111 1111')}" in html
-    assert "4111" not in html.replace(sha256("4111 1111"), "")
+    shown = "".join(output.data["text/html"] for output in render_turn(bare.turns[0]))
+    assert f"its sha256 is {sha256('4111 1111')}" in shown
+    assert "4111" not in shown.replace(sha256("4111 1111"), "")
     assert without_results(bare) == bare
     assert "not stored here" in messages_of_step(bare.turns[0].steps[0])[1].content
 
