@@ -100,10 +100,11 @@ def _compare_text(recorded: RecordedCall, actual: RecordedCall) -> Drift:
     if listing and sorted(recorded.output.splitlines()) == sorted(actual.output.splitlines()):
         return Drift("unordered", detail="the same lines in another order")
     if recorded.varies:
-        equivalent = _under_rules(*without_lines(*texts, recorded.varies), programs)
+        texts = without_lines(*texts, recorded.varies)
+        equivalent = _under_rules(*texts, programs)
         if equivalent is not None:
             return replace(equivalent, detail="; ".join(filter(None, [_calibrated(recorded), equivalent.detail])))
-    return Drift("text", detail=first_difference(recorded.output, actual.output))
+    return Drift("text", detail=first_difference(*texts))
 
 
 def _under_rules(recorded: str, actual: str, programs: frozenset[str]) -> Drift | None:

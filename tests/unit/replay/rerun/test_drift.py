@@ -84,6 +84,10 @@ DETAILS = {
         {"then": {"files": [{"path": "a.py", "before": "1" * 64, "after": "2" * 64}]}},
         "a.py: changed when recorded, not now",
     ),
+    "the line that may not": (
+        {"recorded": "a\nb\nc", "actual": "x\nb\ny", "then": {"varies": [1]}},
+        "line 3: recorded 'c', now 'y'",
+    ),
     "why it was refused": (
         {"now": {"status": "refused", "decision": {"verdict": "deny", "by": "headless", "reason": "nobody is here"}}},
         "recorded as ok, now refused: nobody is here",
