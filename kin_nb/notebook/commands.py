@@ -53,7 +53,8 @@ def show_command(session: KinSession, typed: TypedCommand) -> None:
     if session.in_playback and typed.command.name in {"undo", "redo"}:
         _undo_as_recorded(session, typed)
         return
-    result = result_of(session, typed)
+    played = session.played if typed.command.name == "last" else None
+    result = CommandResult(record=played) if played is not None else result_of(session, typed)
     outputs = render_result(result)
     if isinstance(result.record, UndoRecord) and session.begun is not None:
         outputs[-1].metadata.update(carried_by(session.shell, session.begun, result.record))
@@ -105,7 +106,10 @@ class NotebookHost:
 
     def check_live(self, what: str) -> None:
         if self._session.in_playback:
-            raise KinError(f"This notebook is in playback: there is no conversation to {what}. `%kin live` begins one.")
+            raise KinError(
+                f"This notebook is in playback: there is no conversation to {what}. "
+                "`%kin live` to go on where the recording ends."
+            )
 
     def up_to_date(self) -> Agent | None:
         return self._session.agent() if self.agent is not None else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from IPython.core.inputtransformer2 import cell_magic as to_python
@@ -14,6 +15,7 @@ from kin_nb.core.commands.registry import magic_help
 from kin_nb.notebook.completion import matcher
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.options import options_parser, parse_options, session_named
+from kin_nb.notebook.since_written import SinceWritten
 from kin_nb.notebook.welcome import welcome
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from kin_nb.notebook.session import KinSession
 
 _MAGIC = re.compile(r"%%kin\s")
+_LOAD = re.compile(r"%load_ext[ \t]+kin_nb\s*")
 
 
 @magics_class
@@ -44,6 +47,7 @@ class KinMagics(Magics):
         super().__init__(shell)
         self._sessions: dict[str, KinSession] = {}
         self.matcher = matcher(shell, self.session)
+        self.since_written = SinceWritten(shell)
 
     def session(self, name: str = "") -> KinSession:
         """Made with its first command or prompt. The notebook's own has no name."""
@@ -114,10 +118,22 @@ def to_the_letter(lines: list[str]) -> list[str]:
 to_the_letter.has_side_effects = True  # type: ignore[attr-defined]  # so IPython asks of %%kin, not of this, what is complete
 
 
+def without_loading_again(lines: list[str]) -> list[str]:
+    """An input transformer: a cell that begins with `%load_ext kin_nb` shows what it showed when that was not loaded yet.
+
+    IPython would print that it is, which no saved notebook has: in the Kin kernel, and when all is run without a restart.
+    """
+    first = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
+    if first is None or not _LOAD.fullmatch(lines[first]):
+        return lines
+    return [*lines[:first], "\n", *lines[first + 1 :]]
+
+
 def load(ip: InteractiveShell) -> None:
     magics = KinMagics(ip)
     ip.register_magics(magics)
-    ip.input_transformers_cleanup.insert(0, to_the_letter)
+    ip.events.register("post_run_cell", magics.since_written.cell_ran)
+    ip.input_transformers_cleanup[:0] = [to_the_letter, without_loading_again]
     if ip.Completer is not None:
         ip.Completer.custom_matchers.append(magics.matcher)
     welcome(ip)
@@ -127,8 +143,11 @@ def unload(ip: InteractiveShell) -> None:
     magics = ip.magics_manager.registry.pop("KinMagics", None)
     if magics is not None:
         magics.close()
-        if to_the_letter in ip.input_transformers_cleanup:
-            ip.input_transformers_cleanup.remove(to_the_letter)
+        with suppress(ValueError):  # somebody took it out
+            ip.events.unregister("post_run_cell", magics.since_written.cell_ran)
+        for transformer in (to_the_letter, without_loading_again):
+            if transformer in ip.input_transformers_cleanup:
+                ip.input_transformers_cleanup.remove(transformer)
         if ip.Completer is not None and magics.matcher in ip.Completer.custom_matchers:
             ip.Completer.custom_matchers.remove(magics.matcher)
     for kind in ("line", "cell"):

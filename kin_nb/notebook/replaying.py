@@ -6,7 +6,7 @@ import atexit
 import json
 import os
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,14 @@ from kin_nb.notebook.answered import undo_from
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.live import Attached, add_live_tools
-from kin_nb.notebook.own_file import surroundings
+from kin_nb.notebook.own_file import own_file, surroundings
 from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import render_turn
 from kin_nb.replay.cells.matching import Undoing
-from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError
+from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError, UnreadableNotebookError
+from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.playback.beyond import Beyond
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
 from kin_nb.replay.playback.going_on import go_on
 from kin_nb.replay.playback.player import Player, passed_over, playback_notice, undo_card
@@ -51,11 +53,16 @@ class Replaying:
     KIN_REPLAY_WORKSPACE, KIN_REPLAY_CALLS.
     """
 
-    def __init__(self, recording: Recording, environ: Mapping[str, str], scratch: Scratch | None = None) -> None:
-        self.recording = recording
+    def __init__(
+        self, recording: Recording, environ: Mapping[str, str], scratch: Scratch | None = None, nb: Any = None
+    ) -> None:
         self._scratch = scratch or Scratch.given(environ)
-        self._player = Player(recording)
         self._tools = environ.get("KIN_REPLAY") == "tools"
+        self._beyond = Beyond(recording, nb)
+        self.recording = recording if self._tools else self._beyond.recording
+        self._player = Player(self.recording)
+        self.last: TurnRecord | None = None
+        """The turn that was played last."""
         self._approve = environ.get("KIN_REPLAY_APPROVE") == "recorded"
         self._workspace = environ.get("KIN_REPLAY_WORKSPACE")
         self._confined = json.loads(environ.get("KIN_REPLAY_CONFINED", "{}"))
@@ -75,14 +82,23 @@ class Replaying:
         session.show(playback_notice(found.recording))
         if here is not None:
             session.show(scratch_notice("Files change in a temporary copy of the workspace", [f"Now in {Path.cwd()}"]))
-        return cls(found.recording, os.environ, here)
+        return cls(found.recording, os.environ, here, found.nb)
 
     @classmethod
     def embedded(cls, session: KinSession, name: str, body: str) -> Replaying:
         """The recording is in the cell itself. Raises ReplayError naming what is wrong."""
         recording = embedded_recording(name, body)
         session.show(playback_notice(recording))
-        return cls(recording, os.environ)
+        own = own_file(session.shell)
+        nb = None
+        with suppress(UnreadableNotebookError):  # it may be being written
+            nb = load_notebook(own) if own is not None else None
+        return cls(recording, os.environ, nb=nb)
+
+    @property
+    def went_on(self) -> bool:
+        """Whether turns are played that only a front end saved."""
+        return bool(self._beyond)
 
     def close(self) -> None:
         """A scratch copy that was made here is gone, and the kernel is where it was."""
@@ -101,31 +117,50 @@ class Replaying:
         try:
             turn, not_run = self._player.turn(key, io.cell_id, body)
         except NotRecorded as error:
-            somebody = not self._tools and bool(io.cell_id or io.allow_stdin)
-            if somebody and redo and error.turn is not None:
-                self._redo(session, error.turn, io)
-                return None
-            if somebody and (redo or error.after_last):
-                session.go_live("This cell goes on where the recording ends.")
-                return None
-            if redo:
-                raise NotRecorded(f"{_NOBODY} {error}") from None
-            raise
+            self._go_live(session, key, io, error, redo=redo)
+            return None
+        if self._beyond.metadata(turn, turn.turn) and not self._somebody(io):
+            self._beyond.check_not_answered(key, io.cell_id)  # a runner plays what was saved: its outputs are compared
         for output in passed_over(turn, not_run):
             io.display(output.data, output.metadata)
         for each in self._player.run_of(turn):
             if self._tools:
                 self._run_tools(session, each, io)
-                continue
-            for output in render_turn(each) + (self._scratch.play(each) if self._scratch else []):
-                io.display(output.data, output.metadata)
+            else:
+                self._show(each, io)
+        self.last = each
         return each
+
+    def _somebody(self, io: CellOutput) -> bool:
+        """Whether a person may see what a model does."""
+        return not self._tools and bool(io.cell_id or io.allow_stdin)
+
+    def _show(self, turn: TurnRecord, io: CellOutput) -> None:
+        outputs = render_turn(turn)
+        outputs[-1].metadata.update(self._beyond.metadata(turn, turn.turn))
+        for output in outputs + (self._scratch.play(turn) if self._scratch else []):
+            io.display(output.data, output.metadata)
+
+    def _go_live(self, session: KinSession, key: str, io: CellOutput, error: NotRecorded, *, redo: bool) -> None:
+        """Leave playback with a cell that it does not have. Raises `error`, or why it may not."""
+        somebody = self._somebody(io)
+        if somebody and redo and error.turn is not None:
+            self._redo(session, error.turn, io)
+            return
+        if not redo:
+            self._beyond.check_not_answered(key, io.cell_id)
+        if somebody and (redo or error.after_last):
+            session.go_live("This cell goes on where the recording ends.")
+            return
+        raise (NotRecorded(f"{_NOBODY} {error}") if redo else error) from None
 
     def undo(self, session: KinSession, asked: Undoing, io: CellOutput) -> None:
         """A cell that undoes or redoes. Raises NotRecorded."""
         number, undo = self._player.undo(asked, io.cell_id)
         if not self._tools:
-            for output in [undo_card(undo), *(self._scratch.play(undo) if self._scratch else [])]:
+            card = undo_card(undo)
+            card.metadata.update(self._beyond.metadata(undo, number))
+            for output in [card, *(self._scratch.play(undo) if self._scratch else [])]:
                 io.display(output.data, output.metadata)
             return
         agent = self._tools_agent(session)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.notebook.replaying import Replaying
+    from kin_nb.notebook.since_written import SinceWritten
 
 T = TypeVar("T")
 
@@ -52,6 +53,7 @@ class Settings(Protocol):
     model: str | None
     rerun: str
     max_price: float | None
+    since_written: SinceWritten
 
     def spent_besides(self, session: KinSession) -> float: ...
 
@@ -192,10 +194,15 @@ class KinSession:
         from kin_nb.notebook.saving import save_session  # noqa: PLC0415  (nbformat on first use)
 
         if self._replaying is not None:
-            raise KinError("This notebook is in playback: there is nothing new to save.")
+            raise KinError(
+                "This notebook is in playback. To save what it went on with too: `%kin live`, then `%kin save`."
+                if self._replaying.went_on
+                else "This notebook is in playback: there is nothing new to save. For another form of it: kin-nb save "
+                "NOTEBOOK.ipynb OUT.ipynb --portable (or --sidecar, --no-results, --redact PATTERN, --plain)."
+            )
         if self._agent is None or not self._agent.turns:
             raise KinError("Nothing to save yet: no %%kin cell has run in this kernel.")
-        self.show(save_session(self.shell, self._agent, line, self.name))
+        self.show(save_session(self.shell, self._agent, line, self.settings.since_written, self.name))
 
     def choose_model(self, alias: str) -> None:
         """Raises KinError, listing the models, when there is none of that name."""
@@ -250,6 +257,11 @@ class KinSession:
     def in_playback(self) -> bool:
         """Or where playback could not begin: then no cell may turn to a model either."""
         return self._replaying is not None or self._replay_failed
+
+    @property
+    def played(self) -> TurnRecord | None:
+        """In playback, the turn that was played last."""
+        return self._replaying.last if self._replaying is not None else None
 
     def undo_as_recorded(self, asked: Undoing) -> None:
         """In playback. Raises NotRecorded."""

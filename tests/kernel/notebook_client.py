@@ -241,3 +241,16 @@ def run(nb: LiveKernel, code: str) -> str:
     cell = nb.run(code)
     assert nb.done(cell)["content"]["status"] == "ok"
     return cell
+
+
+def kept_outputs(nb: LiveKernel, cell: str) -> list[dict]:
+    """As a front end keeps them: the last state of each display, and streams."""
+    kept: dict[str, dict] = {}
+    for message in nb.of(cell):
+        content = message["content"]
+        if message["msg_type"] in {"display_data", "update_display_data"}:
+            output = {"output_type": "display_data", "data": content["data"], "metadata": content["metadata"]}
+            kept[content["transient"].get("display_id", message["header"]["msg_id"])] = output
+        elif message["msg_type"] == "stream":
+            kept[message["header"]["msg_id"]] = {"output_type": "stream", **content}
+    return list(kept.values())

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 from notebook_client import LiveKernel, run, shown, write_config
 
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.people import kin_nb
+from tests.notebook.people import run as run_python
 
 pytestmark = pytest.mark.kernel
 
@@ -55,6 +57,34 @@ def test_a_session_whose_file_is_not_known_is_saved_from_what_was_run_and_replay
     assert sources[1:] == ["%%kin\nHello?", "x = 6 * 7", "print(x)"]
     done = kin_nb("replay", saved, home=tmp_path / "home", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_notebook_whose_file_is_known_is_saved_and_passes_its_own_checks(kin, model_server, tmp_path):
+    path = tmp_path / "chat.ipynb"
+    kernelspec = {"name": "kin", "display_name": "Kin", "language": "python"}
+    path.write_text(
+        json.dumps(new_notebook(metadata={"kernelspec": kernelspec}, cells=[new_code_cell("Hello?", id="cell-1")]))
+    )
+    run(kin, f"%%python\nimport os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
+    model_server.enqueue("Hello from the model.")
+    model_server.enqueue("No.")
+    for number, cell in enumerate(("Hello?", "Once more?", "/undo"), 1):
+        assert kin.done(kin.run(cell, cell=f"cell-{number}"))["content"]["status"] == "ok"
+    assert "Saved" in shown(kin, run(kin, "/save"))
+    saved = tmp_path / "chat.kin.ipynb"
+    done = kin_nb("replay", saved, home=tmp_path / "home", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    nbval = ("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", "--nbval", saved)
+    done = run_python(*nbval, home=tmp_path / "home", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_loading_what_is_loaded_says_nothing_and_leaves_the_session(kin, model_server):
+    model_server.enqueue("Hello from the model.")
+    run(kin, "Hello?")
+    assert kin.of(run(kin, "%load_ext kin_nb"))[-1]["msg_type"] == "status"
+    assert kin.text(run(kin, "%load_ext kin_nb")) == ""
+    assert "Hello from the model." in shown(kin, run(kin, "/last"))
 
 
 @pytest.mark.parametrize("word", ["exit", "quit()\n"])

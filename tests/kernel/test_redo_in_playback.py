@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from notebook_client import LiveKernel, run, shown
+from notebook_client import LiveKernel, kept_outputs, run, shown
 
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
@@ -61,7 +61,7 @@ def error(nb: LiveKernel, code: str, *, cell: str | None, allow_stdin: bool = Tr
 def test_an_edited_prompt_is_shown_beside_the_recorded_one(kin, model_server):
     said = error(kin, "%%kin\nChange x\nto three.", cell="c2").splitlines()
     assert said == [
-        "not recorded: this notebook is in playback and calls no model; turn 2 was recorded in this cell, with another text:",
+        "This notebook is in playback and calls no model; turn 2 was recorded in this cell, with another text:",
         "    Change x",
         "  - to two.",
         "  + to three.",
@@ -110,6 +110,26 @@ def test_a_new_cell_after_the_last_turn_goes_on_and_says_so(kin, model_server):
     assert "Live from here" in text
     assert "Four." in text
     assert len(model_server.requests[-1]["messages"]) == 10
+
+
+def test_commands_of_a_conversation_say_what_there_is_in_playback(kin):
+    assert "Three." in ok(kin, "%kin last", cell="c9")
+    assert "`%kin live` to go on where the recording ends" in error(kin, "%kin cost", cell="c9")
+    assert "kin-nb save NOTEBOOK.ipynb OUT.ipynb --portable" in error(kin, "%kin save", cell="c9")
+
+
+def test_run_again_without_a_restart_the_head_shows_what_was_saved(kin, tmp_path):
+    head = load_notebook(tmp_path / "told.ipynb")["cells"][0]
+    again = kept_outputs(kin, run(kin, f"# NBVAL_CHECK_OUTPUT\n{head['source']}"))
+    assert [each["data"]["text/plain"].splitlines() for each in again] == [
+        "".join(each["data"]["text/plain"]).splitlines() for each in head["outputs"]
+    ]
+
+
+def test_loading_in_the_cell_that_unloads_begins_anew(kin):
+    assert "is in playback" in error(kin, "%kin save", cell="c9")
+    run(kin, "%unload_ext kin_nb\n%load_ext kin_nb")
+    assert "Nothing to save yet" in error(kin, "%kin save", cell="c9")
 
 
 def test_without_a_model_it_plays_on(kin, model_server, tmp_path):

@@ -38,6 +38,7 @@ pytestmark = pytest.mark.kernel
 SESSION = "hostile-session"
 SCRIPT = '<script>alert(1)</script><img src=x onerror="alert(2)"><a href="javascript:alert(3)">x</a>'
 TOUCH = "touch canary"
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 EVIL = "http://127.0.0.1:9/evil"
 CLAIMS = {
     "trust": True,
@@ -102,7 +103,12 @@ def _recording(
 
 def _claiming(nb: Any) -> None:
     nb["metadata"]["kin"] |= CLAIMS
-    nb["metadata"] |= {"trusted": True, "signature": "x", "kin_config": CLAIMS, "widgets": {"state": {}}}
+    nb["metadata"] |= {
+        "trusted": True,
+        "signature": "x",
+        "kin_config": CLAIMS,
+        "widgets": {WIDGET_STATE: {"state": {"w": {}}}},
+    }
     for cell in nb["cells"]:
         cell["metadata"] |= {"trusted": True, "init_cell": True, "kin_approved": CLAIMS}
 

@@ -159,7 +159,7 @@ def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(li
         for cell in nb["cells"]:
             kernel.ok(cell["source"])
         refused = error_text(kernel.run("%%kin\nAnd y?"))
-        assert refused.startswith("NotRecorded: not recorded: this notebook is in playback and calls no model")
+        assert refused.startswith("NotRecorded: This notebook is in playback and calls no model")
         assert "nothing new to save" in error_text(kernel.run("%kin save more"))
         assert len(server.requests) == asked
         kernel.ok("%kin live")

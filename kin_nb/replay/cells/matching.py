@@ -95,7 +95,7 @@ def match_turn(recording: Recording, key: str, cell_id: str | None, state: State
         numbers = ", ".join(str(recording.turns[n].turn) for n in positions)
         raise AmbiguousTurn(f"turns {numbers} have this cell's text, and none of them is next. Run the cells in order.")
     raise NotRecorded(
-        "not recorded: this notebook is in playback and calls no model; `%kin live` to ask",
+        "This notebook is in playback and calls no model; `%kin live` to ask",
         after_last=state.next >= len(recording.turns),
     )
 
@@ -148,6 +148,6 @@ def match_undo(recording: Recording, asked: Undoing, cell_id: str | None, state:
             return position, replace(state, undone=state.undone | {position}, undone_by_cell=by_cell)
     what = "redo" if asked.type == "redo" else f"undo of {asked.turns} {'turn' if asked.turns == 1 else 'turns'}"
     raise NotRecorded(
-        f"not recorded: no {what} comes here, and this notebook is in playback: nothing is undone. "
+        f"No {what} comes here, and this notebook is in playback: nothing is undone. "
         "`%kin live` to go on where it ended"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,6 @@ from kin_nb.replay.recording import Recording
 
 
 def drop_undo_cells(nb: Any) -> None:
-    """`put_undo_cells` makes them anew: what was typed may have undone less, or nothing."""
     nb["cells"] = [cell for cell in nb["cells"] if undoes(nb, cell) is None]
 
 
@@ -37,18 +36,42 @@ def with_own_cells(nb: Any, recording: Recording) -> Recording:
 
 
 def put_undo_cells(nb: Any, recording: Recording) -> None:
-    """A cell for each undo, after that of the turn before it; cells of later turns that stand above it move below it."""
+    """A cell for each undo in place of those that were typed: they may have undone less, or nothing.
+
+    It stands where one was typed that asked for the same, after the cell of the turn before it and above those of later
+    turns; else directly after that turn's. Cells of later turns that stand above it move below it.
+    """
+    typed = {id(cell): cell for cell in nb["cells"] if undoes(nb, cell) is not None}
+    nb["cells"], before = [cell for cell in nb["cells"] if id(cell) not in typed], nb["cells"]
+    new = [_cell(undo_source(undo), _free_id(nb, f"undo-{n}")) for n, undo in enumerate(recording.undos, 1)]
+    nb["cells"] = before
     for at in sorted({undo.at for undo in recording.undos}):
         cells, placed = nb["cells"], place_turns(nb, recording.turns)
         last = placed[recording.turns[at - 1].turn]
         late = _late(recording.turns[at:], placed, last)
-        new = [
-            _cell(undo_source(undo), _free_id(nb, f"undo-{number}"))
-            for number, undo in enumerate(recording.undos, 1)
-            if undo.at == at
-        ]
+        later = (placed[turn.turn] for turn in recording.turns[at:])
+        end = min((index for index in later if index > last), default=len(cells))
+        between = cells[last + 1 : end]
+        group = [cell for cell, undo in zip(new, recording.undos, strict=True) if undo.at == at]
+        places = _places(nb, group, between, typed)
+        for place, cell in zip(reversed(places), reversed(group), strict=True):
+            between.insert(place, cell)
+        done = places[-1] + len(group)
         above = [cell for index, cell in enumerate(cells[: last + 1]) if index not in late]
-        nb["cells"] = [*above, *new, *(cells[index] for index in late), *cells[last + 1 :]]
+        moved = [cells[index] for index in late]
+        nb["cells"] = [*above, *between[:done], *moved, *between[done:], *cells[end:]]
+    nb["cells"] = [cell for cell in nb["cells"] if id(cell) not in typed]
+
+
+def _places(nb: Any, new: Sequence[Any], between: Sequence[Any], typed: Mapping[int, Any]) -> list[int]:
+    """For each of the `new` cells how many of `between` stand above it: up to the one that was typed for it, rising."""
+    places, place = [], 0
+    for cell in new:
+        wanted = undoes(nb, cell)
+        same = (n + 1 for n, each in enumerate(between) if id(each) in typed and undoes(nb, each) == wanted)
+        place = next((n for n in same if n > place), place)
+        places.append(place)
+    return places
 
 
 def _late(turns: Sequence[TurnRecord], placed: dict[int, int], last: int) -> list[int]:

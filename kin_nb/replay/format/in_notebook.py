@@ -12,6 +12,7 @@ from kin_nb.core.session.records import TurnRecord, UndoRecord, canonical_json, 
 from kin_nb.replay.cells.placing import place_turns
 from kin_nb.replay.cells.undos import undo_source, undoes
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
+from kin_nb.replay.format.carrying import carried_in
 from kin_nb.replay.format.conflicted import merge_conflict
 from kin_nb.replay.format.later import later_format, refuse_later
 from kin_nb.replay.format.reading import Reading
@@ -30,9 +31,12 @@ from kin_nb.replay.recording import (
 )
 
 BLOB_BYTES = 8 * 1024
+CELLS = "cells"
+"""Which texts saving brought into the notebook's cells (saving/own_cells.py). No hash covers it."""
 _REPLAY = re.compile(r"^%kin[ \t]+replay[ \t]+(?P<session>[A-Za-z0-9-]{1,64})@", re.MULTILINE)
+_UNNAMED = "SESSION"
 _KEYS = frozenset(
-    {"format", "session", "digest", "kin_nb", "model", "workspace", "system_prompt", "tools", "blobs", SIDECAR}
+    {"format", "session", "digest", "kin_nb", "model", "workspace", "system_prompt", "tools", "blobs", CELLS, SIDECAR}
 )
 """What this version writes; anything else is a later one's, and stays."""
 
@@ -48,9 +52,7 @@ def read_recording(nb: Any) -> Recording:
         raise RecordingError(conflict)
     kin = nb["metadata"].get("kin")
     if not isinstance(kin, dict):
-        raise NoRecordingError(
-            f"This notebook holds no recording (a cleaner may have dropped its metadata: kin-nb save {_named(nb)})"
-        )
+        raise NoRecordingError(_no_recording(nb))
     if not isinstance(kin.get("format"), int | float):
         raise NoRecordingError(
             "This notebook's `kin` metadata has no format: another tool's, or no recording any more. If it was one: "
@@ -117,10 +119,20 @@ def session_of(nb: Any) -> tuple[str, str]:
     return session, digest
 
 
+def _no_recording(nb: Any) -> str:
+    named = _named(nb)
+    if named == _UNNAMED and any(any(carried_in(cell)) for cell in nb["cells"]):
+        return (
+            "This notebook holds no recording: only its outputs carry one. Make a session notebook of it: kin-nb save "
+            "NOTEBOOK.ipynb OUT.ipynb --from-outputs"
+        )
+    return f"This notebook holds no recording (a cleaner may have dropped its metadata: kin-nb save {named})"
+
+
 def _named(nb: Any) -> str:
-    """The session that a `%kin replay` cell names, SESSION where there is none."""
+    """The session that a `%kin replay` cell names, _UNNAMED where there is none."""
     found = (_REPLAY.search(cell["source"]) for cell in nb["cells"])
-    return next((match["session"] for match in found if match), "SESSION")
+    return next((match["session"] for match in found if match), _UNNAMED)
 
 
 def _meta(kin: dict[str, Any]) -> SessionMeta:

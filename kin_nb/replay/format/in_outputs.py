@@ -6,6 +6,7 @@ A kernel cannot write cells' metadata. So the last output of a turn, and the car
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -13,12 +14,12 @@ from pydantic import ValidationError
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
+from kin_nb.replay.format.carrying import KEY, carried_in
 from kin_nb.replay.format.in_notebook import record_json
 from kin_nb.replay.format.later import later_format, refuse_later
-from kin_nb.replay.format.reading import Reading
+from kin_nb.replay.format.reading import Read, Reading
 from kin_nb.replay.recording import FORMAT, Recording, SessionMeta
 
-KEY = "kin_recording"
 MAX_CHARACTERS = 2_000_000
 """Of one record: a front end keeps all outputs in memory. What is larger is in the log alone."""
 
@@ -70,27 +71,43 @@ def sessions_in_outputs(nb: Any) -> dict[str, list[int]]:
     return {session: list(dict.fromkeys(numbers)) for session, numbers in cells.items()}
 
 
+def gone_on(nb: Any, recording: Recording) -> tuple[Recording, dict[tuple[str, int], dict[str, Any]]]:
+    """`recording`, and after it the turns and undos that outputs of `nb` carry: it went on live, and a front end saved that.
+
+    Also the metadata that carries each of them, by type and number. Raises RecordingError when one was changed, or is of
+    another session.
+    """
+    found = list(_records(nb))
+    reading = Reading(recording.meta, {sha: text for _, _, _, each in found for sha, text in each.items()})
+    reading.turns.update((turn.turn, Read(0, turn)) for turn in recording.turns)
+    reading.undos.update(enumerate(recording.undos, 1))
+    before = {("turn", turn.turn) for turn in recording.turns}
+    before.update((undo.type, number) for number, undo in enumerate(recording.undos, 1))
+    carried_by: dict[tuple[str, int], dict[str, Any]] = {}
+    for cell, meta, record, blobs in found:
+        reading.add(cell, record)
+        named = record["type"], record.get("turn" if record["type"] == "turn" else "n")
+        if named not in before:
+            session = meta.model_dump(exclude_defaults=True)
+            carried_by[named] = {KEY: {"session": session, "record": record, "blobs": blobs}}
+    if not carried_by:
+        return recording, {}
+    return replace(_recording(reading, recording.meta), others=recording.others), carried_by
+
+
 def claimed_sessions(cell: Any) -> Iterator[str]:
     """The sessions that the outputs of `cell` say they are of; nothing is checked but that these are texts."""
-    for kept in _kept(cell):
+    for kept in carried_in(cell):
         session = kept.get("session")
         name = session.get("session") if isinstance(session, dict) else None
         if isinstance(name, str):
             yield name
 
 
-def _kept(cell: Any) -> Iterator[dict[str, Any]]:
-    for output in cell.get("outputs", []):
-        metadata = output.get("metadata")
-        kept = metadata.get(KEY) if isinstance(metadata, dict) else None
-        if isinstance(kept, dict):
-            yield kept
-
-
 def _records(nb: Any) -> Iterator[tuple[int, SessionMeta, Any, dict[str, Any]]]:
     """(cell from 1, session, record, long texts) of each output that carries one."""
     for number, cell in enumerate(nb["cells"], 1):
-        for kept in _kept(cell):
+        for kept in carried_in(cell):
             blobs = kept.get("blobs")
             try:
                 meta = SessionMeta.model_validate(kept.get("session"))

@@ -47,6 +47,9 @@ class Reading:
         self._meta = meta
         self._blobs = blobs
         self._where_blobs_are = sidecar or "the notebook's blobs"
+        self._restore = (
+            f"Put {one_line(sidecar)}, as it was saved, beside the notebook" if sidecar else "Restore the notebook"
+        )
 
     def add(self, cell: int, raw: Any) -> None:
         """Verify one record. A cell that was copied brings its record twice: the second, if equal, adds nothing."""
@@ -63,8 +66,8 @@ class Reading:
         if before.record != turn:
             raise self.error(f"cell {cell}", f"turn {turn.turn} is also in cell {before.cell}, and they differ")
 
-    def error(self, where: str, what: str) -> RecordingError:
-        repair = f"Restore the notebook, or write it anew from the log: kin-nb save {self._meta.session}"
+    def error(self, where: str, what: str, restore: str = "Restore the notebook") -> RecordingError:
+        repair = f"{restore}, or write it anew from the log: kin-nb save {self._meta.session}"
         # a file says what it likes, at any length, and terminals obey some of it
         return RecordingError(f"{one_line(where)}: {one_line(what, 400)}. {repair}")
 
@@ -157,8 +160,8 @@ class Reading:
     def _blob(self, sha: Any, where: str, path: str) -> str:
         stored = self._blobs.get(sha) if isinstance(sha, str) else None
         if stored is None:
-            missing = self.error(where, f"field {short(path[1:])}: its text is missing from {self._where_blobs_are}")
-            raise MissingTextError(str(missing))
+            what = f"field {short(path[1:])}: its text is missing from {self._where_blobs_are}"
+            raise MissingTextError(str(self.error(where, what, self._restore)))
         text: Any = stored
         if isinstance(stored, dict):
             text = self._escaped(stored.get("json"), where, path)

@@ -14,7 +14,8 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from kin_nb.core.session.records import RecordedStep, TurnRecord, UndoRecord
-from kin_nb.replay.format.in_outputs import KEY as CARRIED
+from kin_nb.replay.format.carrying import KEY as CARRIED
+from kin_nb.replay.format.in_notebook import CELLS
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.recording import FORMAT, SHORT, SessionMeta
 
@@ -117,6 +118,7 @@ def _notebook(session: dict[str, Any]) -> dict[str, Any]:
     names = {"system_prompt_sha": "system_prompt", "tools_sha": "tools"}
     fields = {names.get(key, key): value for key, value in session["properties"].items()}
     fields |= {"digest": _SHA, "blobs": {"$ref": "#/$defs/Blobs"}, SIDECAR: {"type": "string", "pattern": r"\.json$"}}
+    fields[CELLS] = {"type": "array", "items": {"type": "string", "pattern": f"^[0-9a-f]{{{SHORT}}}$"}}
     return {
         "description": "`kin` in the notebook's metadata.",
         "type": "object",

@@ -54,6 +54,13 @@ def texts_in(sidecar: Any) -> dict[str, Any]:
     return blobs if isinstance(blobs, dict) else {}
 
 
+def session_of_sidecar(sidecar: Any) -> str:
+    """As a file's JSON value claims it, "" for what is no sidecar."""
+    kin = sidecar.get("kin") if isinstance(sidecar, dict) and isinstance(sidecar.get("blobs"), dict) else None
+    session = kin.get("session") if isinstance(kin, dict) else None
+    return session if isinstance(session, str) else ""
+
+
 @dataclass(frozen=True)
 class Sidecar:
     """A file to be written; `texts`: by their sha256."""

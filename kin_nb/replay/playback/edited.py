@@ -18,12 +18,12 @@ _MOST_COMPARED = 1000
 def not_recorded(turn: TurnRecord, body: str, *, known: bool) -> str:
     """What a cell with `body` says. `known`: by its id it is the cell of `turn`; else that turn merely comes next."""
     which = f"turn {turn.turn} was recorded in this cell" if known else f"turn {turn.turn} comes next"
-    recorded, now = escaped(turn.prompt), normal_body(body).strip()
+    recorded, now = escaped(turn.prompt), normal_body(body).strip("\n")
     what = "with another text:" if recorded != now else "with other options on the %%kin line."
-    live = "" if known else ", `%kin live` to go on where the recording ends"
+    live = "" if known else "; or `%kin live` to go on where the recording ends"
     return "\n".join(
         [
-            f"not recorded: this notebook is in playback and calls no model; {which}, {what}",
+            f"This notebook is in playback and calls no model; {which}, {what}",
             *difference(recorded, now),
             f"Restore the text to play it; or `%%kin --redo` to ask it anew, from where turn {turn.turn} stood{live}.",
         ]

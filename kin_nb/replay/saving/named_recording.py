@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
+from kin_nb.replay.format.conflicted import merge_conflict
+from kin_nb.replay.format.in_notebook import read_recording, session_of
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.recording import Recording
+from kin_nb.replay.saving.lost import lost
 from kin_nb.replay.saving.rewriting import recording_from_log
 
 
@@ -27,6 +29,25 @@ def named_recording(name: str, folder: Path) -> tuple[Recording, Any]:
         return in_folder(read_recording(nb), path.resolve().parent, folder), nb
     except RecordingError as error:
         raise RecordingError(f"{path.name}: {error}") from error
+
+
+def notebook_of(recording: Recording, path: Path) -> Any:
+    """The session notebook at `path` of this session, or of one that it goes on from; None where none is.
+
+    One that is damaged counts too: its cells are a person's. Raises RecordingError for one that a merge left unfinished.
+    """
+    try:
+        nb = load_notebook(path)
+    except UnreadableNotebookError:
+        return None
+    try:
+        return None if lost(read_recording(nb), recording) else nb
+    except RecordingError as error:
+        if session_of(nb)[0] != recording.session:
+            return None
+        if merge_conflict(nb):
+            raise RecordingError(f"{path.name}: {error}") from error
+        return nb
 
 
 def in_folder(recording: Recording, old: Path, new: Path) -> Recording:

@@ -118,6 +118,10 @@ def test_a_sidecar_that_is_damaged_is_as_one_that_is_missing(tmp_path):
     beside.mkdir()
     assert "its text is missing" in refused(path)
     beside.rmdir()
+    assert (
+        ". Put own.kin.json, as it was saved, beside the notebook, or write it anew from the log: kin-nb save"
+        in refused(path)
+    )
     beside.write_text(whole)
     assert played(path) == EVERYTHING
 

@@ -11,8 +11,9 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.core.session.records import END, Place, UndoRecord
 from kin_nb.replay.errors import LaterFormatError, RecordingError
+from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.in_outputs import KEY, carried, recording_in_outputs
+from kin_nb.replay.format.in_outputs import carried, recording_in_outputs
 from kin_nb.replay.recording import FORMAT
 from kin_nb.replay.saving.making import session_notebook
 from tests.unit.replay.edits import stored

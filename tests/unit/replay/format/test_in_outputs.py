@@ -10,7 +10,9 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.core.session.records import Place, UndoRecord
 from kin_nb.replay.errors import NoRecordingError, RecordingError
-from kin_nb.replay.format.in_outputs import KEY, MAX_CHARACTERS, carried, recording_in_outputs, sessions_in_outputs
+from kin_nb.replay.format.carrying import KEY
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.in_outputs import MAX_CHARACTERS, carried, recording_in_outputs, sessions_in_outputs
 from tests.unit.replay.sessions import recording, turn
 
 UNDO = UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=-1))
@@ -88,3 +90,12 @@ def test_metadata_that_no_kin_nb_wrote_is_named(session, spoil):
 
 def test_a_record_that_is_too_large_for_a_front_end_stays_in_the_log(session):
     assert carried(turn(1, "x" * MAX_CHARACTERS), session.meta) == {}
+
+
+def test_a_notebook_that_only_a_front_end_saved_says_how_to_make_a_session_notebook_of_it(session):
+    nb = as_saved(session)
+    with pytest.raises(NoRecordingError, match=r"only its outputs carry one\. .* OUT\.ipynb --from-outputs$"):
+        read_recording(nb)
+    nb["cells"].append({"cell_type": "code", "metadata": {}, "source": "%kin replay 5b1c@0123456789ab"})
+    with pytest.raises(NoRecordingError, match="a cleaner may have dropped its metadata: kin-nb save 5b1c"):
+        read_recording(nb)

@@ -7,7 +7,7 @@ import pytest
 from kin_nb.replay.playback.edited import difference, not_recorded
 from tests.unit.replay.sessions import turn
 
-HEAD = "not recorded: this notebook is in playback and calls no model; turn 2 "
+HEAD = "This notebook is in playback and calls no model; turn 2 "
 
 
 def test_one_line_that_was_changed():
@@ -22,7 +22,7 @@ def test_one_line_that_was_changed():
 def test_a_cell_that_nobody_knows_is_not_said_to_be_the_turns():
     said = not_recorded(turn(2, "Fix the build."), "And now?", known=False).splitlines()
     assert said[0] == f"{HEAD}comes next, with another text:"
-    assert said[-1].endswith(", `%kin live` to go on where the recording ends.")
+    assert said[-1].endswith("stood; or `%kin live` to go on where the recording ends.")
 
 
 def test_other_options_alone_are_named_as_such():

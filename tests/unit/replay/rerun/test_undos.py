@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
@@ -169,6 +170,28 @@ def test_a_saved_notebook_plays_from_the_top_whatever_was_run_again(name):
     again = session_notebook(session, source_nb=nb)
     assert sources(again) == sources(nb)
     assert read_recording(again) == session
+
+
+def test_an_undo_stays_below_what_was_written_before_it():
+    why, after = new_markdown_cell("That was wrong:", id="why"), new_markdown_cell("Better:", id="after")
+    check = new_code_cell("check()", id="check")
+    cells = [new_code_cell(source, id=cell_id) for cell_id, source in (A, B, U, C)]
+    source = new_notebook(cells=[*cells[:2], check, why, cells[2], after, cells[3]])
+    session = talk(undo(2, 2), ids=("one", "two", "three"))
+    nb = session_notebook(session, source_nb=source)
+    wanted = [A[1], B[1], "check()", "That was wrong:", "%kin undo 1", "Better:", C[1]]
+    assert sources(nb) == wanted
+    assert session_notebook(read_recording(nb), source_nb=nb) == nb
+
+
+def test_each_undo_stands_where_it_was_typed_and_one_that_was_not_below_the_one_before_it():
+    texts = [new_markdown_cell(f"{n}", id=f"m{n}") for n in range(4)]
+    typed = [new_code_cell(text, id=f"t{n}") for n, text in enumerate(("%kin undo 7", "%kin undo", "%kin redo"))]
+    cells = [new_code_cell(source, id=cell_id) for cell_id, source in (A, B)]
+    cells += [each for pair in zip(texts, typed, strict=False) for each in pair] + [texts[3]]
+    whole = talk(undo(2, 2), redo(2, 2), undo(2, 2))
+    nb = session_notebook(replace(whole, turns=whole.turns[:2]), source_nb=new_notebook(cells=cells))
+    assert sources(nb) == [A[1], B[1], "0", "1", "%kin undo 1", "2", "%kin redo", "%kin undo 1", "3"]
 
 
 def test_what_ran_in_a_kernel_without_a_file_plays_from_the_top():

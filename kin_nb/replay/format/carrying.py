@@ -1,0 +1,16 @@
+"""What an output carries in its metadata, unchecked (in_outputs.py reads it)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+KEY = "kin_recording"
+
+
+def carried_in(cell: Any) -> Iterator[dict[str, Any]]:
+    for output in cell.get("outputs", []):
+        metadata = output.get("metadata")
+        kept = metadata.get(KEY) if isinstance(metadata, dict) else None
+        if isinstance(kept, dict):
+            yield kept
