@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,62 +10,71 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.safety.secrets import Redactor, secret_values
 from kin_nb.notebook.errors import KinError
-from kin_nb.notebook.own_file import surroundings
+from kin_nb.notebook.own_file import own_file
+from kin_nb.notebook.saving_in_place import agreed
+from kin_nb.notebook.since_written import SinceWritten
 from kin_nb.render import Output, render_notice
-from kin_nb.replay.cells.placing import place_turns
+from kin_nb.replay.cells.placing import asked_key, place_turns
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta
-from kin_nb.replay.saving.live_cells import keep_what_plays
-from kin_nb.replay.saving.making import Cell, session_notebook
-from kin_nb.replay.saving.options import SaveOptions, large, parse_save
+from kin_nb.replay.saving.live_cells import is_told, keep_what_plays
+from kin_nb.replay.saving.making import Cell, is_made_anew, session_notebook
+from kin_nb.replay.saving.options import SaveOptions, about_files, parse_save
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
+from kin_nb.replay.saving.turn_order import about_stops
 from kin_nb.replay.saving.writing import write_notebook
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 
-def save_session(shell: InteractiveShell, agent: Agent, line: str, session: str = "") -> Output:
+_RELOAD = "Now reload it: File > Reload Notebook from Disk. Saving what is open here would erase it."
+_WENT_ON = re.compile(r"(?P<name>.+)\.(?P<number>\d{1,3})")
+
+
+def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceWritten, session: str = "") -> Output:
     """Write the session notebook; returns the notice to show. Raises KinError saying why it cannot be written.
 
-    `line`: what follows `save`. Default: NAME.kin.ipynb beside the open notebook, `session.kin.ipynb` where the
-    notebook's file is not known; with `session`, one of several in this notebook, NAME.SESSION.kin.ipynb. The prompts of
-    the others stay out of it.
+    `line`: what follows `save`. Default: NAME.kin.ipynb beside the open notebook, NAME.2.kin.ipynb where that is open,
+    `session.kin.ipynb` where the notebook's file is not known; with `session`, one of several in this notebook,
+    NAME.SESSION.kin.ipynb. The prompts of the others stay out of it. `since`: what ran since the file was written.
     """
     path, options = parse_save(line)
-    own = next(surroundings(shell).own_files(), None)
+    own = own_file(shell)
     if options.in_place and options.plain:
         raise KinError("--plain makes a notebook of its own. Name it: %kin save PATH --plain")
     target = _own_file(own, path) if options.in_place else _target(path, own, session, plain=options.plain)
+    typed = since.sources()  # before it is read: what is written from here on is not in `source`
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell)
     recorded = recording_of(agent, target.resolve().parent)
+    ran = _cells(source, typed)
+    if options.in_place:
+        source = agreed(target, source, recorded, session, ran=len(ran))
     left_out = keep_what_plays(source, recorded, session)
+    behind = _behind(own.name, source, recorded, ran) if own is not None else ""
     recording, removed = _clean(source, recorded, agent.config, options)
     if options.plain:
-        return _plain(source if own is not None else None, recording, target, removed)
-    late = len(recording.turns) - len(place_turns(source, recording.turns))
-    if own is None:
-        nb = session_notebook(recording, cells=[Cell(cell["source"]) for cell in source["cells"]], options=options)
-    else:
-        nb = session_notebook(recording, source_nb=source, options=options)
+        return _plain(source if own is not None else None, recording, target, [behind, *removed])
+    cells = [Cell(cell["source"]) for cell in source["cells"]] if own is None else None
+    nb = session_notebook(recording, source_nb=source if own is not None else None, cells=cells, options=options)
     try:
         write_notebook(nb, target, open_file=None if options.in_place else own, in_place=options.in_place)
     except OSError as error:
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
-    said = [_late(late) if own is not None else "", *left_out, large(target, options), *removed]
-    if options.in_place:
-        said.insert(0, "Now reload it: File > Reload Notebook from Disk. Saving what is open here would erase it.")
-    return _notice(read_recording(nb), target, list(filter(None, said)))
+    made = read_recording(nb)
+    stops = about_stops(nb, made)
+    said = [_RELOAD if options.in_place else "", behind, *left_out, stops, about_files(target, options), *removed]
+    return _notice(made, target, list(filter(None, said)))
 
 
-def _plain(source: Any, recording: Recording, target: Path, removed: list[str]) -> Output:
+def _plain(source: Any, recording: Recording, target: Path, told: list[str]) -> Output:
     from kin_nb.replay.plain.export import plain_notebook  # noqa: PLC0415  (rarely asked for)
 
     if target.exists():
         raise KinError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
     write_notebook(plain_notebook(recording, source), target)
-    said = ["It needs no kin_nb, and holds no recording: what the session did, as cells.", *removed]
+    said = ["It needs no kin_nb, and holds no recording: what the session did, as cells.", *filter(None, told)]
     return render_notice(f"Saved {target}", said)
 
 
@@ -75,38 +85,40 @@ def recording_of(agent: Agent, folder: Path) -> Recording:
 
 
 def _own_file(own: Path | None, path: str | None) -> Path:
-    """For `--in-place`: the person knows that the front end holds another text than the file will. Raises KinError."""
+    """For `--in-place`. Raises KinError."""
     if own is None:
         raise KinError("Which file this notebook is in is not known here. Name another: %kin save PATH")
     if path is not None and Path(path).expanduser().absolute().resolve() != own.resolve():
         raise KinError(
             f"--in-place writes {own.name}, the notebook that is open. Leave out {path}, or leave out --in-place."
         )
-    warning = (
-        f"{own.name} is open here, and its front end's next save would erase the recording, unless you reload the file "
-        "from disk first"
-    )
-    try:
-        answer = input(f"{warning}. Write it now, and reload it then? [y/N] ")
-    except (EOFError, NotImplementedError):
-        raise KinError(
-            f"{warning}. Nobody is here to do that: nothing was written. Without --in-place a copy is."
-        ) from None
-    if answer.strip().lower() not in {"y", "yes"}:
-        raise KinError("Nothing was written.")
     return own
 
 
 def _target(path: str | None, own: Path | None, session: str, *, plain: bool) -> Path:
-    stem = own.stem if own is not None else "session"
-    kind = "plain" if plain else "kin"
-    name = f"{stem}.{session}.{kind}.ipynb" if session else f"{stem}.{kind}.ipynb"
+    name = _name(own, session, "plain" if plain else "kin")
     if path is None:
         return own.with_name(name) if own is not None else Path(name).absolute()
     target = Path(path).expanduser().absolute()
     if target.is_dir():
         return target / name
     return target if target.suffix == ".ipynb" else target.with_name(f"{target.name}.ipynb")
+
+
+def _name(own: Path | None, session: str, kind: str) -> str:
+    stem = own.stem.removesuffix(".kin") if own is not None else "session"
+    name = ".".join([*filter(None, (stem, session, kind)), "ipynb"])
+    if own is None or name != own.name:
+        return name
+    before = _WENT_ON.fullmatch(stem)  # a session notebook that went on, and is open
+    number = int(before["number"]) + 1 if before else 2
+    return f"{before['name'] if before else stem}.{number}.{kind}.ipynb"
+
+
+def _cells(source: Any, sources: list[str]) -> list[Any]:
+    """Of what ran, the cells that a session notebook keeps."""
+    cells = [{"cell_type": "code", "source": text, "metadata": {}} for text in sources]
+    return [cell for cell in cells if not (is_told(source, cell) or is_made_anew(source, cell))]
 
 
 def _run_cells(shell: InteractiveShell) -> dict[str, Any]:
@@ -125,14 +137,22 @@ def _clean(nb: Any, recording: Recording, config: KinConfig, options: SaveOption
     return (clean if options.results else without_results(clean)), cleaner.report()
 
 
-def _late(turns: int) -> str:
-    """`turns`, whose cells the file on disk does not have yet."""
-    if not turns:
-        return ""
-    return (
-        f"The open notebook's file did not hold {turns} of the prompts yet, so they stand at the end. "
-        "To keep them in their place, save the notebook and run %kin save again."
-    )
+def _behind(name: str, source: Any, recording: Recording, ran: list[Any]) -> str:
+    """What `source`, the notebook's file, has not: of `ran`, what ran since it was written, and of the prompts."""
+    held = {asked_key(source, cell) for cell in source["cells"]} - {None}  # what these show is made of the recording
+    count = sum(asked_key(source, cell) not in held for cell in ran)
+    late = len(recording.turns) - len(place_turns(source, recording.turns))
+    said = []
+    if count:
+        said.append(
+            f"{'1 cell' if count == 1 else f'{count} cells'} ran since {name} was written: that file is what was saved here, "
+            "without them or with what they showed before."
+        )
+    if late:
+        said.append(f"{name} has no cell for {late} of the prompts, so they stand at the end.")
+    if count:
+        said.append("To have all of it, in its place, save the notebook (Ctrl-S) and run %kin save again.")
+    return " ".join(said)
 
 
 def _notice(recording: Recording, target: Path, said: list[str]) -> Output:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
-from notebook_client import LiveKernel, run, shown
+from notebook_client import LiveKernel, kept_outputs, run, shown
 
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import recording_in_outputs
@@ -48,17 +48,6 @@ def played(nb) -> list[dict]:
     return [cell for cell in nb["cells"] if cell["source"].startswith(begins)]
 
 
-def outputs_of(nb: LiveKernel, cell: str) -> list[dict]:
-    """As a front end keeps them: the last state of each display."""
-    kept: dict[str, dict] = {}
-    for message in nb.of(cell):
-        if message["msg_type"] in {"display_data", "update_display_data"}:
-            content = message["content"]
-            output = {"output_type": "display_data", "data": content["data"], "metadata": content["metadata"]}
-            kept[content["transient"].get("display_id", message["header"]["msg_id"])] = output
-    return list(kept.values())
-
-
 def test_a_portable_notebook_plays_where_the_kernel_sees_no_file(asked, model_server, tmp_path):
     said = shown(asked, run(asked, "%kin save talk.ipynb --portable"))
     assert "Saved" in said
@@ -68,7 +57,7 @@ def test_a_portable_notebook_plays_where_the_kernel_sees_no_file(asked, model_se
     for cell in played(nb):
         ran = run(asked, cell["source"])
         saved = [output["data"] for output in cell["outputs"]]
-        assert [output["data"] for output in outputs_of(asked, ran)] == saved
+        assert [output["data"] for output in kept_outputs(asked, ran) if "data" in output] == saved
     assert len(model_server.requests) == 2, "playback calls no model"
 
 
@@ -140,9 +129,9 @@ def test_a_sidecar_stands_beside_the_notebook(asked, tmp_path):
 
 def test_in_place_asks_and_says_to_reload(asked, tmp_path):
     path = tmp_path / "mine.ipynb"
-    path.write_text(json.dumps(new_notebook(cells=[new_code_cell(ASK, id="cell-1"), new_code_cell("x = 1", id="py")])))
     assert "is not known here" in failed(asked, "%kin save --in-place")
     run(asked, f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
+    path.write_text(json.dumps(new_notebook(cells=[new_code_cell(ASK, id="cell-1"), new_code_cell("x = 1", id="py")])))
     try:
         before = path.read_bytes()
         assert "next save would erase the recording" in failed(asked, "%kin save --in-place")
@@ -176,7 +165,7 @@ def test_the_outputs_alone_are_a_recording(kin, model_server, tmp_path):
     run(kin, "%kin save talk.ipynb")
     saved = read_recording(load_notebook(tmp_path / "talk.ipynb"))
     nb = new_notebook(
-        cells=[new_code_cell("", id=f"c{n}", outputs=outputs_of(kin, cell)) for n, cell in enumerate(cells)]
+        cells=[new_code_cell("", id=f"c{n}", outputs=kept_outputs(kin, cell)) for n, cell in enumerate(cells)]
     )
     nb = json.loads(json.dumps(nb))
     found = recording_in_outputs(nb)
@@ -191,6 +180,6 @@ def test_playback_carries_nothing(asked, tmp_path):
     run(asked, "%kin save talk.ipynb")
     nb = as_node(load_notebook(tmp_path / "talk.ipynb"))
     run(asked, "%unload_ext kin_nb")
-    shown_now = [output for cell in played(nb) for output in outputs_of(asked, run(asked, cell["source"]))]
+    shown_now = [output for cell in played(nb) for output in kept_outputs(asked, run(asked, cell["source"]))]
     assert shown_now
-    assert not any("kin_recording" in output["metadata"] for output in shown_now)
+    assert not any("kin_recording" in output.get("metadata", {}) for output in shown_now)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook, new_output
-from notebook_client import LiveKernel, run, shown
+from nbformat.v4 import new_code_cell, new_notebook
+from notebook_client import LiveKernel, kept_outputs, run, shown
 
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.format.in_notebook import read_recording
@@ -41,14 +41,8 @@ def live(kin: LiveKernel, path: Path, *sources: str) -> None:
     for n, source in enumerate(sources, 1):
         ran = kin.run(source, cell=f"c{n}")
         assert kin.done(ran)["content"]["status"] == "ok"
-        kept = {}
-        for message in kin.of(ran):
-            if message["msg_type"] in {"display_data", "update_display_data"}:
-                content = message["content"]
-                output = new_output("display_data", data=content["data"], metadata=content["metadata"])
-                kept[content["transient"].get("display_id", message["header"]["msg_id"])] = output
         if source != RESTART:
-            cells.append(new_code_cell(source, id=f"c{n}", outputs=list(kept.values()), execution_count=n))
+            cells.append(new_code_cell(source, id=f"c{n}", outputs=kept_outputs(kin, ran), execution_count=n))
     path.write_text(json.dumps(new_notebook(cells=cells)))
 
 

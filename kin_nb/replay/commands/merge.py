@@ -27,7 +27,9 @@ def merge(base: Path, a: Path, b: Path, out: Path | None, *, force: bool) -> int
         write_notebook(found.nb, target, replacing=force)
     except (ReplayError, OSError) as error:
         return _fail(f"{target} cannot be written: {error.strerror}" if isinstance(error, OSError) else str(error))
-    print(f"Merged into {out or target}. {_said(found.merged)}")  # noqa: T201
+    ours = Path(os.path.realpath(a))  # for git a copy, which vanishes with its name
+    into = "" if target == ours else f" into {out or target}"
+    print(f"Merged{into}. {_said(found.merged)}")  # noqa: T201
     if found.notes:
         what = f"{count(found.notes, 'cell')} {'was' if found.notes == 1 else 'were'} changed by both"
         print(f"{what}: search the notebook for **Merged:** and choose.")  # noqa: T201

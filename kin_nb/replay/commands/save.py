@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from kin_nb.replay.format.in_outputs import recording_in_outputs, sessions_in_ou
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.plain.export import plain_notebook
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.live_cells import keep_what_plays, named_session
+from kin_nb.replay.saving.live_cells import keep_what_plays, named_session, what_goes
 from kin_nb.replay.saving.making import empty_notebook, session_notebook
-from kin_nb.replay.saving.named_recording import in_folder, named_recording
-from kin_nb.replay.saving.options import SaveOptions, large
+from kin_nb.replay.saving.named_recording import in_folder, named_recording, notebook_of
+from kin_nb.replay.saving.options import SaveOptions, about_files
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
+from kin_nb.replay.saving.since_saved import with_outputs
+from kin_nb.replay.saving.turn_order import about_stops
 from kin_nb.replay.saving.writing import write_notebook
 
 DONE, FAILED = 0, 1
@@ -29,7 +32,7 @@ _SUFFIX = ".kin.ipynb"
 
 @dataclass(frozen=True)
 class SaveCommand:
-    """`source`: the beginning of a session's id, or a notebook. `path`: where it goes, None: where it belongs.
+    """`source`: the beginning of a session's id, or a notebook. `path`: where it goes, None: where it belongs, in place too.
 
     `from_outputs`: the recording is what the outputs of the notebook carry; `session`: of those of several, the one whose
     id begins so. `calibrate`: it is executed twice, tools and all, and lines that vary are stored. `secrets` takes known
@@ -51,6 +54,8 @@ class SaveCommand:
             return Path(os.path.realpath(self.path))
         if not self._is_notebook:
             return Path(os.path.realpath(f"session{_SUFFIX}"))
+        if self.options.in_place:
+            return Path(os.path.realpath(self.source))
         name = self.source.removesuffix(".ipynb").removesuffix(".kin")
         return Path(os.path.realpath(f"{name}{'.plain.ipynb' if self.options.plain else _SUFFIX}"))
 
@@ -70,7 +75,7 @@ class SaveCommand:
             raise ReplayError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
         nb, recording, told = self._read(target)
         if self.calibrate:
-            recording, told = self._calibrated(target)
+            recording, told = self._calibrated(nb, recording, target)
         cleaner = Cleaner(options.redact, self.secrets)
         recording = clean_notebook(nb, recording, cleaner)
         if not options.results:
@@ -80,23 +85,33 @@ class SaveCommand:
             return [f"Saved {self.shown}: it needs no kin_nb, and holds no recording.", *cleaner.report()]
         made = session_notebook(recording, source_nb=nb, options=options)
         write_notebook(made, target, in_place=options.in_place)
-        said = [f"Saved {self.shown}: recording {read_recording(made).name}."]
-        said += [f"Run it again without a key: kin-nb replay {self.shown}", large(target, options)]
+        saved = read_recording(made)
+        said = [f"Saved {self.shown}: recording {saved.name}."]
+        said += [f"Run it again without a key: kin-nb replay {self.shown}", about_files(target, options)]
+        said.append(about_stops(made, saved))
         return [*filter(None, said), *told, *cleaner.report()]
 
-    def _calibrated(self, target: Path) -> tuple[Recording, list[str]]:
+    def _calibrated(self, nb: Any, recording: Recording, target: Path) -> tuple[Recording, list[str]]:
         """Its calls may do what they did: who asks for this says so."""
         from kin_nb.replay.runner.calibrating import calibrated  # noqa: PLC0415  (runs kernels)
 
         if not self._is_notebook or self.from_outputs:
             raise ReplayError("--calibrate takes a session notebook: kin-nb save NOTEBOOK.ipynb --calibrate")
         source = Path(self.source)
+        if len(recording.turns) > len(read_recording(nb).turns):
+            raise ReplayError(
+                f"{source.name} went on since it was saved. Save it first: kin-nb save {source.name} PATH"
+            )
         found = calibrated(source)
         return in_folder(found.recording, source.resolve().parent, target.parent), found.text().split("\n")
 
     def _read(self, target: Path) -> tuple[Any, Recording, list[str]]:
         """The notebook that the session goes into, an empty one where there is none; the recording; what to say of it."""
         if self.options.in_place:
+            if self._is_notebook and Path(os.path.realpath(self.source)) != target:
+                raise ReplayError(
+                    f"--in-place writes {self.source} itself. Leave out {self.shown}, or leave out --in-place."
+                )
             _check_nobody_has_it_open(target)
         if self.from_outputs:
             if not self._is_notebook:
@@ -105,19 +120,39 @@ class SaveCommand:
         if self.session:
             raise ReplayError("--session chooses what --from-outputs takes. Without it the session is named first.")
         recording, found = named_recording(self.source, target.parent)
-        if found is None and self.options.in_place:
-            found = load_notebook(target)
+        if found is None:
+            found = load_notebook(target) if self.options.in_place else notebook_of(recording, target)
         name = self.source if self._is_notebook else target.name
-        return (empty_notebook() if found is None else as_node(found, name)), recording, []
+        nb = empty_notebook() if found is None else as_node(found, name)
+        return self._gone_on(nb, recording, target) if self._is_notebook else (nb, recording, [])
+
+    def _gone_on(self, nb: Any, recording: Recording, target: Path) -> tuple[Any, Recording, list[str]]:
+        """With the turns that only outputs carry; or what to say of them where they do not follow those that `nb` holds."""
+        try:
+            whole = with_outputs(nb, recording)
+        except RecordingError:
+            save = f"kin-nb save {shlex.quote(self.source)} OUT.ipynb --from-outputs"
+            said = f"Left out: turns that only outputs carry, and that do not follow these. Save them: {save}"
+            return nb, recording, [said]
+        return (nb, recording, []) if whole is None else self._of_outputs(nb, whole, target)
 
     def _from_outputs(self, target: Path) -> tuple[Any, Recording, list[str]]:
         source = Path(self.source)
         nb = as_node(load_notebook(source), source.name)
-        cells = sessions_in_outputs(nb)
-        session = self._chosen(cells) if cells else ""
-        recording = in_folder(recording_in_outputs(nb, session), source.resolve().parent, target.parent)
-        names = [named_session(nb["cells"][number - 1]) for number in cells[recording.session]]
-        return nb, recording, keep_what_plays(nb, recording, next(filter(None, names), ""))
+        whole = None
+        with suppress(RecordingError):  # none in the metadata, or it is no beginning of what the outputs carry
+            whole = with_outputs(nb, read_recording(nb))
+        if whole is None:
+            cells = sessions_in_outputs(nb)
+            whole = recording_in_outputs(nb, self._chosen(cells) if cells else "")
+        return self._of_outputs(nb, whole, target)
+
+    def _of_outputs(self, nb: Any, recording: Recording, target: Path) -> tuple[Any, Recording, list[str]]:
+        cells = sessions_in_outputs(nb)[recording.session]
+        name = next(filter(None, (named_session(nb["cells"][number - 1]) for number in cells)), "")
+        recording = in_folder(recording, Path(self.source).resolve().parent, target.parent)
+        commands = _only_commands_go(nb, recording, name) if self.options.in_place else []
+        return nb, recording, commands + keep_what_plays(nb, recording, name)
 
     def _chosen(self, cells: dict[str, list[int]]) -> str:
         """The id that `session` begins, of those whose records are in `cells`. Raises RecordingError, listing them."""
@@ -158,6 +193,17 @@ def _check_nobody_has_it_open(path: Path) -> None:
             f"{path.name} is open in {server}, whose next save would erase the recording: nothing was written. "
             "Close it there first, or leave out --in-place."
         )
+
+
+def _only_commands_go(nb: Any, recording: Recording, session: str) -> list[str]:
+    """What to say of the commands that go from the notebook's own file. Raises RecordingError when prompts would."""
+    commands, prompts = what_goes(nb, recording, session)
+    if prompts:
+        raise RecordingError(
+            "In a session notebook each prompt has a recorded answer of its session, and --in-place would delete "
+            f"{', '.join(prompts)}: nothing was written. Move it elsewhere; or leave out --in-place, and name another file."
+        )
+    return [f"Left out: {', '.join(commands)}."] if commands else []
 
 
 def _short(session: str, all_of_them: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.named_recording import in_folder
 from kin_nb.replay.saving.options import SaveOptions
+from kin_nb.replay.saving.own_cells import marks_of_both, with_marks
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def merge_notebooks(base: Any, a: Any, b: Any, folders: tuple[Path, Path] = (Pat
     turns = tuple(t.model_copy(update={"cell_id": homes.get(t.turn, t.cell_id)}) for t in recording.turns)
     form = SaveOptions(portable=any(map(is_embedding, a["cells"])), sidecar=SIDECAR in a["metadata"]["kin"])
     nb = session_notebook(replace(recording, turns=turns), source_nb=cells.nb, options=form)
-    return MergedNotebook(nb, merged, cells.notes)
+    return MergedNotebook(with_marks(nb, marks_of_both(a, b)), merged, cells.notes)
 
 
 def _read(name: str, nb: Any) -> Recording:

@@ -7,20 +7,24 @@ from collections import Counter
 from typing import Any
 
 from kin_nb.core.commands import COMMANDS, is_command
+from kin_nb.render import one_line
 from kin_nb.replay.cells.matching import normal_body
 from kin_nb.replay.cells.placing import asked_key, is_kin_kernel
 from kin_nb.replay.format.in_outputs import claimed_sessions
 from kin_nb.replay.recording import Recording
+from kin_nb.replay.saving.making import is_made_anew
 
 _ASKING = "|".join(name for name, command in COMMANDS.items() if command.asks)
 _LINES = re.compile(
-    rf"(?:\s*%kin\b[ \t]*+(?:--session\S*[ \t]++\w*[ \t]*+)?(?!/?(?:replay\b|(?:{_ASKING}):))[^\n]*)+\s*"
+    rf"(?:\s*%kin\b[ \t]*+(?:--session\S*[ \t]++\w*[ \t]*+)?(?!/?(?:replay\b|(?:{_ASKING}):))[^\n]*+)+\s*"
 )
 """Commands that do something now, mistyped ones too: replayed, they would fail."""
 _ASKS = re.compile(rf"\s*%kin[ \t]+/?(?P<prompt>(?:{_ASKING}):[^\n]*)\s*")
 _LINE = re.compile(r"\s*%%?kin\b(?P<options>[^\n]*)")
 _SESSION = re.compile(r"(?:^|\s)--session[\s=]+(?P<name>\S+)")
 _BODY = re.compile(r"\n*%%kin[^\n]*\n(?P<body>.*)", re.DOTALL)
+_SHOWN = 60
+"""Characters of a cell that is named."""
 
 
 def keep_what_plays(nb: Any, recording: Recording, session: str = "") -> list[str]:
@@ -29,9 +33,7 @@ def keep_what_plays(nb: Any, recording: Recording, session: str = "") -> list[st
     `session`: what the notebook calls it, "" for its own. Commands go, the prompts of other sessions, and those that
     never became a turn of this one: they would stop the replay.
     """
-    own = [
-        _as_prompt(cell) for cell in nb["cells"] if not _is_command(nb, cell) and named_session(cell) in {None, session}
-    ]
+    own = [_as_prompt(cell) for cell in nb["cells"] if not is_told(nb, cell) and named_session(cell) in {None, session}]
     nb["cells"] = [cell for cell in own if _may_be_played(nb, cell, recording)]
     kept = {id(cell) for cell in nb["cells"]}
     gone = [cell for cell in own if id(cell) not in kept]
@@ -44,6 +46,22 @@ def keep_what_plays(nb: Any, recording: Recording, session: str = "") -> list[st
     ]
 
 
+def what_goes(nb: Any, recording: Recording, session: str = "") -> tuple[list[str], list[str]]:
+    """(commands, prompts) that `keep_what_plays` takes out of `nb`, for a person: `cell 3 (%kin mode plan)`.
+
+    Without the cells that save or undo, and the head: they are made anew.
+    """
+    commands, prompts = [], []
+    for number, cell in enumerate(nb["cells"], 1):
+        named = f"cell {number} ({one_line(cell['source'], _SHOWN)})"
+        if is_told(nb, cell):
+            if not is_made_anew(nb, cell):
+                commands.append(named)
+        elif named_session(cell) not in {None, session} or not _may_be_played(nb, _as_prompt({**cell}), recording):
+            prompts.append(named)
+    return commands, prompts
+
+
 def named_session(cell: Any) -> str | None:
     """The name of the session that a cell speaks to, "" for the notebook's own; None for every other cell."""
     line = _LINE.match(cell["source"]) if cell["cell_type"] == "code" else None
@@ -53,7 +71,7 @@ def named_session(cell: Any) -> str | None:
     return found["name"] if found else ""
 
 
-def _is_command(nb: Any, cell: Any) -> bool:
+def is_told(nb: Any, cell: Any) -> bool:
     """Whether a cell only tells the session what to do: replayed, `%kin live` would call a model, `/model` need one.
 
     Undos are records: they get cells of their own again.

@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from kin_nb.core.commands import escaped
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.render import Output, render_turn
 from kin_nb.replay.cells.bound import BOUND, HEAD, IGNORED, drop_bound_cells, put_bound_cells
-from kin_nb.replay.cells.matching import cell_key
-from kin_nb.replay.cells.placing import asked_key, place_turns
-from kin_nb.replay.cells.undo_placing import drop_undo_cells, put_undo_cells, with_own_cells
+from kin_nb.replay.cells.placing import asked_key
+from kin_nb.replay.cells.undo_placing import put_undo_cells, with_own_cells
 from kin_nb.replay.cells.undos import undoes
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
-from kin_nb.replay.format.embedded import embedding_source, is_embedding
+from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import write_recording
 from kin_nb.replay.format.jupytext import keep_out_of_text
 from kin_nb.replay.format.loading import as_node, import_nbformat
@@ -25,12 +23,13 @@ from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.format.validity import is_id
 from kin_nb.replay.playback.player import Player, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
+from kin_nb.replay.saving.head import is_head, put_head
 from kin_nb.replay.saving.options import SaveOptions
+from kin_nb.replay.saving.prompt_cells import code_cell, with_every_turn_asked
+from kin_nb.replay.saving.turn_order import in_turn_order, stops_at_its_own
 from kin_nb.replay.saving.widgets import keep_shown_widgets
 
-_HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*(?:\n\s*)?")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -59,12 +58,15 @@ def session_notebook(
     nb["cells"] = [
         cell for cell in nb["cells"] if not (cell["cell_type"] == "code" and _SAVE.fullmatch(cell["source"]))
     ]
-    drop_undo_cells(nb)
     drop_bound_cells(nb)
-    recording = _with_every_turn_asked(nb, with_own_cells(nb, recording))
+    recording = with_every_turn_asked(nb, with_own_cells(nb, recording))
     put_undo_cells(nb, recording)
+    if stops_at_its_own(nb, recording):
+        _complete_ids(nb)
+        recording = in_turn_order(nb, recording)
+        put_undo_cells(nb, recording)
     put_bound_cells(nb, recording)
-    head = _put_head(nb, recording, portable=options.portable)
+    head = put_head(nb, recording, portable=options.portable)
     _complete_ids(nb)
     write_recording(nb, recording)
     _put_outputs(nb, recording, head)
@@ -80,7 +82,7 @@ def is_made_anew(nb: Any, cell: Any) -> bool:
     """Whether another cell, or none, will stand in its place: it loads, names or holds the recording, undoes or saves."""
     if cell["cell_type"] != "code":
         return False
-    ours = _is_head(cell["source"]) or _SAVE.fullmatch(cell["source"]) is not None
+    ours = is_head(cell["source"]) or _SAVE.fullmatch(cell["source"]) is not None
     return ours or is_embedding(cell) or undoes(nb, cell) is not None
 
 
@@ -95,69 +97,13 @@ def empty_notebook() -> Any:
 def _from_cells(cells: Sequence[Cell]) -> Any:
     nb = empty_notebook()
     for n, cell in enumerate(cells, 1):
-        made = _code_cell(cell.source, cell.id or f"cell-{n}")
+        made = code_cell(cell.source, cell.id or f"cell-{n}")
         made["execution_count"] = n
         if asked_key(nb, made) is None:
             # what it showed is not known
             made["metadata"]["tags"] = [BOUND] if cell.source.startswith(HEAD) else [IGNORED]
         nb["cells"].append(made)
     return nb
-
-
-def _with_every_turn_asked(nb: Any, recording: Recording) -> Recording:
-    """Give each turn a cell with its text: append the missing, put back the text of cells edited since they ran."""
-    placed = place_turns(nb, recording.turns)
-    asked = {turn.turn: turn for turn in recording.turns}
-    held: dict[int, list[int]] = {}
-    for number, index in placed.items():
-        held.setdefault(index, []).append(number)
-    for index, numbers in held.items():
-        cell = nb["cells"][index]
-        if asked_key(nb, cell) not in {asked[number].key for number in numbers}:
-            cell["source"], asked[max(numbers)] = _as_cell(nb, asked[max(numbers)])
-    for number, turn in asked.items():
-        if number not in placed:
-            source, asked[number] = _as_cell(nb, turn)
-            nb["cells"].append(_code_cell(source, turn.cell_id or f"turn-{number}"))
-    return replace(recording, turns=tuple(asked.values()))
-
-
-def _as_cell(nb: Any, turn: TurnRecord) -> tuple[str, TurnRecord]:
-    """A cell's source that asks `turn`, and the turn with that cell's key."""
-    prompt = escaped(turn.prompt)
-    key = cell_key(prompt, "")
-    # in a notebook of the Kin kernel a prompt is a cell as it is, unless it looks like a magic
-    plain = asked_key(nb, {"cell_type": "code", "source": prompt}) == key
-    return prompt if plain else f"%%kin\n{prompt}", turn.model_copy(update={"key": key})
-
-
-def _put_head(nb: Any, recording: Recording, *, portable: bool) -> Any:
-    """Make the first code cell load kin_nb and name the recording, in place of the cells that did so before.
-
-    The cell that shows what is played: this one or, `portable`, the one after it, which will hold the recording.
-    """
-    cells = nb["cells"]
-    first = next((n for n, cell in enumerate(cells) if cell["cell_type"] == "code"), len(cells))
-    heads = [cell for cell in cells if is_embedding(cell) or (cell["cell_type"] == "code" and _is_head(cell["source"]))]
-    head = heads[0] if heads and not is_embedding(heads[0]) else _code_cell("", "kin-replay")
-    if head["metadata"].get("tags") == [IGNORED]:
-        del head["metadata"]["tags"]  # what it shows is known from here on
-    head["source"] = "%load_ext kin_nb" if portable else f"%load_ext kin_nb\n%kin replay {recording.name}"
-    if portable:
-        head["outputs"] = []  # the cell after it shows what is played
-    nb["cells"] = [cell for cell in cells if all(cell is not old for old in heads)]
-    nb["cells"].insert(first, head)
-    if not portable:
-        return head
-    holder = _code_cell(embedding_source(recording.name), "kin-recording")
-    holder["metadata"]["jupyter"] = {"source_hidden": True}
-    nb["cells"].insert(first + 1, holder)
-    return holder
-
-
-def _is_head(source: str) -> bool:
-    lines = [line for line in source.splitlines() if line.strip()]
-    return bool(lines) and all(_HEAD.fullmatch(line) for line in lines)
 
 
 def _put_outputs(nb: Any, recording: Recording, head: Any) -> None:
@@ -202,14 +148,6 @@ def _display_data(output: Output) -> Any:
 
     # validated when it is written, with all the others: one by one takes as long as all the rest of saving
     return from_dict({"output_type": "display_data", "data": output.data, "metadata": output.metadata})
-
-
-def _code_cell(source: str, cell_id: str) -> Any:
-    from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
-
-    # an id that a record names may be none; whatever is double is mended at the end
-    known = cell_id if is_id(cell_id) else "cell"
-    return new_code_cell(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", source), id=known)
 
 
 def _complete_ids(nb: Any) -> None:

@@ -11,13 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kin_nb.replay.errors import LaterFormatError, RecordingError, UnreadableNotebookError
+from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
 from kin_nb.replay.format.embedded import fold, is_embedding
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import import_nbformat, load_notebook, read_text
+from kin_nb.replay.format.in_notebook import session_of
+from kin_nb.replay.format.loading import MAX_BYTES, import_nbformat, load_notebook, read_text
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
-from kin_nb.replay.format.sidecar import Sidecar, named_sidecar, sidecar_name, split, texts_in
-from kin_nb.replay.saving.lost import lost
+from kin_nb.replay.format.sidecar import Sidecar, named_sidecar, session_of_sidecar, sidecar_name, split, texts_in
+from kin_nb.replay.saving.overwriting import check_nothing_is_lost
+from kin_nb.replay.saving.own_cells import marked
 
 
 def write_notebook(
@@ -27,7 +28,8 @@ def write_notebook(
 
     Raises RecordingError when `path` is `open_file`, the notebook that a front end has open (it would overwrite ours or
     lose its own changes); when another file stands there that is no session notebook, but for `in_place`; when that holds
-    turns or undos that `nb` has not, or what a later version wrote; and when no sidecar can have its name.
+    turns or undos that `nb` has not, or what a later version wrote; when no sidecar can have its name, or another file has it;
+    and when more would be written than is read again.
     nbformat.ValidationError when `nb` is no valid notebook, OSError when it cannot be written. `replacing`: whatever
     stands there may go.
     """
@@ -39,16 +41,17 @@ def write_notebook(
         raise RecordingError(
             f"{path.name} is the notebook that is open. Save the session under another name: %kin save PATH"
         )
-    if real.exists() and not replacing:
-        _check_nothing_is_lost(nb, real, in_place=in_place)
-    stored = copy.deepcopy(nb) if is_stored_otherwise(nb) else nb
+    there = check_nothing_is_lost(nb, real, in_place=in_place) if real.exists() and not replacing else None
+    stored = marked(copy.deepcopy(nb) if is_stored_otherwise(nb) else nb, there)
     beside = split(stored, real)
     fold(stored)
     nbformat.validate(stored)
-    text = nbformat.v4.writes(stored) + "\n"  # nbformat.writes would validate again
-    left = _needless_sidecar(real) if beside is None else None
-    _replace([(real, text)] if beside is None else _with_sidecar(real, text, beside))
-    if left is not None:
+    text = _readable(real, nbformat.v4.writes(stored) + "\n")  # nbformat.writes would validate again
+    before = _sidecar_before(real)
+    left = _needless_sidecar(before, real, beside)
+    _replace([(real, text)] if beside is None else _with_sidecar(real, text, beside, before))
+    # where case does not tell names apart it may be the one that was just written
+    if left is not None and (beside is None or not left.samefile(beside.path)):
         left.unlink(missing_ok=True)
     return path
 
@@ -59,28 +62,61 @@ def is_stored_otherwise(nb: Any) -> bool:
     return (isinstance(kin, dict) and SIDECAR in kin) or any(map(is_embedding, nb["cells"]))
 
 
-def _with_sidecar(path: Path, text: str, sidecar: Sidecar) -> list[tuple[Path, str]]:
-    """What to write, in order, so that the notebook is whole at every moment, the old as the new: a text more does no harm."""
-    try:
-        before = texts_in(json.loads(read_text(sidecar.path)))
-    except (UnreadableNotebookError, ValueError, RecursionError):
-        before = {}
-    files = [(sidecar.path, sidecar.text({**before, **sidecar.texts})), (path, text)]
-    more = before.keys() - sidecar.texts.keys()
-    if more and (other := _other_that_names(sidecar.path.name, path)) is not None:
+def _with_sidecar(path: Path, text: bytes, sidecar: Sidecar, before: Sidecar | None) -> list[tuple[Path, bytes]]:
+    """What to write, in order, so that the notebook is whole at every moment, the old as the new: a text more does no harm.
+
+    `before`: the sidecar that is named there now. Raises RecordingError when a file has its name that is no sidecar, or
+    another notebook's.
+    """
+    name = sidecar.path.name
+    held = _value(sidecar.path)
+    ours = before is not None and before.path == sidecar.path
+    if not ours and not session_of_sidecar(held) and _holds_something(sidecar.path):
         raise RecordingError(
-            f"{other.name} keeps its texts in {sidecar.path.name}: nothing was written. Choose another name."
+            f"{name} exists and is no sidecar: nothing was written. Choose another name, or save without one."
         )
-    return [*files, (sidecar.path, sidecar.text(sidecar.texts))] if more else files
+    texts = texts_in(held)
+    wanted = _readable(sidecar.path, sidecar.text(sidecar.texts))
+    more = texts.keys() - sidecar.texts.keys()
+    if not more:
+        return [(sidecar.path, wanted), (path, text)]
+    if (other := _other_that_names(name, path)) is not None:
+        raise RecordingError(f"{other.name} keeps its texts in {name}: nothing was written. Choose another name.")
+    return [(sidecar.path, _bytes(sidecar.text({**texts, **sidecar.texts}))), (path, text), (sidecar.path, wanted)]
 
 
-def _needless_sidecar(path: Path) -> Path | None:
-    """That of the notebook that is there now, unless another names it: what was taken out since must not stay in it."""
+def _sidecar_before(path: Path) -> Sidecar | None:
+    """What the notebook that is there now names as its own."""
     with suppress(UnreadableNotebookError):
-        name = named_sidecar(load_notebook(path)) if path.exists() else ""
-        if name == sidecar_name(path) and _other_that_names(name, path) is None:
-            return path.with_name(name)
+        there = load_notebook(path)
+        name = named_sidecar(there)
+        return Sidecar(path.with_name(name), session_of(there)[0], {}) if name else None
     return None
+
+
+def _needless_sidecar(before: Sidecar | None, path: Path, now: Sidecar | None) -> Path | None:
+    """That of the notebook that is there now, unless another names it: what was taken out since must not stay in it.
+
+    It has another name than `now` where the notebook was renamed. A notebook may name any file as its own: only a sidecar
+    of its session goes, or what was one, by its name.
+    """
+    if before is None or (now is not None and before.path == now.path) or not before.path.is_file():
+        return None
+    held = _value(before.path)
+    own = session_of_sidecar(held) == before.session if held is not None else before.path.name == sidecar_name(path)
+    return before.path if own and before.session and _other_that_names(before.path.name, path) is None else None
+
+
+def _value(path: Path) -> Any:
+    """The JSON value of a file, None when it cannot be read."""
+    try:
+        return json.loads(read_text(path))
+    except (UnreadableNotebookError, ValueError, RecursionError):
+        return None
+
+
+def _holds_something(path: Path) -> bool:
+    return path.exists() and not (path.is_file() and not path.stat().st_size)
 
 
 def _other_that_names(sidecar: str, path: Path) -> Path | None:
@@ -98,61 +134,37 @@ def _other_that_names(sidecar: str, path: Path) -> Path | None:
     return None
 
 
-def _replace(files: Sequence[tuple[Path, str]]) -> None:
-    """Replace each of the files, in order and at once, when all of them are on the disk.
+def _readable(path: Path, text: str) -> bytes:
+    """What to write. Raises RecordingError when it is more than is read again."""
+    data = _bytes(text)
+    if len(data) > MAX_BYTES:
+        raise RecordingError(
+            f"{path.name} would have {len(data) / 1024 / 1024:.1f} MB, and more than {MAX_BYTES / 1024 / 1024:g} MB are not read "
+            "again: nothing was written. Clear the outputs of its ordinary cells first; --sidecar and --no-results make it smaller."
+        )
+    return data
 
-    Lone surrogates within JSON strings become escapes.
-    """
+
+def _bytes(text: str) -> bytes:
+    """UTF-8 has no bytes for a lone surrogate; JSON has an escape, which is Python's, and all stand within strings."""
+    return text.encode(errors="backslashreplace")
+
+
+def _replace(files: Sequence[tuple[Path, bytes]]) -> None:
+    """Replace each of the files, in order and at once, when all of them are on the disk."""
     written: list[Path] = []
     try:
-        for path, text in files:
+        for path, data in files:
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".kin-", suffix=".tmp")
             written.append(Path(temporary))
             with os.fdopen(handle, "wb") as file:
-                # UTF-8 has no bytes for a lone surrogate; JSON has an escape, which is Python's, and all stand within strings
-                file.write(text.encode(errors="backslashreplace"))
+                file.write(data)
             written[-1].chmod(_mode(path))
         for (path, _), new in zip(files, written, strict=True):
             new.replace(path)
     finally:
         for new in written:
             new.unlink(missing_ok=True)
-
-
-def _check_nothing_is_lost(nb: Any, path: Path, *, in_place: bool) -> None:
-    """A damaged recording may be replaced: that is its repair."""
-    if path.is_file() and not path.stat().st_size:
-        return  # an empty file is nobody's work
-    try:
-        there = load_notebook(path)
-    except UnreadableNotebookError:
-        there = None
-    if there is None or "kin" not in there["metadata"]:
-        if in_place and there is not None:
-            return
-        raise RecordingError(
-            f"{path.name} exists and is no session notebook: nothing was written. Choose another name, or remove that file."
-        )
-    try:
-        held = read_recording(there)
-    except LaterFormatError as error:
-        raise RecordingError(
-            f"{path.name} would lose what a later version wrote: {error} Nothing was written."
-        ) from None
-    except RecordingError:
-        return
-    ours = read_recording(nb)
-    missing = lost(held, ours)
-    if missing:
-        join = (
-            "kin-nb merge joins two runs of one session"
-            if held.session == ours.session
-            else "kin-nb diff compares both"
-        )
-        raise RecordingError(
-            f"{path.name} holds {missing} of session {held.session[:8]}, which this one has not: nothing was written. "
-            f"Choose another name; {join}."
-        )
 
 
 def _mode(path: Path) -> int:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.cli.main import main
+from kin_nb.core.session.records import Place, UndoRecord
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import NoRecordingError, RecordingError, ReplayError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.recording import SessionMeta, WorkspaceMeta
+from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
@@ -70,6 +72,16 @@ def test_outputs_are_drawn_anew_from_the_recording_alone(saved):
     assert [cell["outputs"] for cell in nb["cells"]] == [cell["outputs"] for cell in fresh["cells"]]
     assert "<script>" not in str(nb)
     assert "Answer 2." in str(nb["cells"][2]["outputs"])
+
+
+def test_a_prompt_that_would_stop_a_replay_is_said(saved, tmp_path):
+    path = saved()
+    assert not any("a replay stops" in line for line in SaveCommand(str(path), tmp_path / "a.ipynb").run())
+    raw = json.loads(path.read_text())
+    raw["cells"].append(new_code_cell("%%kin\nnever run", id="draft"))
+    path.write_text(json.dumps(raw))
+    said = SaveCommand(str(path), tmp_path / "b.ipynb").run()
+    assert "Cell 4 was never run here, and a replay stops there: run or remove it, and save again." in said
 
 
 def test_a_changed_recording_is_not_drawn_anew(saved):
@@ -146,6 +158,36 @@ def test_the_session_that_is_chosen_keeps_what_can_be_played_and_the_rest_is_sai
     assert [cell["source"] for cell in cells[1:]] == ["x = 1", "%%kin\nsecond", "%%kin\nthird"]
     assert "Left out: 1 prompt of which no answer is recorded." in said
     assert any(line.startswith("Left out: 1 prompt of session aaaaaaaa-1: kin-nb save") for line in said)
+
+
+@pytest.mark.parametrize("path", [False, True])
+def test_in_place_deletes_no_prompt_of_another_session_and_none_without_an_answer(restarted, path):
+    before = restarted.read_bytes()
+    command = SaveCommand(
+        str(restarted), restarted if path else None, SaveOptions(in_place=True), from_outputs=True, session="bbbb"
+    )
+    with pytest.raises(RecordingError, match="--in-place would delete") as error:
+        command.run()
+    for cell in ("cell 1 (%%kin ⏎ first)", "cell 5 (%%kin --session review ⏎ check it)", "cell 7 (%%kin ⏎ never run)"):
+        assert cell in str(error.value)
+    assert "cell 4" not in str(error.value)
+    assert restarted.read_bytes() == before
+    raw = json.loads(restarted.read_text())
+    raw["cells"] = [cell for cell in raw["cells"] if cell["id"] in {"bbbbbbbb-2-1", "bbbbbbbb-2-2", "own", "mode"}]
+    restarted.write_text(json.dumps(raw))
+    assert "Left out: cell 3 (%kin mode plan)." in command.run()
+    cells = load_notebook(restarted)["cells"]
+    assert [cell["source"] for cell in cells[1:]] == ["x = 1", "%%kin\nsecond", "%%kin\nthird"]
+    assert list(restarted.parent.iterdir()) == [restarted]
+
+
+def test_in_place_writes_no_other_file(restarted, lived):
+    before = lived.read_bytes()
+    with pytest.raises(
+        ReplayError, match=r"^--in-place writes .*my talk\.ipynb itself\. Leave out .*mine\.ipynb, or leave"
+    ):
+        SaveCommand(str(restarted), lived, SaveOptions(in_place=True), from_outputs=True, session="bbbb").run()
+    assert lived.read_bytes() == before
 
 
 def test_a_session_with_a_name_takes_its_own_prompts_and_no_others(restarted, tmp_path):
@@ -227,3 +269,112 @@ def test_only_a_session_notebook_is_calibrated(lived, tmp_path):
         with pytest.raises(ReplayError):
             command.run()
     assert not (tmp_path / "a.ipynb").exists()
+
+
+def went_on(session: str, *turns, undos=()) -> Recording:
+    """What a kernel's session has recorded that went on where TALK ends."""
+    meta = TALK.meta.model_copy(update={"session": session, "kin_nb": "0.2.0"})
+    return Recording(session, (*TALK.turns, *turns), meta, undos=undos)
+
+
+def asked_live(whole: Recording, number: int, prompt: str, cell_id: str):
+    output = new_output("display_data", {"text/plain": "x"}, metadata=carried(whole.turns[number - 1], whole.meta))
+    return new_code_cell(f"%%kin\n{prompt}", id=cell_id, outputs=[output])
+
+
+def typed(path: Path, *cells) -> Path:
+    """As a front end saves it, with these cells at the end."""
+    nb = json.loads(path.read_text())
+    nb["cells"].extend(cells)
+    path.write_text(json.dumps(nb))
+    return path
+
+
+GONE_ON = went_on("live-1", turn(3, "third", cell_id="c3"))
+
+
+@pytest.fixture
+def gone_on(saved):
+    """A session notebook in which somebody went on after playback, as a front end saves it; `%kin save` gives GONE_ON."""
+    return typed(
+        saved(),
+        new_code_cell("x = 1", id="own"),
+        asked_live(GONE_ON, 3, "third", "c3"),
+        new_code_cell("%kin cost", id="cost"),
+        new_code_cell("%%kin\na draft", id="draft"),
+    )
+
+
+@pytest.mark.parametrize("arguments", [[], ["--from-outputs"], ["--from-outputs", "--session", "live-1"]])
+def test_what_was_asked_after_playback_is_saved_with_what_came_before_it(gone_on, tmp_path, arguments, capsys):
+    out = tmp_path / "out.ipynb"
+    assert main(["save", str(gone_on), str(out), *arguments]) == 0
+    found = read_recording(load_notebook(out))
+    assert found == replace(GONE_ON, turns=found.turns)
+    assert [each.model_copy(update={"cell_id": None}) for each in found.turns] == [
+        each.model_copy(update={"cell_id": None}) for each in GONE_ON.turns
+    ]
+    assert [cell["source"] for cell in load_notebook(out)["cells"]][1:] == [
+        "%%kin\nfirst ACME-1",
+        "%%kin\nsecond",
+        "x = 1",
+        "%%kin\nthird",
+    ]
+    assert "Left out: 1 prompt of which no answer is recorded." in capsys.readouterr().out
+
+
+def test_it_may_be_written_onto_itself_once_no_draft_would_go(gone_on):
+    with pytest.raises(RecordingError, match=r"holds 1 cell .* It is: %%kin ⏎ a draft\."):
+        SaveCommand(str(gone_on), gone_on).run()
+    nb = json.loads(gone_on.read_text())
+    nb["cells"].pop()
+    gone_on.write_text(json.dumps(nb))
+    SaveCommand(str(gone_on), gone_on).run()
+    assert len(read_recording(load_notebook(gone_on)).turns) == 3
+
+
+def test_each_time_that_it_went_on_is_in_there(saved, tmp_path):
+    more = Recording(
+        "live-2",
+        (*GONE_ON.turns, turn(4, "fourth", cell_id="c4")),
+        GONE_ON.meta.model_copy(update={"session": "live-2"}),
+    )
+    cells = [asked_live(GONE_ON, 3, "third", "c3"), asked_live(more, 4, "fourth", "c4")]
+    SaveCommand(str(typed(saved(), *cells)), tmp_path / "out.ipynb").run()
+    assert read_recording(load_notebook(tmp_path / "out.ipynb")).digest == more.digest
+
+
+def test_an_undo_after_playback_is_in_there_too(saved, tmp_path):
+    undo = UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=-1))
+    whole = went_on("live-1", turn(3, "again", cell_id="c3", origin=Place(turn=1, step=-1)), undos=(undo,))
+    card = new_output("display_data", {"text/plain": "x"}, metadata=carried(undo, whole.meta, 1))
+    cells = [new_code_cell("%kin undo", id="u", outputs=[card]), asked_live(whole, 3, "again", "c3")]
+    SaveCommand(str(typed(saved(), *cells)), tmp_path / "out.ipynb").run()
+    found = load_notebook(tmp_path / "out.ipynb")
+    assert read_recording(found).digest == whole.digest
+    assert [cell["source"] for cell in found["cells"]][1:] == [
+        "%%kin\nfirst ACME-1",
+        "%%kin\nsecond",
+        "%kin undo 1",
+        "%%kin\nagain",
+    ]
+
+
+@pytest.mark.parametrize("number", [1, 5])
+def test_what_does_not_follow_is_left_out_and_that_is_said(saved, tmp_path, number):
+    path = typed(saved(), lived_cell("other-1", "else", number))
+    told = SaveCommand(str(path), tmp_path / "out.ipynb").run()
+    (said,) = [
+        line for line in told if line.startswith("Left out: turns that only outputs carry, and that do not follow")
+    ]
+    assert said.endswith(f". Save them: kin-nb save {path} OUT.ipynb --from-outputs")
+    assert [each.turn for each in read_recording(load_notebook(tmp_path / "out.ipynb")).turns] == [1, 2]
+    SaveCommand(str(path), tmp_path / "own.ipynb", from_outputs=True).run()
+    assert [each.turn for each in read_recording(load_notebook(tmp_path / "own.ipynb")).turns] == [number]
+
+
+def test_it_is_calibrated_only_once_it_is_saved(gone_on, tmp_path):
+    with pytest.raises(
+        ReplayError, match=r"talk\.ipynb went on since it was saved\. Save it first: kin-nb save talk\.ipynb PATH"
+    ):
+        SaveCommand(str(gone_on), tmp_path / "out.ipynb", calibrate=True).run()

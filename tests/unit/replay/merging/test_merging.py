@@ -782,5 +782,7 @@ def test_git_merges_with_it(kin, tmp_path, monkeypatch):
     commit("b")
     git("switch", "main")
     commit("a")
-    git("merge", "other")
+    told = git("merge", "other")
+    assert "Merged. Both went on: first turn 2 of A" in told
+    assert ".merge_file" not in told, "a name that only git knows"
     assert said(plays(load_notebook(file))) == ["x", "p", ("undo", 2, (2,)), "q"]

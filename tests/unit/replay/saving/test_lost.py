@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -125,3 +126,107 @@ def test_undos_and_what_a_later_version_recorded_are_not_lost_either(tmp_path):
     path = write_notebook(session_notebook(held), tmp_path / "talk.ipynb")
     with pytest.raises(RecordingError, match=r"holds undo 1, records of type later of session 5b1c-ses, which"):
         write_notebook(session_notebook(TALK), path)
+
+
+def spoilt(path, change) -> bytes:
+    """The file after `change` of its JSON value."""
+    raw = json.loads(path.read_text())
+    change(raw)
+    path.write_text(json.dumps(raw))
+    return path.read_bytes()
+
+
+def records(raw):
+    return [record for cell in raw["cells"] for record in cell["metadata"].get("kin", [])]
+
+
+def another_word(raw):
+    records(raw)[1]["prompt"] = "More of it?"
+
+
+def a_cell_less(raw):
+    raw["cells"] = [cell for cell in raw["cells"] if not any(r["turn"] == 1 for r in cell["metadata"].get("kin", []))]
+
+
+def no_record_any_more(raw):
+    next(cell for cell in raw["cells"] if "kin" in cell["metadata"])["metadata"]["kin"][0] = 3
+
+
+def another_metadata(raw):
+    raw["metadata"]["kin"]["model"] = "x"
+
+
+def nbmerged(raw):
+    raw["metadata"]["nbdime-conflicts"] = {}
+
+
+DAMAGES = [another_word, a_cell_less, another_metadata]
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, no_record_any_more, nbmerged])
+def test_a_damaged_notebook_of_another_session_is_not_replaced(tmp_path, damage):
+    path = write_notebook(session_notebook(as_session("theirs", LONGER)), tmp_path / "talk.ipynb")
+    before = spoilt(path, damage)
+    with pytest.raises(
+        RecordingError, match=r"^What talk\.ipynb holds does not read, .*: nothing was written\. Choose"
+    ):
+        write_notebook(session_notebook(TALK), path)
+    with pytest.raises(RecordingError, match="nothing was written"):
+        write_notebook(session_notebook(TALK), path, in_place=True)
+    assert path.read_bytes() == before
+
+
+def test_nor_is_one_of_another_session_whose_sidecar_is_not_here(session, tmp_path):
+    path = write_notebook(session_notebook(session, options=SaveOptions(sidecar=True)), tmp_path / "talk.kin.ipynb")
+    (tmp_path / "talk.kin.json").unlink()
+    before = path.read_bytes()
+    with pytest.raises(RecordingError, match=r"its text is missing from talk\.kin\.json"):
+        write_notebook(session_notebook(as_session("another", TALK)), path)
+    assert path.read_bytes() == before
+    write_notebook(session_notebook(session), path)
+    assert read_recording(load_notebook(path)) == session, "the session itself has all of it"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_notebook_is_repaired_by_a_save_of_its_session_and_of_no_less(tmp_path, damage):
+    path = write_notebook(session_notebook(LONGER), tmp_path / "talk.ipynb")
+    before = spoilt(path, damage)
+    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds turn 3 of session 5b1c-ses, which this one has not"):
+        write_notebook(session_notebook(TALK), path)
+    assert path.read_bytes() == before
+    write_notebook(session_notebook(LONGER), path)
+    assert read_recording(load_notebook(path)) == LONGER
+
+
+def test_a_damaged_turn_is_known_by_its_hashes_also_when_another_cell_asks_it_now(tmp_path):
+    path = write_notebook(session_notebook(TALK), tmp_path / "talk.ipynb")
+    spoilt(path, another_word)
+    moved = tuple(each.model_copy(update={"cell_id": f"c{each.turn}"}) for each in TALK.turns)
+    write_notebook(session_notebook(replace(TALK, turns=moved)), path)
+    before = spoilt(path, another_word)
+    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds what does not read in cell 3 of session 5b1c-ses"):
+        write_notebook(session_notebook(replace(TALK, turns=(TALK.turns[0], answered(2, "Nothing.")))), path)
+    assert path.read_bytes() == before
+
+
+def test_a_record_that_is_none_any_more_is_nobodys_to_replace(tmp_path):
+    path = write_notebook(session_notebook(TALK), tmp_path / "talk.ipynb")
+    before = spoilt(path, no_record_any_more)
+    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds what does not read in cell 2 of session"):
+        write_notebook(session_notebook(TALK), path)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_undo_is_known_too_and_what_a_later_version_wrote_stays(tmp_path):
+    held = replace(TALK, undos=(undone(2, at=2),))
+    path = write_notebook(session_notebook(held), tmp_path / "talk.ipynb")
+    before = spoilt(path, lambda raw: records(raw)[-1].update(turns=[1]))
+    with pytest.raises(RecordingError, match="holds what does not read in cell 4 of session"):
+        write_notebook(session_notebook(TALK), path)
+    assert path.read_bytes() == before
+    write_notebook(session_notebook(held), path)
+    spoilt(path, lambda raw: records(raw)[0].update(prompt="x"))
+    before = spoilt(path, lambda raw: records(raw)[1].update(colour="red"))
+    with pytest.raises(RecordingError, match="would lose what a later version wrote"):
+        write_notebook(session_notebook(held), path)
+    assert path.read_bytes() == before

@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.replay.cells.matching import cell_key
+from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.rewriting import recording_from_log
 
@@ -112,3 +115,52 @@ def test_a_log_that_cannot_be_used_is_named(home, tmp_path, text, said):
     log.write_text(text)
     with pytest.raises(ReplayError, match=said):
         recording_from_log("abc", tmp_path)
+
+
+@pytest.fixture
+def worked_in(logged, tmp_path):
+    """A session notebook with cells of a person's, beside a log that went on."""
+    logged("abc-1", "first")
+    path = tmp_path / "m.ipynb"
+    SaveCommand("abc", path).run()
+    nb = json.loads(path.read_text())
+    nb["cells"].insert(0, dict(new_markdown_cell("# A heading", id="h")))
+    nb["cells"].append(dict(new_code_cell("important = 1", id="i")))
+    path.write_text(json.dumps(nb))
+    (tmp_path / "home" / "sessions" / "abc-1" / "log.jsonl").unlink()
+    logged("abc-1", "first", "second")
+    return path
+
+
+def sources(path: Path) -> list[str]:
+    return [cell["source"] for cell in load_notebook(path)["cells"]]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda nb: None, lambda nb: nb["cells"][2]["metadata"]["kin"][0].update(prompt="x")]
+)
+def test_a_save_from_the_log_onto_a_notebook_of_the_session_keeps_what_a_person_wrote_there(worked_in, damage):
+    nb = json.loads(worked_in.read_text())
+    damage(nb)
+    worked_in.write_text(json.dumps(nb))
+    SaveCommand("abc", worked_in).run()
+    first, head, *rest = sources(worked_in)
+    assert (first, head.startswith("%load_ext kin_nb\n%kin replay abc-1@")) == ("# A heading", True)
+    assert rest == ["%%kin\nfirst", "important = 1", "%%kin\nsecond"]
+    assert len(read_recording(load_notebook(worked_in)).turns) == 2
+
+
+def test_a_save_from_the_log_onto_another_sessions_notebook_takes_nothing_from_it(worked_in, logged):
+    logged("other", "else")
+    with pytest.raises(ReplayError, match="holds turn 1 of session abc-1"):
+        SaveCommand("other", worked_in).run()
+    assert "# A heading" in sources(worked_in)
+
+
+def test_a_notebook_that_a_merge_left_unfinished_is_no_place_for_a_save_from_the_log(worked_in):
+    nb = json.loads(worked_in.read_text())
+    nb["metadata"]["nbdime-conflicts"] = {}
+    worked_in.write_text(json.dumps(nb))
+    with pytest.raises(ReplayError, match=r"m\.ipynb: nbmerge left a conflict"):
+        SaveCommand("abc", worked_in).run()
+    assert "important = 1" in sources(worked_in)

@@ -15,7 +15,7 @@ from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
 from kin_nb.replay.playback.surroundings import Surroundings
 from kin_nb.replay.saving.making import session_notebook
-from kin_nb.replay.saving.options import LARGE, SaveOptions, large, parse_save
+from kin_nb.replay.saving.options import LARGE, SaveOptions, about_files, parse_save
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import LONG, recording, turn
 
@@ -251,7 +251,15 @@ def test_a_wrong_save_line_shows_the_usage(line, message):
 def test_a_sidecar_is_offered_for_a_large_notebook(tmp_path):
     path = tmp_path / "talk.ipynb"
     path.write_bytes(b" " * LARGE)
-    assert large(path, SaveOptions()) == ""
+    assert about_files(path, SaveOptions()) == ""
     path.write_bytes(b" " * (LARGE + 1))
-    assert large(path, SaveOptions()) == "It has 8.0 MB. With --sidecar, long results go into a file beside it."
-    assert large(path, SIDECAR) == ""
+    assert about_files(path, SaveOptions()) == "It has 8.0 MB. With --sidecar, long results go into a file beside it."
+
+
+def test_a_sidecar_is_said_to_travel_along(tmp_path):
+    path = tmp_path / "talk.kin.ipynb"
+    path.write_bytes(b" " * (LARGE + 1))
+    assert about_files(path, SIDECAR) == (
+        "Its long texts are in talk.kin.json, which belongs beside it: copy and commit both."
+    )
+    assert about_files(path, PORTABLE) == ""

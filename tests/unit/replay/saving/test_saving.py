@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import time
 
 import nbformat
 import pytest
@@ -18,6 +19,7 @@ from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.playback.player import Player, playback_notice
 from kin_nb.replay.saving.making import Cell, session_notebook
+from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
 
@@ -97,6 +99,96 @@ def test_a_replay_cell_is_inserted_before_all_code_when_there_is_none(talk):
     source = new_notebook(cells=[new_markdown_cell("t", id="t"), code("import os\n%load_ext kin_nb", "mixed", count=1)])
     nb = session_notebook(talk, source_nb=source)
     assert [cell["id"] for cell in nb["cells"]] == ["t", "kin-replay", "mixed", "one", "two", "gone"]
+
+
+OLDER = "%load_ext kin_nb\n%kin replay old@123456789012"
+
+
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize(
+    ("mixed", "left"),
+    [
+        (f"{OLDER}\nimport os", "import os"),
+        (f"import os\n\n{OLDER}\n", "import os"),
+        ("import os\n%load_ext kin_nb\n!ls\n%kin mode plan", "import os\n!ls\n%kin mode plan"),
+        ("# ours\n%reload_ext kin_nb", "# ours"),
+        (f"if x:\n    y()\n{OLDER}\nprint('it", "if x:\n    y()\nprint('it"),
+        (f"!echo it's\n{OLDER}\n%matplotlib inline", "!echo it's\n%matplotlib inline"),
+    ],
+)
+def test_lines_that_load_kin_nb_or_name_a_recording_leave_a_cell_that_has_others(talk, mixed, left, portable):
+    source = new_notebook(cells=[code(mixed, "mixed", count=1)])
+    nb = session_notebook(talk, source_nb=source, options=SaveOptions(portable=portable))
+    own = next(cell for cell in nb["cells"] if cell["id"] == "mixed")
+    assert own["source"] == left
+    assert "old@" not in str(nb)
+    assert session_notebook(talk, source_nb=nb, options=SaveOptions(portable=portable)) == nb
+
+
+def test_a_cell_of_very_many_lines_is_looked_at_once(talk):
+    lines = "%load_ext kin_nb\n!ls\n" * 20_000
+    outputs = [new_output("stream", text="Session of " + " ago" * 50_000)]
+    source = new_notebook(cells=[code(lines, "long", count=1, outputs=outputs)])
+    began = time.perf_counter()
+    nb = session_notebook(talk, source_nb=source)
+    assert time.perf_counter() - began < 5
+    assert nb["cells"][1]["source"] == ("!ls\n" * 20_000).rstrip()
+    assert nb["cells"][1]["outputs"] == outputs
+
+
+def test_a_line_written_below_the_head_is_no_hindrance_to_saves_in_its_place(talk, tmp_path):
+    path = write_notebook(session_notebook(talk), tmp_path / "s.ipynb")
+    raw = json.loads(path.read_text())
+    raw["cells"][0]["source"] += ["\n", "import os"]
+    path.write_text(json.dumps(raw))
+    for _ in range(2):
+        write_notebook(session_notebook(talk, source_nb=load_notebook(path)), path)
+        assert [cell["source"].splitlines()[-1] for cell in load_notebook(path)["cells"]][:2] == [
+            f"%kin replay {talk.name}",
+            "import os",
+        ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f'text = """\n{OLDER}\n"""',
+        f"%%kin\nfirst\n{OLDER}",
+        f"%%bash\n{OLDER}\nls",
+        "if x:\n    %load_ext kin_nb",
+        "x = 1 \\\n%load_ext kin_nb",
+        'print(f"""\n%load_ext kin_nb\n{x}""")',
+        "x = [\n%load_ext kin_nb\n",
+    ],
+)
+def test_such_lines_stay_where_they_are_text_or_within_something_else(talk, source):
+    nb = session_notebook(talk, source_nb=new_notebook(cells=[code(source, "own", count=1)]))
+    assert source in [cell["source"] for cell in nb["cells"]]
+
+
+def test_in_a_kin_notebook_a_prompt_about_such_lines_stays_too(talk):
+    source = new_notebook(
+        metadata={"kernelspec": {"name": "kin", "display_name": "Kin"}}, cells=[code(f"first\n{OLDER}", "p")]
+    )
+    assert f"first\n{OLDER}" in [cell["source"] for cell in session_notebook(talk, source_nb=source)["cells"]]
+
+
+def test_what_such_lines_showed_goes_with_them(talk):
+    loaded = "The kin_nb extension is already loaded. To reload it, use:\n  %reload_ext kin_nb\n"
+    offered = "Session of 5 min ago, 3 turns: %kin resume goes on with it.\n"
+    status = new_output("display_data", {"text/plain": "mine"}, metadata={"kin": {"kind": "notice"}})
+    odd = new_output("display_data", {"text/plain": "odd"}, metadata={"kin": 3})
+    outputs = [
+        new_output("stream", text=f"before\n{loaded}after\n"),
+        *shown([playback_notice(talk)]),
+        new_output("stream", text=loaded + offered),
+        new_output("stream", text=""),
+        odd,
+        status,
+    ]
+    source = new_notebook(cells=[code(f"print()\n{OLDER}\n%kin status", "mixed", count=1, outputs=outputs)])
+    own = session_notebook(talk, source_nb=source)["cells"][1]
+    assert own["outputs"] == [new_output("stream", text="before\nafter\n"), new_output("stream", text=""), odd, status]
 
 
 def test_a_replay_cell_of_an_older_save_is_replaced(talk):

@@ -20,7 +20,7 @@ from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import without_results
 from kin_nb.replay.saving.writing import write_notebook
-from tests.unit.replay.sessions import recording, turn
+from tests.unit.replay.sessions import LONG, recording, turn
 
 SIDECAR = SaveOptions(sidecar=True)
 WITH_LITTLE_DISK = """
@@ -72,6 +72,70 @@ def test_a_sidecar_whose_texts_another_notebook_needs_is_left_alone(session, tmp
     first.unlink()
     write_notebook(session_notebook(without_results(session), options=SIDECAR), tmp_path / "talk.kin.ipynb")
     assert not texts_in(json.loads((tmp_path / "talk.kin.json").read_text()))
+
+
+@pytest.mark.parametrize("content", ['{"joints": [1, 2, 3]}', "not JSON", "[]", '{"kin": {"session": 3}, "blobs": {}}'])
+def test_a_file_that_has_the_sidecars_name_and_is_none_is_left_alone(session, tmp_path, content):
+    arm = tmp_path / "arm.kin.json"
+    arm.write_text(content)
+    with pytest.raises(RecordingError, match=r"^arm\.kin\.json exists and is no sidecar: nothing was written\."):
+        write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "arm.ipynb")
+    assert (arm.read_text(), list(tmp_path.iterdir())) == (content, [arm])
+    arm.write_text("")
+    path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "arm.ipynb")
+    arm.write_text(content)
+    write_notebook(session_notebook(session, options=SIDECAR), path)
+    assert read_recording(load_notebook(path)) == session, "a save repairs its own"
+
+
+@pytest.fixture
+def renamed(session, tmp_path) -> Path:
+    """A notebook whose sidecar has the name that it had."""
+    path = write_notebook(session_notebook(session, options=SIDECAR), tmp_path / "talk.kin.ipynb")
+    return path.rename(tmp_path / "monday.kin.ipynb")
+
+
+@pytest.mark.parametrize("options", [SIDECAR, SaveOptions(), SaveOptions(portable=True)])
+def test_what_was_taken_out_of_a_renamed_notebook_is_not_in_its_old_sidecar_either(renamed, session, options):
+    write_notebook(session_notebook(without_results(session), options=options), renamed)
+    assert not renamed.with_name("talk.kin.json").exists()
+    assert read_recording(load_notebook(renamed)) == without_results(session)
+
+
+def test_an_old_sidecar_that_another_notebook_names_stays(renamed, session):
+    other = renamed.with_name("copy.ipynb")
+    other.write_bytes(renamed.read_bytes())
+    write_notebook(session_notebook(without_results(session), options=SIDECAR), renamed)
+    assert read_recording(load_notebook(other)) == session
+
+
+@pytest.mark.parametrize("name", ["package.json", "monday.kin.json"])
+@pytest.mark.parametrize("content", ['{"joints": [1]}', '{"kin": {"session": "another"}, "blobs": {}}'])
+def test_a_notebook_that_names_a_file_which_is_not_its_own_takes_nothing_away(renamed, session, name, content):
+    raw = json.loads(renamed.read_text())
+    raw["metadata"]["kin"]["sidecar"] = name
+    renamed.write_text(json.dumps(raw))
+    renamed.with_name(name).write_text(content)
+    write_notebook(session_notebook(session), renamed)
+    assert renamed.with_name(name).read_text() == content
+
+
+def test_nothing_is_written_that_would_not_be_read_again(session, tmp_path, monkeypatch):
+    path = write_notebook(session_notebook(session), tmp_path / "talk.kin.ipynb")
+    size = path.stat().st_size
+    before = path.read_bytes()
+    monkeypatch.setattr("kin_nb.replay.saving.writing.MAX_BYTES", size)
+    write_notebook(session_notebook(session), path)
+    monkeypatch.setattr("kin_nb.replay.saving.writing.MAX_BYTES", size - 1)
+    for in_place in (False, True):
+        with pytest.raises(
+            RecordingError, match=r"^talk\.kin\.ipynb would have 0\.0 MB, .*: nothing was written\. Clear"
+        ):
+            write_notebook(session_notebook(session), path, in_place=in_place)
+    monkeypatch.setattr("kin_nb.replay.saving.writing.MAX_BYTES", len(LONG))
+    with pytest.raises(RecordingError, match=r"^talk\.kin\.json would have"):
+        write_notebook(session_notebook(session, options=SIDECAR), path)
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])
 
 
 NAMES = ["(copy) x", "it's", ".hidden", "a, b; c", "Ünïcode 名前\u3000x", "100%", "a'b\"c", "-x", "x" * 200]

@@ -1,0 +1,177 @@
+"""`%kin save` while the page holds more than the notebook's file, which is all that a kernel sees."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from notebook_client import LiveKernel, kept_outputs, run, shown
+
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.loading import load_notebook
+
+pytestmark = pytest.mark.kernel
+
+COUNTING = "print(6 * 7)"
+
+
+@pytest.fixture
+def nb(kernel) -> LiveKernel:
+    """One is enough: nothing here depends on its version."""
+    return kernel()
+
+
+@pytest.fixture
+def page(kin: LiveKernel, model_server, tmp_path) -> Iterator[Page]:
+    model_server.enqueue("Hi.")
+    page = Page(kin, tmp_path / "n.ipynb")
+    run(kin, f"os.environ['JPY_SESSION_NAME'] = {str(page.path)!r}")
+    page.save()
+    page.run("%%kin\nSay hi.")
+    page.run(COUNTING)
+    yield page
+    run(kin, "del os.environ['JPY_SESSION_NAME']")
+
+
+class Page:
+    """What a front end shows; `save` is Ctrl-S."""
+
+    def __init__(self, kin: LiveKernel, path: Path) -> None:
+        self.kin, self.path = kin, path
+        self.cells: list = []
+
+    def type(self, source: str) -> None:
+        self.cells.append(new_code_cell(source, id=f"c{len(self.cells)}"))
+
+    def run(self, source: str) -> None:
+        self.type(source)
+        ran = self.kin.run(source, cell=self.cells[-1]["id"])
+        assert self.kin.done(ran)["content"]["status"] == "ok"
+        self.cells[-1]["outputs"] = kept_outputs(self.kin, ran)
+
+    def save(self) -> None:
+        self.path.write_text(json.dumps(new_notebook(cells=self.cells)))
+
+    def command(self, line: str, answer: str | None = None) -> str:
+        """What a cell that is not on the page shows, or its error."""
+        cell = self.kin.run(line, cell="save", allow_stdin=answer is not None)
+        if answer:
+            question = self.kin.prompt()
+            self.kin.answer(answer)
+        reply = self.kin.done(cell)["content"]
+        said = reply["evalue"] if reply["status"] == "error" else shown(self.kin, cell)
+        return f"{question}\n{said}" if answer else said
+
+
+def test_cells_that_the_file_does_not_have_yet_are_counted(page):
+    said = page.command("%kin save")
+    assert "2 cells ran since n.ipynb was written" in said
+    assert "n.ipynb has no cell for 1 of the prompts, so they stand at the end" in said
+    assert "save the notebook (Ctrl-S) and run %kin save again" in said
+
+
+def test_once_the_file_is_written_nothing_is_said_and_all_is_there(page, tmp_path):
+    page.command("%kin save")
+    page.save()
+    said = page.command("%kin save")
+    assert "Saved" in said
+    assert "Ctrl-S" not in said
+    saved = load_notebook(tmp_path / "n.kin.ipynb")
+    assert saved["cells"][2]["source"] == COUNTING
+    assert saved["cells"][2]["outputs"][0]["text"] == ["42\n"]
+
+
+def test_a_cell_that_is_run_again_shows_something_else_than_the_file(page):
+    page.save()
+    page.run(COUNTING)
+    assert "1 cell ran since n.ipynb was written" in page.command("%kin save")
+
+
+def test_prompts_alone_are_whole_whatever_the_file_shows_of_them(page, model_server):
+    """Their outputs are made of the recording."""
+    model_server.enqueue("Hi again.")
+    page.type("%%kin\nSay it again.")
+    page.save()
+    page.kin.done(page.kin.run("%%kin\nSay it again.", cell=page.cells[-1]["id"]))
+    assert "Ctrl-S" not in page.command("%kin save")
+
+
+def test_a_prompt_whose_cell_was_deleted_stands_at_the_end_and_no_advice_is_given(page):
+    del page.cells[0]
+    page.save()
+    said = page.command("%kin save")
+    assert "n.ipynb has no cell for 1 of the prompts, so they stand at the end" in said
+    assert "Ctrl-S" not in said
+
+
+def test_a_prompt_that_was_edited_since_is_counted(page, model_server):
+    page.save()
+    model_server.enqueue("Ho.")
+    page.kin.done(page.kin.run("%%kin\nSay ho.", cell=page.cells[0]["id"]))
+    assert "1 cell ran since n.ipynb was written" in page.command("%kin save")
+
+
+def test_a_file_that_another_clock_dates_is_written_all_the_same(page):
+    """A server elsewhere: what counts is that the file is another than when the cell ended."""
+    page.save()
+    os.utime(page.path, (1, 1))
+    assert "Ctrl-S" not in page.command("%kin save")
+    page.run("x = 1")
+    assert "1 cell ran since n.ipynb was written" in page.command("%kin save")
+
+
+def test_in_place_is_refused_while_the_page_holds_more_than_the_file(page):
+    before = page.path.read_bytes()
+    said = page.command("%kin save --in-place", answer="")
+    assert said.startswith("2 cells ran since n.ipynb was written, and the reload would take away")
+    assert page.path.read_bytes() == before
+    page.save()
+    said = page.command("%kin save --in-place", answer="y")
+    assert "What is on the page and was not saved (Ctrl-S) goes with the reload" in said
+    assert "Now reload it" in said
+    saved = load_notebook(page.path)
+    assert [cell["source"] for cell in saved["cells"]][1:] == ["%%kin\nSay hi.", COUNTING]
+    assert len(read_recording(saved).turns) == 1
+
+
+def test_in_place_deletes_no_prompt_that_has_no_answer(page):
+    page.type("%%kin\nA draft that I have not run yet.")
+    page.type("%%kin --session review\nFor another session.")
+    page.save()
+    before = page.path.read_bytes()
+    said = page.command("%kin save --in-place", answer="")
+    assert "--in-place would delete cell 3 (%%kin ⏎ A draft that I have not run yet.), cell 4 (%%kin --session" in said
+    assert page.path.read_bytes() == before
+    assert "Left out: 1 prompt" in page.command("%kin save")
+    assert page.path.read_bytes() == before
+
+
+def test_in_place_names_the_commands_that_go(page):
+    page.run("%kin mode plan")
+    page.type("%kin save --in-place")
+    page.save()
+    before = page.path.read_bytes()
+    said = page.command("%kin save --in-place", answer="n")
+    assert "; commands go from the file: cell 3 (%kin mode plan). Write it now" in said
+    assert page.path.read_bytes() == before
+    page.command("%kin save --in-place", answer="y")
+    assert [cell["source"] for cell in load_notebook(page.path)["cells"]][1:] == ["%%kin\nSay hi.", COUNTING]
+
+
+@pytest.mark.parametrize(("typed", "outcome"), [("y = 2", "ok"), ("%%kin\nA draft.", "error")])
+def test_what_was_saved_while_in_place_asked_is_kept_or_nothing_is_written(page, typed, outcome):
+    """As front ends do that save by themselves."""
+    page.save()
+    cell = page.kin.run("%kin save --in-place", cell="save")
+    page.kin.prompt()
+    page.type(typed)
+    page.save()
+    page.kin.answer("y")
+    reply = page.kin.done(cell)["content"]
+    assert reply["status"] == outcome
+    assert outcome == "ok" or reply["evalue"].startswith("n.ipynb was changed while this was asked")
+    assert load_notebook(page.path)["cells"][-1]["source"] == typed

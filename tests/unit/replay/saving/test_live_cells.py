@@ -1,0 +1,39 @@
+"""Which cells of a notebook that was lived in a saved one keeps."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from kin_nb.replay.saving.live_cells import keep_what_plays
+from tests.unit.replay.sessions import recording, turn
+
+
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        ("%kin live", False),
+        ("%kin mode plan\n\n  %kin %kin save x.ipynb\n", False),
+        ("%kin save a %kin replay x@0\n", False),
+        ("%kin live\nx = 1", True),
+        ("%kin live\n%kin replay x@0", True),
+        ("%kin replay x@0\n%kin live", True),
+    ],
+)
+def test_a_cell_of_commands_alone_goes(source, kept):
+    nb = new_notebook(cells=[new_code_cell(source, id="c")])
+    assert keep_what_plays(nb, recording(turn(1, "a"))) == []
+    assert [cell["source"] for cell in nb["cells"]] == [source] * kept
+
+
+@pytest.mark.parametrize(
+    "source", ["%kin a" + " %kin" * 10_000 + "\nx", "%kin a\n\n" * 5_000 + "x", "\n" * 50_000 + "x"]
+)
+def test_a_long_cell_is_looked_at_once(source):
+    nb = new_notebook(cells=[new_code_cell(source, id="c")])
+    began = time.perf_counter()
+    keep_what_plays(nb, recording(turn(1, "a")))
+    assert time.perf_counter() - began < 2
+    assert [cell["source"] for cell in nb["cells"]] == [source]

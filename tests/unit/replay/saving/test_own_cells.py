@@ -1,0 +1,186 @@
+"""What somebody wrote into a session notebook itself: a save from elsewhere keeps it, or writes nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from kin_nb.replay.commands.merge import merge
+from kin_nb.replay.commands.save import SaveCommand
+from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.options import SaveOptions
+from kin_nb.replay.saving.own_cells import KEY, own_cells
+from kin_nb.replay.saving.writing import write_notebook
+from tests.unit.replay.sessions import recording, turn
+
+TALK = recording(turn(1, "first", cell_id="p1"))
+LONGER = recording(turn(1, "first", cell_id="p1"), turn(2, "second", cell_id="p2"))
+FORMS = {"plain": SaveOptions(), "sidecar": SaveOptions(sidecar=True), "portable": SaveOptions(portable=True)}
+HEADING = new_markdown_cell("# Checked by hand", id="note")
+
+
+def live(*own, prompts=("first",)):
+    """The notebook that somebody works in: prompts, and ordinary cells after them."""
+    asked = [new_code_cell(f"%%kin\n{prompt}", id=f"p{n}") for n, prompt in enumerate(prompts, 1)]
+    return new_notebook(cells=[*asked, *own])
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Saves a session as `%kin save` in the live notebook does."""
+
+    def saved(source=None, talk=TALK, options=None, name="n.kin.ipynb"):
+        nb = session_notebook(talk, source_nb=source if source is not None else live(), options=options)
+        return write_notebook(nb, tmp_path / name)
+
+    return saved
+
+
+def edit(path, change):
+    """As a front end does: what is in the file, changed and saved."""
+    nb = json.loads(path.read_text())
+    change(nb["cells"])
+    path.write_text(json.dumps(nb))
+
+
+def sources(path):
+    return [cell["source"] for cell in load_notebook(path)["cells"]]
+
+
+def test_cells_that_come_and_go_where_the_person_works_are_no_hindrance(saved):
+    plot, heading = new_code_cell("plot()", id="plot"), new_markdown_cell("# Results", id="h")
+    saved(live(plot, heading))
+    saved(live(heading))
+    path = saved(live(new_code_cell("plot(2)", id="plot"), prompts=("first", "second")), LONGER)
+    saved(live(prompts=("first", "second")), LONGER)
+    assert sources(path)[1:] == ["%%kin\nfirst", "%%kin\nsecond"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_cell_that_was_added_to_the_session_notebook_is_not_dropped_by_the_next_save(saved, form):
+    path = saved(options=FORMS[form])
+    edit(path, lambda cells: cells.insert(1, dict(HEADING)))
+    edit(path, lambda cells: cells.append(dict(new_code_cell("assert total == 3", id="check"))))
+    before = path.read_bytes()
+    with pytest.raises(RecordingError) as refused:
+        saved(live(prompts=("first", "second")), LONGER, FORMS[form])
+    assert str(refused.value) == (
+        "n.kin.ipynb holds 2 cells written into it that would go: nothing was written. The first: # Checked by hand. "
+        "Choose another name; or copy them to the notebook that you save from, or remove them from n.kin.ipynb."
+    )
+    assert path.read_bytes() == before
+
+
+def test_a_cell_that_was_changed_there_is_named_by_its_new_text(saved):
+    path = saved(live(new_code_cell("x = 1", id="x")))
+    edit(path, lambda cells: cells[-1].update(source=["x = 2\n", "y = 3"]))
+    with pytest.raises(RecordingError, match=r"holds 1 cell written into it .* It is: x = 2 ⏎ y = 3\. Choose"):
+        saved(live(new_code_cell("x = 1", id="x")))
+
+
+def test_a_cell_that_was_copied_to_the_live_notebook_is_that_ones_from_then_on(saved):
+    path = saved()
+    edit(path, lambda cells: cells.append(dict(HEADING)))
+    saved(live(new_markdown_cell("# Checked by hand", id="copied")))
+    saved(live())
+    assert sources(path)[1:] == ["%%kin\nfirst"]
+
+
+def test_a_cell_of_its_own_stays_its_own_when_it_is_written_anew_from_itself(saved):
+    path = saved()
+    edit(path, lambda cells: cells.append(dict(HEADING)))
+    SaveCommand(str(path), path).run()
+    assert [cell["id"] for cell in own_cells(load_notebook(path))] == ["note"]
+    with pytest.raises(RecordingError, match="# Checked by hand"):
+        saved()
+
+
+def test_what_is_redacted_from_it_is_not_lost(saved):
+    path = saved()
+    note = new_markdown_cell("ACME and ACME: checked, see ACME", id="note")
+    edit(path, lambda cells: cells.append(dict(note)))
+    SaveCommand(str(path), path, SaveOptions(redact=(re.compile("ACME"),))).run()
+    assert sources(path)[-1] == "[redacted] and [redacted]: checked, see [redacted]"
+    other = live(new_markdown_cell("[redacted] and more: checked, see ACME", id="x"))
+    with pytest.raises(RecordingError, match="holds 1 cell"):
+        saved(other)
+
+
+@pytest.mark.parametrize(
+    "change",
+    {
+        "empty cells": lambda cells: cells.append(dict(new_code_cell(" \n", id="empty"))),
+        "blanks at line ends": lambda cells: cells[-1].update(source="x = 'é'  \r\ny = 2\n\n"),
+        "decomposed characters": lambda cells: cells[-1].update(source="x = 'e\u0301'\ny = 2"),
+        "another order": lambda cells: cells.reverse(),
+        "outputs and tags": lambda cells: cells[-1].update(metadata={"tags": ["a"]}, execution_count=9),
+        "commands": lambda cells: cells.append(dict(new_code_cell("%kin cost\n%kin last", id="c"))),
+        "what saving makes": lambda cells: cells.append(dict(new_code_cell("%kin undo 1", id="u"))),
+        "copies": lambda cells: cells.append({**cells[-1], "id": "copy"}),
+    }.items(),
+    ids=lambda case: case[0],
+)
+def test_what_says_nothing_new_does_not_count(saved, change):
+    source = live(new_code_cell("x = 'é'\ny = 2", id="x"))
+    path = saved(source)
+    edit(path, change[1])
+    assert own_cells(load_notebook(path)) == []
+    saved(live())
+    assert sources(path)[1:] == ["%%kin\nfirst"]
+
+
+@pytest.mark.parametrize("marks", [None, 5, [7, {}]])
+def test_a_notebook_that_does_not_say_is_replaced_as_before_and_says_so_from_then_on(saved, marks):
+    path = saved(live(new_code_cell("x = 1", id="x")))
+    nb = json.loads(path.read_text())
+    del nb["metadata"]["kin"][KEY]
+    if marks is not None:
+        nb["metadata"]["kin"][KEY] = marks
+    path.write_text(json.dumps(nb))
+    if isinstance(marks, list):
+        with pytest.raises(RecordingError, match="It is: x = 1"):
+            saved()
+        return
+    saved()
+    edit(path, lambda cells: cells.append(dict(HEADING)))
+    with pytest.raises(RecordingError, match="# Checked by hand"):
+        saved()
+
+
+def test_whether_a_cell_was_written_there_does_not_count_in_the_digest(saved):
+    first, second = saved(name="1.ipynb"), saved(live(HEADING), name="2.ipynb")
+    one, other = (load_notebook(path)["metadata"]["kin"] for path in (first, second))
+    assert one[KEY] != other[KEY]
+    assert one["digest"] == other["digest"]
+    edit(first, lambda cells: cells.append(dict(HEADING)))
+    assert read_recording(load_notebook(first)) == read_recording(load_notebook(second))
+
+
+def test_writing_does_not_change_the_value_that_is_written(tmp_path):
+    nb = session_notebook(TALK, source_nb=live())
+    write_notebook(nb, tmp_path / "n.ipynb")
+    assert KEY not in nb["metadata"]["kin"]
+
+
+def test_an_executed_copy_knows_what_was_written_into_its_original(saved, tmp_path):
+    path = saved()
+    edit(path, lambda cells: cells.append(dict(HEADING)))
+    copy = write_notebook(as_node(load_notebook(path)), tmp_path / "copy.ipynb")
+    assert len(own_cells(load_notebook(copy))) == 1
+
+
+def test_after_a_merge_what_only_one_side_had_is_not_dropped_by_the_other(saved, tmp_path):
+    base, a = saved(name="base.ipynb"), saved(name="a.ipynb")
+    b = saved(live(new_code_cell("theirs()", id="t"), prompts=("first", "second")), LONGER, name="b.ipynb")
+    assert merge(base, a, b, a, force=True) == 0
+    assert "theirs()" in sources(a)
+    with pytest.raises(RecordingError, match=r"holds 1 cell .*: theirs\(\)\."):
+        saved(live(prompts=("first", "second")), LONGER, name="a.ipynb")
+    assert [cell["source"] for cell in own_cells(load_notebook(a))] == ["%%kin\nsecond", "theirs()"]
+    assert load_notebook(tmp_path / "a.ipynb")["metadata"]["kin"][KEY]
