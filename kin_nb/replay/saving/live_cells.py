@@ -16,7 +16,7 @@ from kin_nb.replay.saving.making import is_made_anew
 
 _ASKING = "|".join(name for name, command in COMMANDS.items() if command.asks)
 _LINES = re.compile(
-    rf"(?:\s*%kin\b[ \t]*+(?:--session\S*[ \t]++\w*[ \t]*+)?(?!/?(?:replay\b|(?:{_ASKING}):))[^\n]*+)+\s*"
+    rf"(?:\s*%kin\b[ \t]*+(?:--session(?:=|[ \t]++)\S++[ \t]*+)?+(?!/?(?:replay\b|(?:{_ASKING}):))[^\n]*+)+\s*"
 )
 """Commands that do something now, mistyped ones too: replayed, they would fail."""
 _ASKS = re.compile(rf"\s*%kin[ \t]+/?(?P<prompt>(?:{_ASKING}):[^\n]*)\s*")

@@ -17,6 +17,7 @@ from tests.unit.replay.sessions import recording, turn
         ("%kin live", False),
         ("%kin mode plan\n\n  %kin %kin save x.ipynb\n", False),
         ("%kin save a %kin replay x@0\n", False),
+        ("%kin --session x mode plan\n%kin --session=x undo", False),
         ("%kin live\nx = 1", True),
         ("%kin live\n%kin replay x@0", True),
         ("%kin replay x@0\n%kin live", True),
