@@ -38,10 +38,12 @@ def diff(arguments: argparse.Namespace) -> int:
     from kin_nb.replay.diffing.runs import compare_runs  # noqa: PLC0415
     from kin_nb.replay.errors import ReplayError  # noqa: PLC0415
     from kin_nb.replay.saving.named_recording import named_recording  # noqa: PLC0415
+    from kin_nb.replay.saving.since_saved import whole  # noqa: PLC0415
 
     names = (arguments.a, arguments.b)
     try:
-        recordings = [named_recording(name, Path.cwd())[0] for name in names]
+        named = [named_recording(name, Path.cwd()) for name in names]
+        recordings = [recording if nb is None else whole(nb, recording) for recording, nb in named]
     except ReplayError as error:
         return fail(str(error))
     found = compare_runs(recordings[0], recordings[1])

@@ -71,6 +71,9 @@ def sessions_in_outputs(nb: Any) -> dict[str, list[int]]:
     return {session: list(dict.fromkeys(numbers)) for session, numbers in cells.items()}
 
 
+_NUMBERS = {"turn": "turn", "undo": "n", "redo": "n"}
+
+
 def gone_on(nb: Any, recording: Recording) -> tuple[Recording, dict[tuple[str, int], dict[str, Any]]]:
     """`recording`, and after it the turns and undos that outputs of `nb` carry: it went on live, and a front end saved that.
 
@@ -86,7 +89,10 @@ def gone_on(nb: Any, recording: Recording) -> tuple[Recording, dict[tuple[str, i
     carried_by: dict[tuple[str, int], dict[str, Any]] = {}
     for cell, meta, record, blobs in found:
         reading.add(cell, record)
-        named = record["type"], record.get("turn" if record["type"] == "turn" else "n")
+        field = _NUMBERS.get(record["type"])
+        if field is None:
+            continue
+        named = record["type"], int(record[field])  # it has been read, so it is one, however it is written
         if named not in before:
             session = meta.model_dump(exclude_defaults=True)
             carried_by[named] = {KEY: {"session": session, "record": record, "blobs": blobs}}

@@ -30,10 +30,14 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Read:
-    """A verified turn and the cell (from 1) that holds it."""
+    """A verified turn and the cell (from 1) that holds it; 0: not in a cell, but in the recording that is gone on with."""
 
     cell: int
     record: TurnRecord
+
+    @property
+    def where(self) -> str:
+        return f"cell {self.cell}" if self.cell else "the recording"
 
 
 class Reading:
@@ -64,7 +68,7 @@ class Reading:
         turn = self._turn(cell, raw)
         before = self.turns.setdefault(turn.turn, Read(cell, turn))
         if before.record != turn:
-            raise self.error(f"cell {cell}", f"turn {turn.turn} is also in cell {before.cell}, and they differ")
+            raise self.error(f"cell {cell}", f"turn {turn.turn} is also in {before.where}, and they differ")
 
     def error(self, where: str, what: str, restore: str = "Restore the notebook") -> RecordingError:
         repair = f"{restore}, or write it anew from the log: kin-nb save {self._meta.session}"

@@ -18,6 +18,7 @@ from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.named_recording import in_folder
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.own_cells import marks_of_both, with_marks
+from kin_nb.replay.saving.since_saved import whole
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def merge_notebooks(base: Any, a: Any, b: Any, folders: tuple[Path, Path] = (Pat
 
 def _read(name: str, nb: Any) -> Recording:
     try:
-        return read_recording(nb)
+        return whole(nb, read_recording(nb))
     except RecordingError as error:
         raise RecordingError(f"{name}: {error}") from error
 

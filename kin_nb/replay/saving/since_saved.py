@@ -25,3 +25,14 @@ def with_outputs(nb: Any, recording: Recording) -> Recording | None:
     last = since.get(("turn", numbers[-1])) or list(since.values())[-1]
     meta = SessionMeta.model_validate(last[KEY]["session"])
     return replace(whole, session=meta.session, meta=meta)
+
+
+def whole(nb: Any, recording: Recording) -> Recording:
+    """`recording`, which `nb` holds, or what it went on to. Raises RecordingError naming the repair, as `with_outputs`."""
+    try:
+        return with_outputs(nb, recording) or recording
+    except RecordingError as error:
+        raise RecordingError(
+            f"what its outputs carry does not follow its recording: {error} To have the recording alone: kin-nb save "
+            "NOTEBOOK.ipynb OUT.ipynb"
+        ) from error

@@ -1,0 +1,49 @@
+"""Notebooks that two people went on with, and that only their front ends saved: compared and merged with what they hold."""
+
+from __future__ import annotations
+
+import json
+
+from kin_nb.cli import main
+from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.writing import write_notebook
+from tests.unit.replay.commands.test_save_command import TALK, asked_live, typed, went_on
+from tests.unit.replay.sessions import turn
+
+OURS, THEIRS = (went_on(name, turn(3, name, cell_id=f"c-{name}")) for name in ("ours", "theirs"))
+
+
+def notebook(path, whole):
+    """The session notebook, opened and gone on with."""
+    return typed(
+        write_notebook(session_notebook(TALK), path), asked_live(whole, 3, whole.session, f"c-{whole.session}")
+    )
+
+
+def test_both_went_on_is_a_fork(tmp_path, capsys):
+    base = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb")
+    ours, theirs = notebook(tmp_path / "a.ipynb", OURS), notebook(tmp_path / "b.ipynb", THEIRS)
+    assert main(["merge", str(base), str(ours), str(theirs), "-o", str(tmp_path / "out.ipynb")]) == 0
+    assert "Both went on" in capsys.readouterr().out
+    merged = read_recording(load_notebook(tmp_path / "out.ipynb"))
+    assert [each.prompt for each in merged.turns] == [*(each.prompt for each in TALK.turns), "ours", "theirs"]
+    assert len(merged.undos) == 1
+
+
+def test_a_turn_that_only_one_has_is_a_difference(tmp_path, capsys):
+    base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), notebook(tmp_path / "a.ipynb", OURS)
+    assert main(["diff", str(base), str(ours)]) == 3
+    assert "ours" in capsys.readouterr().out
+    assert main(["diff", str(ours), str(ours)]) == 0
+
+
+def test_what_does_not_follow_is_named_with_the_repair(tmp_path, capsys):
+    base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), notebook(tmp_path / "a.ipynb", OURS)
+    text = ours.read_text()
+    ours.write_text(json.dumps(json.loads(text.replace('"turn": 3', '"turn": 5'))))
+    assert main(["diff", str(base), str(ours)]) == 1
+    error = capsys.readouterr().err
+    assert "what its outputs carry does not follow its recording" in error
+    assert "kin-nb save NOTEBOOK.ipynb OUT.ipynb" in error
