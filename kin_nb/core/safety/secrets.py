@@ -142,11 +142,6 @@ class Redactor:
         self._places |= dict.fromkeys(_spellings(workspace), WORKSPACE)
         longest_first = "|".join(re.escape(place[1:]) for place in sorted(self._places, key=len, reverse=True))
         self._paths = re.compile(f"{_PATH_BEGINS}(?:{longest_first}){_AFTER_PATH}") if longest_first else None
-        homes = [f"{place}/" for place in _spellings(home or Path.home())]
-        inner = {place[len(at) :] for place in _spellings(workspace) for at in homes if place.startswith(at)}
-        self._inner = (
-            re.compile(rf"(?<![\w.~}}/-])~/(?:{'|'.join(map(re.escape, inner))}){_AFTER_PATH}") if inner else None
-        )
 
     def text(self, text: str) -> str:
         for value in self._values:
@@ -154,8 +149,7 @@ class Redactor:
         for literals, pattern, replacement in _PATTERNS:
             if literals[0] in text or literals[-1] in text:
                 text = pattern.sub(replacement, text)
-        text = self._paths.sub(lambda match: self._places[match[0]], text) if self._paths else text
-        return self._inner.sub(WORKSPACE, text) if self._inner and "~/" in text else text
+        return self._paths.sub(lambda match: self._places[match[0]], text) if self._paths else text
 
 
 def redact_json(text: str, redact: Callable[[str], str]) -> str:
