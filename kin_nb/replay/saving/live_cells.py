@@ -10,6 +10,7 @@ from kin_nb.core.commands import COMMANDS, is_command
 from kin_nb.render import one_line
 from kin_nb.replay.cells.matching import normal_body
 from kin_nb.replay.cells.placing import asked_key, is_kin_kernel
+from kin_nb.replay.cells.undos import undoes
 from kin_nb.replay.format.in_outputs import claimed_sessions
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import is_made_anew
@@ -33,7 +34,7 @@ def keep_what_plays(nb: Any, recording: Recording, session: str = "") -> list[st
     `session`: what the notebook calls it, "" for its own. Commands go, the prompts of other sessions, and those that
     never became a turn of this one: they would stop the replay.
     """
-    own = [_as_prompt(cell) for cell in nb["cells"] if not is_told(nb, cell) and named_session(cell) in {None, session}]
+    own = [_as_prompt(cell) for cell in nb["cells"] if _is_own(nb, cell, session)]
     nb["cells"] = [cell for cell in own if _may_be_played(nb, cell, recording)]
     kept = {id(cell) for cell in nb["cells"]}
     gone = [cell for cell in own if id(cell) not in kept]
@@ -83,6 +84,11 @@ def is_told(nb: Any, cell: Any) -> bool:
     if body is not None or (is_kin_kernel(nb) and text.lstrip()[:1] == "/"):
         return is_command(normal_body(body["body"] if body else text))
     return _LINES.fullmatch(text) is not None
+
+
+def _is_own(nb: Any, cell: Any, session: str) -> bool:
+    """What undoes stays for its place: saving makes it anew there, where it was recorded."""
+    return (not is_told(nb, cell) or undoes(nb, cell) is not None) and named_session(cell) in {None, session}
 
 
 def _as_prompt(cell: Any) -> Any:
