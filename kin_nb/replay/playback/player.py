@@ -75,8 +75,8 @@ def playback_notice(recording: Recording) -> Output:
     count = len(recording.turns)
     lines = [
         f"{count} {'turn' if count == 1 else 'turns'} recorded"
-        + (f" with the model {recording.meta.model}" if recording.meta.model else "")
-        + (f", by kin_nb {recording.meta.kin_nb}." if recording.meta.kin_nb else "."),
+        + (f" with {recording.meta.model}" if recording.meta.model else "")
+        + (f" by kin_nb {recording.meta.kin_nb}." if recording.meta.kin_nb else "."),
         "This notebook is in playback: no model is called, no tool runs, no file is written.",
         "To run the tools for real, in a copy of the workspace: kin-nb replay --tools. To ask a model again: %kin live",
     ]

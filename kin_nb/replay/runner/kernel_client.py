@@ -15,10 +15,11 @@ from kin_nb.core.interrupts import run_interruptible
 from kin_nb.replay.cells.placing import is_kin_kernel
 
 _LAUNCH = (
-    "import sys; del sys.path[0]; import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+    "import sys; sys.path[:1] = sys.path[:1] if sys.path[0] else []; import runpy; "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
 """As `-m`, but a module beside the notebook is not taken for the kernel; later IPython puts that folder first, for cells. (-P
-would keep it from that.)"""
+would keep it from that; where PYTHONSAFEPATH is set the folder is not on the path at all.)"""
 
 OnOutput = Callable[[int, Any], None]
 """(index of the cell, its new output, or what one of its outputs has become)."""
