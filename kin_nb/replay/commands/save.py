@@ -84,7 +84,8 @@ class SaveCommand:
             write_notebook(plain_notebook(recording, nb if nb["cells"] else None), target)
             return [f"Saved {self.shown}: it needs no kin_nb, and holds no recording.", *cleaner.report()]
         made = session_notebook(recording, source_nb=nb, options=options)
-        write_notebook(made, target, in_place=options.in_place)
+        cells_of = Path(self.source) if self._is_notebook else target
+        write_notebook(made, target, made_from=cells_of, in_place=options.in_place)
         saved = read_recording(made)
         said = [f"Saved {self.shown}: recording {saved.name}."]
         said += [f"Run it again without a key: kin-nb replay {self.shown}", about_files(target, options)]

@@ -91,11 +91,15 @@ def _is_own(nb: Any, cell: Any, session: str) -> bool:
     return (not is_told(nb, cell) or undoes(nb, cell) is not None) and named_session(cell) in {None, session}
 
 
+def as_prompt(source: str) -> str:
+    """The text of a code cell, `%kin flow:NAME request` as the prompt that it is: it has a turn, and is played."""
+    found = _ASKS.fullmatch(source)
+    return source if found is None else f"%%kin\n/{found['prompt'].rstrip()}"
+
+
 def _as_prompt(cell: Any) -> Any:
-    """`%kin flow:NAME request` as the prompt that it is: it has a turn, and is played."""
-    found = _ASKS.fullmatch(cell["source"]) if cell["cell_type"] == "code" else None
-    if found is not None:
-        cell["source"] = f"%%kin\n/{found['prompt'].rstrip()}"
+    if cell["cell_type"] == "code":
+        cell["source"] = as_prompt(cell["source"])
     return cell
 
 

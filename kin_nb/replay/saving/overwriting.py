@@ -14,8 +14,10 @@ from kin_nb.replay.saving.lost import lost, lost_where_damaged
 from kin_nb.replay.saving.own_cells import check_own_cells_stay
 
 
-def check_nothing_is_lost(nb: Any, path: Path, *, in_place: bool) -> Any:
+def check_nothing_is_lost(nb: Any, path: Path, *, in_place: bool, itself: bool) -> Any:
     """The notebook that `nb` may replace, None for an empty file. Raises RecordingError when it may not.
+
+    `itself`: `nb` was made from what stands there.
 
     A damaged recording of the same session may be replaced by one that has all of it: that is its repair.
     """
@@ -49,7 +51,7 @@ def check_nothing_is_lost(nb: Any, path: Path, *, in_place: bool) -> Any:
             f"{path.name} holds {missing} of session {session[:8]}, which this one has not: nothing was written. "
             f"Choose another name; {join}."
         )
-    check_own_cells_stay(there, nb, path.name)
+    check_own_cells_stay(there, nb, path.name, itself=itself)
     return there
 
 

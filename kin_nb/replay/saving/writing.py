@@ -22,7 +22,13 @@ from kin_nb.replay.saving.own_cells import marked
 
 
 def write_notebook(
-    nb: Any, path: Path, *, open_file: Path | None = None, in_place: bool = False, replacing: bool = False
+    nb: Any,
+    path: Path,
+    *,
+    open_file: Path | None = None,
+    made_from: Path | None = None,
+    in_place: bool = False,
+    replacing: bool = False,
 ) -> Path:
     """Write `nb` to `path`, with its sidecar where it names one; returns `path`. An existing file keeps its mode, a link stays one.
 
@@ -30,8 +36,8 @@ def write_notebook(
     lose its own changes); when another file stands there that is no session notebook, but for `in_place`; when that holds
     turns or undos that `nb` has not, or what a later version wrote; when no sidecar can have its name, or another file has it;
     and when more would be written than is read again.
-    nbformat.ValidationError when `nb` is no valid notebook, OSError when it cannot be written. `replacing`: whatever
-    stands there may go.
+    nbformat.ValidationError when `nb` is no valid notebook, OSError when it cannot be written. `made_from`: the file whose
+    cells `nb` has; `in_place` says that it is this one. `replacing`: whatever stands there may go.
     """
     import_nbformat()
     import nbformat  # noqa: PLC0415  (first use)
@@ -41,8 +47,11 @@ def write_notebook(
         raise RecordingError(
             f"{path.name} is the notebook that is open. Save the session under another name: %kin save PATH"
         )
-    there = check_nothing_is_lost(nb, real, in_place=in_place) if real.exists() and not replacing else None
-    stored = marked(copy.deepcopy(nb) if is_stored_otherwise(nb) else nb, there)
+    there, itself = None, False
+    if real.exists() and not replacing:
+        itself = in_place or (made_from is not None and made_from.exists() and made_from.samefile(real))
+        there = check_nothing_is_lost(nb, real, in_place=in_place, itself=itself)
+    stored = marked(copy.deepcopy(nb) if is_stored_otherwise(nb) else nb, there if itself else None)
     beside = split(stored, real)
     fold(stored)
     nbformat.validate(stored)

@@ -6,13 +6,18 @@ import json
 import re
 
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from kin_nb.core.session.log import SessionLog
+from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.session.records import RecordedStep
 from kin_nb.replay.commands.merge import merge
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.own_cells import KEY, own_cells
@@ -92,6 +97,16 @@ def test_a_cell_that_was_copied_to_the_live_notebook_is_that_ones_from_then_on(s
     assert sources(path)[1:] == ["%%kin\nfirst"]
 
 
+@pytest.mark.parametrize("own", [new_code_cell("x = 2", id="x"), new_markdown_cell("# Checked", id="x")])
+def test_a_cell_that_was_changed_to_the_same_in_both_is_the_live_ones_from_then_on_whatever_its_id(saved, own):
+    path = saved(live(new_code_cell("x = 1", id="x")))
+    edit(path, lambda cells: cells.__setitem__(-1, dict(own)))
+    saved(live(own))
+    assert own_cells(load_notebook(path)) == []
+    saved(live(new_code_cell("x = 3", id="x")))
+    assert sources(path)[-1] == "x = 3"
+
+
 def test_a_cell_of_its_own_stays_its_own_when_it_is_written_anew_from_itself(saved):
     path = saved()
     edit(path, lambda cells: cells.append(dict(HEADING)))
@@ -101,6 +116,79 @@ def test_a_cell_of_its_own_stays_its_own_when_it_is_written_anew_from_itself(sav
         saved()
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    {
+        "no ids": lambda cell: cell.pop("id"),
+        "one id twice": lambda cell: cell.update(id="note"),
+        "none that is valid": lambda cell: cell.update(id="two words"),
+    }.items(),
+    ids=lambda case: case[0],
+)
+def test_it_stays_its_own_whatever_becomes_of_its_id(saved, spoil):
+    path = saved(live(new_code_cell("x = 1", id="x")))
+    edit(path, lambda cells: cells.extend([dict(HEADING), dict(new_code_cell("y = 1", id="y"))]))
+    edit(path, lambda cells: [spoil[1](cell) for cell in cells])
+    SaveCommand(str(path), path).run()
+    assert [cell["source"] for cell in own_cells(load_notebook(path))] == ["# Checked by hand", "y = 1"]
+    with pytest.raises(RecordingError, match="holds 2 cells"):
+        saved(live(new_code_cell("x = 1", id="x")))
+
+
+def test_it_stays_its_own_when_the_log_is_written_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
+    log = SessionLog("abc-1")
+    header = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}
+    log.append("session", **header, session="abc-1", workspace=str(tmp_path))
+    recorder = TurnRecorder(log, str, turn(1, "first", cell_id="p1", steps=()))
+    recorder.reply(RecordedStep(content="Answer 1."))
+    recorder.end("done")
+    log.close()
+    path = tmp_path / "n.kin.ipynb"
+    SaveCommand("abc-1", path).run()
+    edit(path, lambda cells: cells.append(dict(HEADING)))
+    SaveCommand("abc-1", path).run()
+    assert [cell["source"] for cell in own_cells(load_notebook(path))] == ["# Checked by hand"]
+
+
+def test_it_stays_its_own_when_the_notebook_is_written_in_place_or_by_another_name(saved, tmp_path):
+    path = saved()
+    edit(path, lambda cells: cells.append(dict(HEADING)))
+    (tmp_path / "link.ipynb").symlink_to(path)
+    SaveCommand(str(tmp_path / "link.ipynb"), path).run()
+    SaveCommand(str(path), options=SaveOptions(in_place=True)).run()
+    again = session_notebook(TALK, source_nb=as_node(load_notebook(path)))  # as `%kin save --in-place` does
+    write_notebook(again, path, in_place=True)
+    assert [cell["source"] for cell in own_cells(load_notebook(path))] == ["# Checked by hand"]
+
+
+def test_a_flow_that_was_asked_on_a_line_is_the_prompt_that_saving_makes_of_it(saved):
+    path = saved()
+    more = Recording("live-1", (*TALK.turns, turn(2, "/flow:mend again", cell_id="q")), SessionMeta(session="live-1"))
+    card = new_output("display_data", {"text/plain": "x"}, metadata=carried(more.turns[1], more.meta))
+    edit(path, lambda cells: cells.append(dict(new_code_cell("%kin flow:mend again", id="q", outputs=[card]))))
+    SaveCommand(str(path), path).run()
+    assert sources(path)[1:] == ["%%kin\nfirst", "%%kin\n/flow:mend again"]
+    edit(path, lambda cells: cells[-1].update(source="%kin  /flow:mend again "))
+    saved(live(prompts=("first", "/flow:mend again")), more)
+    assert own_cells(load_notebook(path)) == []
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_draft_in_the_notebook_that_is_written_anew_from_itself_is_for_its_author_to_run_or_to_take_back(
+    saved, by_name
+):
+    path = saved(name="n.kin.ipynb")
+    edit(path, lambda cells: cells[-1].update(source="%%kin\nfirst, better"))
+    command = SaveCommand(str(path), path) if by_name else SaveCommand(str(path), options=SaveOptions(in_place=True))
+    with pytest.raises(RecordingError) as refused:
+        command.run()
+    assert str(refused.value) == (
+        "n.kin.ipynb holds 1 cell written into it that would go: nothing was written. It is: %%kin ⏎ first, better. "
+        "Choose another name; or run it, or restore its text, or remove it where nothing was recorded."
+    )
+
+
 def test_what_is_redacted_from_it_is_not_lost(saved):
     path = saved()
     note = new_markdown_cell("ACME and ACME: checked, see ACME", id="note")
@@ -108,8 +196,16 @@ def test_what_is_redacted_from_it_is_not_lost(saved):
     SaveCommand(str(path), path, SaveOptions(redact=(re.compile("ACME"),))).run()
     assert sources(path)[-1] == "[redacted] and [redacted]: checked, see [redacted]"
     other = live(new_markdown_cell("[redacted] and more: checked, see ACME", id="x"))
+    assert len(own_cells(load_notebook(path))) == 1
     with pytest.raises(RecordingError, match="holds 1 cell"):
         saved(other)
+
+
+def test_what_was_redacted_when_it_was_brought_there_is_not_taken_for_a_cell_of_its_own(saved):
+    path = saved(live(new_code_cell("[redacted]", id="x")))
+    edit(path, lambda cells: cells.append(dict(new_code_cell("y = 1", id="y"))))
+    SaveCommand(str(path), path).run()
+    assert [cell["source"] for cell in own_cells(load_notebook(path))] == ["y = 1"]
 
 
 @pytest.mark.parametrize(
@@ -184,3 +280,14 @@ def test_after_a_merge_what_only_one_side_had_is_not_dropped_by_the_other(saved,
         saved(live(prompts=("first", "second")), LONGER, name="a.ipynb")
     assert [cell["source"] for cell in own_cells(load_notebook(a))] == ["%%kin\nsecond", "theirs()"]
     assert load_notebook(tmp_path / "a.ipynb")["metadata"]["kin"][KEY]
+
+
+def test_after_a_merge_a_save_that_has_all_of_it_makes_it_the_live_notebooks(saved):
+    mine, theirs = new_code_cell("x = 1", id="x"), new_code_cell("theirs()", id="t")
+    prompts = ("first", "second")
+    base, b = saved(name="base.ipynb"), saved(live(theirs), name="b.ipynb")
+    a = saved(live(mine, prompts=prompts), LONGER, name="a.ipynb")
+    assert merge(base, a, b, a, force=True) == 0
+    saved(live(mine, theirs, prompts=prompts), LONGER, name="a.ipynb")
+    saved(live(new_code_cell("x = 2", id="x"), prompts=prompts), LONGER, name="a.ipynb")
+    assert sources(a)[-1] == "x = 2"
