@@ -93,9 +93,12 @@ def decide(
     return _CHOICES[chosen], display
 
 
-def show(answer: Sequence[TurnRecord], display: Display) -> None:
-    """As playback shows it; the first output in `display`."""
-    first, *rest = [output for turn in answer for output in render_turn(turn)]
+def show(session: KinSession, agent: Agent, answer: Sequence[TurnRecord], display: Display) -> None:
+    """As playback shows it, and carried on as it was live; the first output in `display`."""
+    outputs = [render_turn(turn) for turn in answer]
+    for turn, drawn in zip(answer, outputs, strict=True):
+        drawn[-1].metadata.update(carried_by(session.shell, agent, turn))
+    first, *rest = [output for drawn in outputs for output in drawn]
     display.draw(first, settled=True)
     for output in rest:
         display.io.display(output.data, output.metadata)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Protocol
 
-_CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """As nbformat has them."""
 
 
@@ -85,7 +85,7 @@ class CellIO:
         found = self._parent.get("metadata", {}).get("cellId")
         if not isinstance(found, str) or not found:
             return None
-        return found if _CELL_ID.fullmatch(found) else sha256(found.encode(errors="backslashreplace")).hexdigest()[:32]
+        return found if CELL_ID.fullmatch(found) else sha256(found.encode(errors="backslashreplace")).hexdigest()[:32]
 
     @property
     def allow_stdin(self) -> bool:

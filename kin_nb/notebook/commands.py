@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kin_nb.core.commands import CommandError, CommandResult, TypedCommand, named_command, run_command, typed_command
-from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.errors import InPlaybackError, KinError
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 _MAKE_TOOLS = {"tools", "context", "load", "resume"}
 """Commands that may come before the first prompt, and import what it imports."""
+_TAKE_ANOTHER = {"load", "resume"}
 
 
 def run_line(session: KinSession, line: str) -> None:
@@ -45,8 +46,19 @@ def command_in(prompt: str) -> TypedCommand | None:
 
 
 def show_command(session: KinSession, typed: TypedCommand) -> None:
-    """Run a command, and show what it gives in the cell. Raises KinError."""
-    from kin_nb.core.session.records import UndoRecord  # noqa: PLC0415  (unknown commands need none)
+    """Run a command, and show what it gives in the cell; in playback, that there is nothing for it. Raises KinError."""
+    from kin_nb.replay.errors import NotRecorded  # noqa: PLC0415  (unknown commands need none)
+
+    try:
+        _show(session, typed)
+    except (InPlaybackError, NotRecorded) as error:
+        if typed.command.name in _TAKE_ANOTHER:
+            raise  # what is asked below is meant for that other conversation
+        session.passed_by(typed.command.name, error)
+
+
+def _show(session: KinSession, typed: TypedCommand) -> None:
+    from kin_nb.core.session.records import UndoRecord  # noqa: PLC0415  (as above)
     from kin_nb.notebook.carried import carried_by  # noqa: PLC0415
     from kin_nb.render import render_result  # noqa: PLC0415
 
@@ -106,7 +118,7 @@ class NotebookHost:
 
     def check_live(self, what: str) -> None:
         if self._session.in_playback:
-            raise KinError(
+            raise InPlaybackError(
                 f"This notebook is in playback: there is no conversation to {what}. "
                 "`%kin live` to go on where the recording ends."
             )

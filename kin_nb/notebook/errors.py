@@ -11,5 +11,9 @@ class KinError(Exception):
         return str(self).splitlines()
 
 
+class InPlaybackError(KinError):
+    """A command that can do nothing in playback. Where a person is there it is a notice, so that Run All goes on."""
+
+
 class TurnFailedError(KinError):
     """The turn ended with an error; what had happened until then is shown above."""

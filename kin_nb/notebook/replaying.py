@@ -15,13 +15,14 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.context.history import images_of
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.notebook.answered import undo_from
+from kin_nb.notebook.answered_before import go_on_with_answer
 from kin_nb.notebook.cell_io import CellOutput
-from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.errors import InPlaybackError, KinError
 from kin_nb.notebook.live import Attached, add_live_tools
 from kin_nb.notebook.own_file import own_file, surroundings
 from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.notebook.streaming.display import Display
-from kin_nb.render import render_turn
+from kin_nb.render import render_notice, render_turn
 from kin_nb.replay.cells.matching import Undoing
 from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError, UnreadableNotebookError
 from kin_nb.replay.format.loading import load_notebook
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 _NOBODY = (
     "`%%kin --redo` asks a model, and nobody is here to see what it does: open the notebook in JupyterLab for that."
 )
+_MOVE = {"undo", "redo", "clear"}
+"""Commands after which a prompt goes on from elsewhere."""
 
 
 class Replaying:
@@ -69,6 +72,8 @@ class Replaying:
         self._calls = environ.get(CALLS_FILE)
         self._agent: Agent | None = None
         self._so_far = SoFar()
+        self._passed_by = ""
+        """The last command that would have moved the conversation, and did not."""
 
     @classmethod
     def start(cls, session: KinSession, name: str, source: Path | None, *, scratch: bool = False) -> Replaying:
@@ -149,8 +154,18 @@ class Replaying:
             return
         if not redo:
             self._beyond.check_not_answered(key, io.cell_id)
+        if somebody and self._passed_by and not redo and error.after_last:
+            raise KinError(
+                f"`%kin {self._passed_by}` above did nothing, since this notebook is in playback, so this prompt would go on "
+                "from elsewhere than you mean. `%kin live`, then run both again."
+            )
         if somebody and (redo or error.after_last):
-            session.go_live("This cell goes on where the recording ends.")
+            known = not redo and go_on_with_answer(session, self.recording, key, io.cell_id)
+            session.go_live(
+                "This notebook went on before: its session in the log goes on."
+                if known
+                else "This cell goes on where the recording ends."
+            )
             return
         raise (NotRecorded(f"{_NOBODY} {error}") if redo else error) from None
 
@@ -168,6 +183,15 @@ class Replaying:
         card = undo_card(shown)
         told = {"undo": number, "drift": {"kind": drift.kind, "detail": drift.detail}}
         io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})
+
+    def pass_by(self, session: KinSession, command: str, error: InPlaybackError | NotRecorded, io: CellOutput) -> None:
+        """Show why `command` does nothing here. Raises `error` where nobody is there to read it."""
+        if not self._somebody(io):
+            raise error
+        if command in _MOVE:
+            self._passed_by = command
+        fact, _, advice = str(error).partition(". ")
+        session.show(render_notice(fact, [advice]))
 
     def end(self, session: KinSession) -> Agent:
         """The live agent. Raises KinError; then this goes on, in its scratch copy where it has one."""

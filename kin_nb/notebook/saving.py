@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.safety.secrets import Redactor, secret_values
+from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.errors import KinError
-from kin_nb.notebook.own_file import own_file
 from kin_nb.notebook.saving_in_place import agreed
 from kin_nb.notebook.since_written import SinceWritten
 from kin_nb.render import Output, render_notice
@@ -41,7 +41,7 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
     NAME.SESSION.kin.ipynb. The prompts of the others stay out of it. `since`: what ran since the file was written.
     """
     path, options = parse_save(line)
-    own = own_file(shell)
+    own = since.own_file()
     if options.in_place and options.plain:
         raise KinError("--plain makes a notebook of its own. Name it: %kin save PATH --plain")
     target = _own_file(own, path) if options.in_place else _target(path, own, session, plain=options.plain)
@@ -52,7 +52,7 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
     if options.in_place:
         source = agreed(target, source, recorded, session, ran=len(ran))
     left_out = keep_what_plays(source, recorded, session)
-    behind = _behind(own.name, source, recorded, ran) if own is not None else ""
+    behind = _behind(own.name, source, recorded, ran) if own is not None else _unknown(shell)
     recording, removed = _clean(source, recorded, agent.config, options)
     if options.plain:
         return _plain(source if own is not None else None, recording, target, [behind, *removed])
@@ -137,6 +137,17 @@ def _clean(nb: Any, recording: Recording, config: KinConfig, options: SaveOption
     return (clean if options.results else without_results(clean)), cleaner.report()
 
 
+def _unknown(shell: InteractiveShell) -> str:
+    """What is not there where no file says it; "" where there is no page either, as in a terminal."""
+    if not cell_io(shell).is_watched:
+        return ""
+    return (
+        "Which file this notebook is in is not known (renamed since its kernel began?): made of the cells that ran, without "
+        "Markdown and what they showed. To have those: save it (Ctrl-S), then kin-nb save NOTEBOOK.ipynb OUT.ipynb "
+        "--from-outputs."
+    )
+
+
 def _behind(name: str, source: Any, recording: Recording, ran: list[Any]) -> str:
     """What `source`, the notebook's file, has not: of `ran`, what ran since it was written, and of the prompts."""
     held = {asked_key(source, cell) for cell in source["cells"]} - {None}  # what these show is made of the recording
@@ -144,9 +155,10 @@ def _behind(name: str, source: Any, recording: Recording, ran: list[Any]) -> str
     late = len(recording.turns) - len(place_turns(source, recording.turns))
     said = []
     if count:
+        which, them, they = ("1 cell", "it", "it") if count == 1 else (f"{count} cells", "them", "they")
         said.append(
-            f"{'1 cell' if count == 1 else f'{count} cells'} ran since {name} was written: that file is what was saved here, "
-            "without them or with what they showed before."
+            f"{which} ran since {name} was written: that file is what was saved here, without {them} or with what {they} "
+            "showed before."
         )
     if late:
         said.append(f"{name} has no cell for {late} of the prompts, so they stand at the end.")

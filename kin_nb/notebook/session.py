@@ -23,7 +23,7 @@ from kin_nb.notebook.answered import Rerun, answer_of, decide, show, undo_from
 from kin_nb.notebook.carried import carried_by
 from kin_nb.notebook.cell_io import CellOutput, cell_io
 from kin_nb.notebook.commands import command_in, result_of, show_command
-from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.errors import InPlaybackError, KinError
 from kin_nb.notebook.installed import import_installed
 from kin_nb.notebook.live import attach, move_in
 from kin_nb.notebook.options import CellOptions
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from kin_nb.notebook.replaying import Replaying
     from kin_nb.notebook.since_written import SinceWritten
+    from kin_nb.replay.errors import NotRecorded
 
 T = TypeVar("T")
 
@@ -115,7 +116,7 @@ class KinSession:
         if answer:
             way, display = decide(self.shell, self._thread, io, Rerun(self.settings.rerun), options, answer)
             if way is Rerun.SHOW:
-                show(answer, display)
+                show(self, agent, answer, display)
                 self._bind(options.out, answer[-1])
                 return
             if way is Rerun.REDO:
@@ -140,9 +141,9 @@ class KinSession:
         text = " ".join(word for word in options.text.split() if word != "--replay")
         agent = self._agent
         answer = answer_of(agent, cell_key(body, text), io.cell_id) if agent is not None else ()
-        if not answer:
+        if agent is None or not answer:
             raise KinError("Not recorded: this cell has no answer in this session. Without --replay it asks the model.")
-        show(answer, Display(io))
+        show(self, agent, answer, Display(io))
         return answer[-1]
 
     @contextmanager
@@ -194,7 +195,7 @@ class KinSession:
         from kin_nb.notebook.saving import save_session  # noqa: PLC0415  (nbformat on first use)
 
         if self._replaying is not None:
-            raise KinError(
+            raise InPlaybackError(
                 "This notebook is in playback. To save what it went on with too: `%kin live`, then `%kin save`."
                 if self._replaying.went_on
                 else "This notebook is in playback: there is nothing new to save. For another form of it: kin-nb save "
@@ -267,6 +268,12 @@ class KinSession:
         """In playback. Raises NotRecorded."""
         if self._replaying is not None:
             self._replaying.undo(self, asked, cell_io(self.shell))
+
+    def passed_by(self, command: str, error: InPlaybackError | NotRecorded) -> None:
+        """Say `error`, why `command` does nothing in playback. Raises it where playback did not begin, or nobody is there."""
+        if self._replaying is None:
+            raise error
+        self._replaying.pass_by(self, command, error, cell_io(self.shell))
 
     def take(self, agent: Agent) -> None:
         """Go on with `agent`; the one before it is closed, and stays in its log."""

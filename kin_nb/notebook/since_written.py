@@ -1,10 +1,11 @@
-"""Which cells ran since the notebook's file was written: a kernel sees that file, never the page."""
+"""The notebook's file as the cells that ran tell of it: a kernel sees that file, never the page."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.notebook.cell_io import CELL_ID, cell_io
 from kin_nb.notebook.own_file import own_file
 
 if TYPE_CHECKING:
@@ -18,15 +19,41 @@ class SinceWritten:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
-        self._stamp = self._now()
+        self._stamp = self._begun = self._now()
+        self._ids: set[str] = set()
+        """Of the cells that ran, where the front end calls them as the file does."""
         self._first = 1
         """The first execution that the file does not hold as it ended. Nobody looked before `%load_ext`."""
 
     def cell_ran(self, result: Any) -> None:
         """IPython's `post_run_cell`. Code that a cell hands to IPython has no count, and is that cell's."""
         now = self._now()
+        self._begun = self._begun or now
+        self._note(getattr(result.info, "cell_id", None))
         if result.execution_count is not None and now != self._stamp:
             self._stamp, self._first = now, result.execution_count
+
+    def own_file(self) -> Path | None:
+        """The notebook's file, unless it is another notebook that has the name now: a kernel knows of no renaming.
+
+        One that was written since the kernel looked first is ours if it holds a cell that ran here, or runs now: by its id;
+        by its text, commands apart, where there are no ids.
+        """
+        from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415  (%load_ext reads no notebooks)
+        from kin_nb.replay.saving.live_cells import is_told  # noqa: PLC0415  (as above)
+        from kin_nb.replay.saving.making import is_made_anew  # noqa: PLC0415  (as above)
+
+        path = own_file(self._shell)
+        if path is None or _stamp(path) == self._begun:
+            return path
+        nb = load_notebook(path)
+        self._note(cell_io(self._shell).parent.get("metadata", {}).get("cellId"))
+        ids = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
+        if ids and self._ids:
+            return None if ids.isdisjoint(self._ids) else path
+        ran = {source.strip() for source in self._shell.history_manager.input_hist_raw}
+        cells = [cell for cell in nb["cells"] if not (is_told(nb, cell) or is_made_anew(nb, cell))]
+        return path if any(cell["source"].strip() in ran - {""} for cell in cells) else None
 
     def sources(self) -> list[str]:
         """What ran since, as it was typed, each text once, without the cell that runs now; empty where no file is known."""
@@ -34,6 +61,10 @@ class SinceWritten:
             return []
         ran: list[str] = self._shell.history_manager.input_hist_raw[self._first : self._shell.execution_count]
         return list(dict.fromkeys(source for source in ran if source.strip()))
+
+    def _note(self, cell_id: object) -> None:
+        if isinstance(cell_id, str) and CELL_ID.fullmatch(cell_id):
+            self._ids.add(cell_id)
 
     def _now(self) -> _Stamp | None:
         path = own_file(self._shell)

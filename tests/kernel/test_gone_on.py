@@ -56,9 +56,12 @@ class Page:
         self.nb["cells"].append(new_code_cell(source))
         return self.run(self.nb["cells"][-1], **how)
 
-    def run(self, cell, *, person: bool = True) -> str:
-        """The status; its outputs are kept."""
+    def run(self, cell, *, person: bool = True, click: str = "") -> str:
+        """The status; its outputs are kept. `click`: the answer to what it asks."""
         ran = self.kin.run(cell["source"], cell=cell["id"] if person else None, allow_stdin=False)
+        if click:
+            self.kin.card(ran, "This cell has an answer already")
+            self.kin.click(click)
         reply = self.kin.done(ran)["content"]
         cell["outputs"] = kept_outputs(self.kin, ran)
         self.said = reply["evalue"] if reply["status"] == "error" else shown(self.kin, ran)
@@ -151,3 +154,70 @@ def test_a_new_cell_goes_on_live_whatever_the_outputs_hold(page, model_server):
     model_server.enqueue("New.")
     assert page.add("%%kin\nSomething new.") == "ok"
     assert "New." in page.said
+
+
+def test_a_command_that_was_left_in_takes_no_answer_away(page, model_server, tmp_path):
+    page.nb["cells"].insert(2, new_code_cell("%kin save"))
+    for _ in range(2):
+        assert set(page.restart_and_run_all()) == {"ok"}
+        page.save()
+    assert KEY in load_notebook(page.path)["cells"][3]["outputs"][-1]["metadata"]
+    assert len(model_server.requests) == 3
+    assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
+
+
+@pytest.fixture
+def lost(page: Page) -> Page:
+    """A cell above failed, so the front end saved no outputs of those below: only the log has the answer."""
+    page.nb["cells"][2]["outputs"] = []
+    page.save()
+    return page
+
+
+def rerun(lost: Page, click: str = "") -> None:
+    run(lost.kin, "%unload_ext kin_nb")
+    for cell in lost.nb["cells"][:2]:
+        assert lost.run(cell) == "ok"
+    assert lost.run(lost.nb["cells"][2], click=click) == "ok"
+
+
+def test_an_answer_that_only_the_log_has_is_not_asked_for_again_unasked(lost, model_server, tmp_path):
+    """Shown, it is in the file again."""
+    rerun(lost, "Show that answer")
+    assert "This notebook went on before: its session in the log goes on." in lost.said
+    assert "Noted." in lost.said
+    assert len(model_server.requests) == 3
+    assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
+    lost.save()
+    assert set(lost.restart_and_run_all()) == {"ok"}
+    assert "Live from here" not in lost.said
+    model_server.enqueue("Four.")
+    assert lost.add("%%kin\nSay four.") == "ok"
+    said = [message["content"] for message in model_server.requests[-1]["messages"] if message["role"] == "user"]
+    assert said == ["Say one.", "Add a note.", "Say four."]
+
+
+def test_it_may_be_asked_for_again_from_where_it_stood(lost, model_server, tmp_path):
+    model_server.enqueue("Not this time.")
+    rerun(lost, "Ask again from where it stood")
+    assert "Not this time." in lost.said
+    assert (tmp_path / "a.py").read_text() == "x = 1\n"
+
+
+def test_what_was_taken_back_since_is_no_answer(lost, model_server):
+    rerun(lost, "Show that answer")
+    lost.add("%kin undo")
+    lost.nb["cells"][2]["outputs"] = []
+    lost.save()
+    model_server.enqueue("Noted again.")
+    rerun(lost)
+    assert "This cell goes on where the recording ends." in lost.said
+    assert len(model_server.requests) == 4
+
+
+def test_the_same_prompt_in_a_new_cell_is_a_new_one(lost, model_server):
+    lost.nb["cells"][2] = new_code_cell(lost.nb["cells"][2]["source"])
+    lost.save()
+    model_server.enqueue("Noted in a new cell.")
+    assert set(lost.restart_and_run_all()) == {"ok"}
+    assert "Noted in a new cell." in lost.said

@@ -88,7 +88,11 @@ def test_once_the_file_is_written_nothing_is_said_and_all_is_there(page, tmp_pat
 def test_a_cell_that_is_run_again_shows_something_else_than_the_file(page):
     page.save()
     page.run(COUNTING)
-    assert "1 cell ran since n.ipynb was written" in page.command("%kin save")
+    said = page.command("%kin save")
+    assert (
+        "1 cell ran since n.ipynb was written: that file is what was saved here, without it or with what it showed"
+        in said
+    )
 
 
 def test_prompts_alone_are_whole_whatever_the_file_shows_of_them(page, model_server):

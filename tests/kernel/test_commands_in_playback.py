@@ -1,0 +1,79 @@
+"""Commands that were left in a notebook which plays: Run All passes them by, and what stands below them is not lost."""
+
+from __future__ import annotations
+
+import pytest
+from notebook_client import LiveKernel, run, shown
+
+from kin_nb.replay.format.loading import load_notebook
+from tests.model_server import ModelServer
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture
+def nb(kernel) -> LiveKernel:
+    """One is enough: nothing here depends on its version."""
+    return kernel()
+
+
+@pytest.fixture
+def kin(kin: LiveKernel, model_server: ModelServer, tmp_path) -> LiveKernel:
+    """Two recorded turns, of which the first is played."""
+    for answer in ("One.", "Two."):
+        model_server.enqueue(answer)
+    for prompt in ("Say one.", "Say two."):
+        run(kin, f"%%kin\n{prompt}")
+    run(kin, "%kin save told")
+    run(kin, "%unload_ext kin_nb\n%load_ext kin_nb")
+    run(kin, load_notebook(tmp_path / "told.ipynb")["cells"][0]["source"])
+    run(kin, "%%kin\nSay one.")
+    return kin
+
+
+def error(nb: LiveKernel, code: str, *, person: bool = True) -> str:
+    reply = nb.done(nb.run(code, cell="c9" if person else None, allow_stdin=False))["content"]
+    assert reply["status"] == "error"
+    return reply["evalue"]
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("%kin save", "This notebook is in playback: there is nothing new to save"),
+        ("%%kin\n/save other --plain", "This notebook is in playback: there is nothing new to save"),
+        (
+            "%kin cost",
+            "there is no conversation to count the cost of\n  `%kin live` to go on where the recording ends.",
+        ),
+        ("%kin context", "there is no conversation to measure"),
+        ("%kin compact", "there is no conversation to compact"),
+        ("%kin diff", "there is no conversation to compare the files of"),
+        ("%kin undo", "No undo of 1 turn comes here"),
+        ("%kin redo", "No redo comes here"),
+        ("%kin clear", "there is no conversation to clear"),
+    ],
+)
+def test_a_command_that_can_do_nothing_is_a_notice_and_what_is_below_plays(kin, model_server, command, says):
+    assert says in shown(kin, run(kin, command))
+    assert "Two." in shown(kin, run(kin, "%%kin\nSay two."))
+    assert len(model_server.requests) == 2
+    assert error(kin, command, person=False), "where nobody reads it, it is an error"
+
+
+@pytest.mark.parametrize("command", ["%kin resume", "%kin load told.ipynb", "%kin undo x", "%kin nonsense"])
+def test_what_would_take_another_conversation_is_an_error_and_so_are_mistakes(kin, command):
+    error(kin, command)
+
+
+@pytest.mark.parametrize("command", ["undo", "clear"])
+def test_a_new_prompt_does_not_go_on_as_if_an_undo_had_been_done(kin, model_server, command):
+    run(kin, f"%kin {command}")
+    run(kin, "%%kin\nSay two.")
+    assert error(kin, "%%kin\nSay three.").startswith(f"`%kin {command}` above did nothing")
+    assert len(model_server.requests) == 2
+    model_server.enqueue("Three.")
+    for code in ("%kin live", f"%kin {command}", "%%kin\nSay three."):
+        run(kin, code)
+    said = [each["content"] for each in model_server.requests[2]["messages"] if each["role"] == "user"]
+    assert said == (["Say one.", "Say three."] if command == "undo" else ["Say three."])
