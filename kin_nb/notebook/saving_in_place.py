@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.notebook.errors import KinError
+from kin_nb.render.text import count
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.live_cells import what_goes
@@ -17,10 +18,9 @@ def agreed(own: Path, nb: Any, recording: Recording, session: str, *, ran: int) 
     `ran`: how many cells ran since it was written, which the reload would take from the page.
     """
     if ran:
-        what = "1 cell" if ran == 1 else f"{ran} cells"
         raise KinError(
-            f"{what} ran since {own.name} was written, and the reload would take away what it does not hold: nothing was "
-            "written. Save the notebook (Ctrl-S), then run this again."
+            f"{count(ran, 'cell')} ran since {own.name} was written, and the reload would take away what it does not hold: nothing "
+            "was written. Save the notebook (Ctrl-S), then run this again."
         )
     commands, prompts = goes = what_goes(nb, recording, session)
     if prompts:

@@ -29,7 +29,7 @@ def with_own_cells(nb: Any, recording: Recording) -> Recording:
     for index in sorted(held, reverse=True):
         _, *later = held[index].values()
         for numbers in reversed(later):
-            cell = _cell(nb["cells"][index]["source"], _free_id(nb, f"turn-{numbers[0]}"))
+            cell = _cell(nb["cells"][index]["source"], free_id(nb, f"turn-{numbers[0]}"))
             nb["cells"].insert(index + 1, cell)
             turns |= {number: turns[number].model_copy(update={"cell_id": cell["id"]}) for number in numbers}
     return replace(recording, turns=tuple(turns.values()))
@@ -43,7 +43,7 @@ def put_undo_cells(nb: Any, recording: Recording) -> None:
     """
     typed = {id(cell): cell for cell in nb["cells"] if undoes(nb, cell) is not None}
     nb["cells"], before = [cell for cell in nb["cells"] if id(cell) not in typed], nb["cells"]
-    new = [_cell(undo_source(undo), _free_id(nb, f"undo-{n}")) for n, undo in enumerate(recording.undos, 1)]
+    new = [_cell(undo_source(undo), free_id(nb, f"undo-{n}")) for n, undo in enumerate(recording.undos, 1)]
     nb["cells"] = before
     for at in sorted({undo.at for undo in recording.undos}):
         cells, placed = nb["cells"], place_turns(nb, recording.turns)
@@ -85,7 +85,8 @@ def _cell(source: str, cell_id: str) -> Any:
     return new_code_cell(source, id=cell_id)
 
 
-def _free_id(nb: Any, wanted: str) -> str:
+def free_id(nb: Any, wanted: str) -> str:
+    """`wanted`, or one like it that no cell of `nb` has."""
     used = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
     return (
         wanted

@@ -8,6 +8,7 @@ from typing import Any
 
 from kin_nb.core.commands import COMMANDS, is_command
 from kin_nb.render import one_line
+from kin_nb.render.text import count
 from kin_nb.replay.cells.matching import normal_body
 from kin_nb.replay.cells.placing import asked_key, is_kin_kernel
 from kin_nb.replay.cells.undos import undoes
@@ -40,10 +41,10 @@ def keep_what_plays(nb: Any, recording: Recording, session: str = "") -> list[st
     gone = [cell for cell in own if id(cell) not in kept]
     others = Counter(next(iter(claimed_sessions(cell)), "") for cell in gone)
     unanswered = others.pop("", 0) + others.pop(recording.session, 0)
-    said = [f"Left out: {_prompts(unanswered)} of which no answer is recorded."] if unanswered else []
+    said = [f"Left out: {count(unanswered, 'prompt')} of which no answer is recorded."] if unanswered else []
     return said + [
-        f"Left out: {_prompts(count)} of session {name}: kin-nb save NOTEBOOK.ipynb FILE --from-outputs --session {name}"
-        for name, count in others.items()
+        f"Left out: {count(number, 'prompt')} of session {name}: kin-nb save NOTEBOOK.ipynb FILE --from-outputs --session {name}"
+        for name, number in others.items()
     ]
 
 
@@ -108,7 +109,3 @@ def _may_be_played(nb: Any, cell: Any, recording: Recording) -> bool:
     return key is None or any(
         turn.key == key or (turn.cell_id and turn.cell_id == cell.get("id")) for turn in recording.turns
     )
-
-
-def _prompts(count: int) -> str:
-    return "1 prompt" if count == 1 else f"{count} prompts"

@@ -11,6 +11,7 @@ from kin_nb.core.commands import escaped
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.replay.cells.matching import cell_key
 from kin_nb.replay.cells.placing import asked_key, place_turns
+from kin_nb.replay.cells.undo_placing import free_id
 from kin_nb.replay.format.validity import is_id
 from kin_nb.replay.recording import Recording
 
@@ -56,9 +57,3 @@ def code_cell(source: str, cell_id: str) -> Any:
     # an id that a record names may be none; whatever is double is mended at the end
     known = cell_id if is_id(cell_id) else "cell"
     return new_code_cell(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", source), id=known)
-
-
-def free_id(nb: Any, wanted: str) -> str:
-    """`wanted`, or one like it that no cell of `nb` has."""
-    used = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
-    return wanted if wanted not in used else next(i for n in range(len(used) + 1) if (i := f"{wanted}-{n}") not in used)

@@ -9,10 +9,11 @@ from typing import Any
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.replay.cells.matching import State, match_turn, match_undo, turns_of_cell
 from kin_nb.replay.cells.placing import asked_key, place_turns
+from kin_nb.replay.cells.undo_placing import free_id
 from kin_nb.replay.cells.undos import undoes
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.prompt_cells import as_cell, code_cell, free_id
+from kin_nb.replay.saving.prompt_cells import as_cell, code_cell
 
 
 def cells_that_stop(nb: Any, recording: Recording) -> list[int]:
