@@ -12,7 +12,7 @@ def say(text: str = "") -> None:
 
 
 class Steps:
-    """A line per cell that asks and per tool call, as they happen; but `live` with how it compares."""
+    """A line per cell that asks and per tool call, as they happen; unless `live`, with how it compares."""
 
     def __init__(self, *, live: bool = False) -> None:
         self._live = live

@@ -15,7 +15,7 @@ from kin_nb.core.interrupts import run_interruptible
 from kin_nb.replay.cells.placing import is_kin_kernel
 
 _LAUNCH = (
-    "import sys; sys.path[:1] = sys.path[:1] if sys.path[0] else []; import runpy; "
+    "import sys\nif not sys.path[0]: del sys.path[0]\nimport runpy\n"
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
 """As `-m`, but a module beside the notebook is not taken for the kernel; later IPython puts that folder first, for cells. (-P
