@@ -66,9 +66,6 @@ def _print_output(text: str) -> None:
 
 def session_store(config: KinConfig) -> SessionStore:
     """Where `config` keeps sessions."""
-    from kin_nb.core.session.log import sessions_root  # noqa: PLC0415
-    from kin_nb.core.session.session_keys import SessionKeys  # noqa: PLC0415
     from kin_nb.core.session.store import SessionStore  # noqa: PLC0415
 
-    settings = config.session_logging
-    return SessionStore(sessions_root(settings.save_dir), SessionKeys(settings))
+    return SessionStore.configured(config.session_logging)

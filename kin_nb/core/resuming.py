@@ -11,9 +11,8 @@ from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.cut_off import settle_cut_off_calls, settle_cut_off_undos
 from kin_nb.core.known_files import know_again, noting
 from kin_nb.core.session.errors import UnreadableSessionError
-from kin_nb.core.session.log import LOG_NAME, session_log, sessions_root
+from kin_nb.core.session.log import LOG_NAME, session_log
 from kin_nb.core.session.records import END, Place, RecordedCompaction, TurnRecord, UndoRecord
-from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import SessionStore, StoredSession
 from kin_nb.core.session.without_collecting import without_collecting
 from kin_nb.core.time_travel import UndoError
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 def resumed(make: type[Agent], config: KinConfig, name: str, options: dict[str, Any]) -> Agent:
     """An agent that has taken up the session that `name` means. Raises SessionError, ConfigError; then no lock is left."""
     settings = config.session_logging
-    store = SessionStore(sessions_root(settings.save_dir), SessionKeys(settings))
+    store = SessionStore.configured(settings)
     warnings: list[str] = []
     if settings.enabled:
         stored, log = store.resume(name, config.effective_workdir, warnings.append)

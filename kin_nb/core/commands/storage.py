@@ -6,11 +6,8 @@ from pathlib import Path
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult, Table
-from kin_nb.core.config import KinConfig
-from kin_nb.core.session.log import sessions_root
 from kin_nb.core.session.report import HEADINGS, NUMBERS, session_row
 from kin_nb.core.session.session import load_session, save_session
-from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import LATEST, SessionStore
 
 
@@ -46,7 +43,7 @@ def load(host: CommandHost, words: list[str]) -> CommandResult:
 
 def sessions(host: CommandHost, words: list[str]) -> CommandResult:
     del words
-    found = _store(host.config()).list()
+    found = SessionStore.configured(host.config().session_logging).list()
     if not found:
         return CommandResult("No sessions yet")
     table = Table(HEADINGS, tuple(map(session_row, found)), frozenset(NUMBERS))
@@ -60,7 +57,7 @@ def resume(host: CommandHost, words: list[str]) -> CommandResult:
     config = host.config()
     config.check_api_key()
     own = host.agent.journal.root_id if host.agent is not None else ""
-    store = _store(config)
+    store = SessionStore.configured(config.session_logging)
     others = [] if words else [each.id for each in store.list(config.effective_workdir) if each.id != own]
     stored = store.find(words[0] if words else (others[0] if others else LATEST), config.effective_workdir)
     if host.agent is not None and stored.id == own and not host.agent.log.went_on:
@@ -89,11 +86,6 @@ def _until_now(host: CommandHost) -> tuple[str, ...]:
     if agent.busy:
         raise CommandError("A turn is still ending. Try again in a moment.")
     return (f"The session until now is kept: /resume {agent.journal.root_id[:8]}",)
-
-
-def _store(config: KinConfig) -> SessionStore:
-    settings = config.session_logging
-    return SessionStore(sessions_root(settings.save_dir), SessionKeys(settings))
 
 
 def _path(text: str) -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.session.encryption import is_encrypted
 from kin_nb.core.session.errors import (
@@ -24,6 +24,9 @@ from kin_nb.core.session.records import TurnRecord
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.summary import SessionSummary, local_time, summarise
 from kin_nb.core.session.totals import Totals
+
+if TYPE_CHECKING:
+    from kin_nb.core.config import SessionLoggingConfig
 
 LATEST = "latest"
 SHORTEST_PREFIX = 4
@@ -78,13 +81,18 @@ class StoredSession:
 
 
 class SessionStore:
-    """`root`: ~/.kin-code/sessions when absent; `sessions_root(save_dir)` for a configured one.
+    """`root`: ~/.kin-code/sessions when absent.
 
     `keys` open encrypted sessions; the user's own when absent.
     """
 
     def __init__(self, root: Path | None = None, keys: SessionKeys | None = None) -> None:
         self.root, self._keys = root or sessions_root(), keys
+
+    @classmethod
+    def configured(cls, settings: SessionLoggingConfig) -> SessionStore:
+        """Where `[session_logging]` keeps sessions, and with its keys."""
+        return cls(sessions_root(settings.save_dir), SessionKeys(settings))
 
     def list(self, workdir: Path | None = None) -> Sequence[SessionSummary]:
         """Every session that has a turn, or those of one workspace; newest activity first. Unreadable ones are left out.

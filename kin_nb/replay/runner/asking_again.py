@@ -13,6 +13,7 @@ from kin_nb.replay.cells.bound import drop_bound_cells
 from kin_nb.replay.diffing.runs import compare_runs
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.embedded import is_embedding
+from kin_nb.replay.format.in_log import recording_from_log
 from kin_nb.replay.format.in_outputs import recording_in_outputs
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.runner.comparing import compare_cells
@@ -22,7 +23,6 @@ from kin_nb.replay.runner.place import place, workspace_of
 from kin_nb.replay.runner.report import CellResult, ReplayReport
 from kin_nb.replay.runner.running import OnProgress, run_cells
 from kin_nb.replay.saving.making import session_notebook
-from kin_nb.replay.saving.rewriting import recording_from_log
 from kin_nb.replay.saving.writing import write_notebook
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
 from kin_nb.replay.format.conflicted import merge_conflict
+from kin_nb.replay.format.in_log import recording_from_log
 from kin_nb.replay.format.in_notebook import read_recording, session_of
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.lost import lost
-from kin_nb.replay.saving.rewriting import recording_from_log
 
 
 def named_recording(name: str, folder: Path) -> tuple[Recording, Any]:

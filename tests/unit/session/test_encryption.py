@@ -29,7 +29,7 @@ from kin_nb.core.session.log import SessionLog, fold, read_lines, session_log
 from kin_nb.core.session.session_keys import PASSPHRASE, SessionKeys
 from kin_nb.core.session.store import SessionStore
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.saving.rewriting import recording_from_log
+from kin_nb.replay.format.in_log import recording_from_log
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 from tests.unit.session.conftest import HEADER, write_turns

@@ -14,10 +14,10 @@ from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.replay.cells.matching import cell_key
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.format.in_log import recording_from_log
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.saving.making import session_notebook
-from kin_nb.replay.saving.rewriting import recording_from_log
 
 HEADER = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}
 SESSION = json.dumps({**HEADER, "type": "session", "session": "abc", "workspace": "/w"})
@@ -78,16 +78,16 @@ def test_a_session_that_was_cut_off_ends_interrupted(logged, tmp_path):
     path = logged("abc-1", "first", open_prompts=("second",))
     with path.open("ab") as log:
         log.write(b'{"type": "result", "call": {"id": "c1", "outp')
-    last = recording_from_log("abc", tmp_path).turns[-1]
+    last = recording_from_log("abc-", tmp_path).turns[-1]
     assert (last.outcome, last.calls[0].status) == ("interrupted", "interrupted")
 
 
 def test_the_beginning_of_an_id_is_enough_while_it_is_the_only_one(logged, tmp_path):
-    logged("abc-1", "one")
-    logged("abd-2", "two")
-    assert recording_from_log("abd", tmp_path).session == "abd-2"
-    with pytest.raises(ReplayError, match=r"^ab begins the ids of 2 sessions: abc-1, abd-2\.$"):
-        recording_from_log("ab", tmp_path)
+    logged("abcd-1", "one")
+    logged("abcd-2", "two")
+    assert recording_from_log("abcd-2", tmp_path).session == "abcd-2"
+    with pytest.raises(ReplayError, match=r"^abcd begins the ids of 2 sessions: abcd-1, abcd-2\. Give more of it\.$"):
+        recording_from_log("abcd", tmp_path)
 
 
 @pytest.mark.parametrize("session", ["xyz", "", "*", "../sessions/abc", "."])
@@ -100,12 +100,15 @@ def test_a_session_that_is_unknown(logged, home, tmp_path, session):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is not a log that this version can read"),
-        ("not json\n", "is not a log that this version can read"),
-        (f"{TURN}\n" + '{"type": "run", "call": {"id": "c1"}}\n', "is not a log that this version can read"),
+        ("", "does not begin with a session's header"),
+        ("not json\n", "does not begin with a session's header"),
+        (f"{TURN}\n" + '{"type": "run", "call": {"id": "c1"}}\n', "does not begin with a session's header"),
         (f"{SESSION}\n{TURN}\n{TURN}\n", "is not a log that this version can read"),
-        ('{"type": "session", "session": "abc"}\n', "is not a log that this version can read"),
-        (json.dumps({"type": "turn", "record": {"turn": "x"}}) + "\n", "is not a log that this version can read"),
+        (json.dumps({"type": "session", "session": "abc"}) + f"\n{TURN}\n", "is not a log that this version can read"),
+        (
+            json.dumps({"type": "turn", "record": {"turn": "x"}}) + "\n",
+            "record 1, of type turn, is not one of this version",
+        ),
         (f"{SESSION}\n", "abc has no turns"),
     ],
 )
@@ -117,12 +120,22 @@ def test_a_log_that_cannot_be_used_is_named(home, tmp_path, text, said):
         recording_from_log("abc", tmp_path)
 
 
+def test_sessions_are_looked_for_where_the_settings_keep_them(logged, home, tmp_path):
+    logged("abc-1", "one")
+    (home / "sessions").rename(tmp_path / "elsewhere")
+    (home / "config.toml").write_text(f'[session_logging]\nsave_dir = "{tmp_path / "elsewhere"}"\n')
+    assert recording_from_log("abc-1", tmp_path).session == "abc-1"
+    (home / "config.toml").write_text("[session_logging]\nsave_dir = 1\n")
+    with pytest.raises(ReplayError, match="save_dir"):
+        recording_from_log("abc-1", tmp_path)
+
+
 @pytest.fixture
 def worked_in(logged, tmp_path):
     """A session notebook with cells of a person's, beside a log that went on."""
     logged("abc-1", "first")
     path = tmp_path / "m.ipynb"
-    SaveCommand("abc", path).run()
+    SaveCommand("abc-", path).run()
     nb = json.loads(path.read_text())
     nb["cells"].insert(0, dict(new_markdown_cell("# A heading", id="h")))
     nb["cells"].append(dict(new_code_cell("important = 1", id="i")))
@@ -143,7 +156,7 @@ def test_a_save_from_the_log_onto_a_notebook_of_the_session_keeps_what_a_person_
     nb = json.loads(worked_in.read_text())
     damage(nb)
     worked_in.write_text(json.dumps(nb))
-    SaveCommand("abc", worked_in).run()
+    SaveCommand("abc-", worked_in).run()
     first, head, *rest = sources(worked_in)
     assert (first, head.startswith("%load_ext kin_nb\n%kin replay abc-1@")) == ("# A heading", True)
     assert rest == ["%%kin\nfirst", "important = 1", "%%kin\nsecond"]
@@ -162,5 +175,5 @@ def test_a_notebook_that_a_merge_left_unfinished_is_no_place_for_a_save_from_the
     nb["metadata"]["nbdime-conflicts"] = {}
     worked_in.write_text(json.dumps(nb))
     with pytest.raises(ReplayError, match=r"m\.ipynb: nbmerge left a conflict"):
-        SaveCommand("abc", worked_in).run()
+        SaveCommand("abc-", worked_in).run()
     assert "important = 1" in sources(worked_in)
