@@ -37,8 +37,8 @@ def diff(arguments: argparse.Namespace) -> int:
     from kin_nb.replay.diffing.report import Run, diff_json, diff_text  # noqa: PLC0415
     from kin_nb.replay.diffing.runs import compare_runs  # noqa: PLC0415
     from kin_nb.replay.errors import ReplayError  # noqa: PLC0415
+    from kin_nb.replay.format.gone_on import whole  # noqa: PLC0415
     from kin_nb.replay.saving.named_recording import named_recording  # noqa: PLC0415
-    from kin_nb.replay.saving.since_saved import whole  # noqa: PLC0415
 
     names = (arguments.a, arguments.b)
     try:

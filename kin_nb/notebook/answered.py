@@ -18,7 +18,7 @@ from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import hearing
 from kin_nb.render import render_notice, render_turn, render_undo
-from kin_nb.replay.cells.matching import following_key, turns_of_cell
+from kin_nb.replay.cells.matching import answer_in, cell_key
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -42,21 +42,6 @@ _CHOICES = {
     "Ask again from where it stood": Rerun.REDO,
     "Ask as a new turn": Rerun.NEW,
 }
-
-
-def answer_of(agent: Agent, key: str, cell_id: str | None, *, edited: bool = False) -> Sequence[TurnRecord]:
-    """The turns that this cell made when it ran last, of the conversation as it stands; empty when there are none.
-
-    A cell is known by its id and its text; with `edited`, by its id whatever its text is now. Without an id nothing is
-    known: two cells may say the same. A turn that failed or was interrupted is no answer: run again, it is asked again.
-    """
-    active = agent.time.active
-    found = [n for n, turn in enumerate(active) if cell_id and turn.cell_id == cell_id and (edited or turn.key == key)]
-    if not found:
-        return ()
-    begun = [n for n in found if not any(active[n].key == following_key(active[m].key, n - m) for m in range(n))]
-    answer = turns_of_cell(active, begun[-1])
-    return answer if edited or answer[-1].outcome in {"done", "stopped"} else ()
 
 
 def decide(
@@ -102,6 +87,17 @@ def show(session: KinSession, agent: Agent, answer: Sequence[TurnRecord], displa
     display.draw(first, settled=True)
     for output in rest:
         display.io.display(output.data, output.metadata)
+
+
+def answer_again(session: KinSession, body: str, options: CellOptions, io: CellOutput) -> TurnRecord:
+    """`--replay` outside playback: what this cell was answered before, in this session. Raises KinError."""
+    text = " ".join(word for word in options.text.split() if word != "--replay")
+    agent = session.begun
+    answer = answer_in(agent.time.active, cell_key(body, text), io.cell_id) if agent is not None else ()
+    if agent is None or not answer:
+        raise KinError("Not recorded: this cell has no answer in this session. Without --replay it asks the model.")
+    show(session, agent, answer, Display(io))
+    return answer[-1]
 
 
 def undo_from(session: KinSession, agent: Agent, first: TurnRecord, display: Display) -> None:

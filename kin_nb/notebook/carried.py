@@ -10,6 +10,8 @@ from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.recording import SessionMeta
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.core.agent import Agent
@@ -17,7 +19,14 @@ if TYPE_CHECKING:
 
 def carried_by(shell: InteractiveShell, agent: Agent, record: TurnRecord | UndoRecord) -> dict[str, Any]:
     """Metadata for the last output of a turn, or for the card of an undo."""
+    meta = SessionMeta.of_session(agent.header, notebook_folder(shell))
+    last = record.turn - 1 if isinstance(record, TurnRecord) else record.at
+    before = [turn for turn in agent.turns if turn.turn <= last]
+    return carried(record, meta, len(agent.undone), before[-1] if before else None)
+
+
+def notebook_folder(shell: InteractiveShell) -> Path:
+    """That of the notebook's file, where it is known; absolute."""
     here = surroundings(shell)
     own = next(here.own_files(), None)
-    meta = SessionMeta.of_session(agent.header, (own.parent if own is not None else here.cwd).resolve())
-    return carried(record, meta, len(agent.undone))
+    return (own.parent if own is not None else here.cwd).resolve()

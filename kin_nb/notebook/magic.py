@@ -52,7 +52,7 @@ class KinMagics(Magics):
     def session(self, name: str = "") -> KinSession:
         """Made with its first command or prompt. The notebook's own has no name."""
         own = self._sessions.get("")
-        if own is not None and own.in_playback:
+        if own is not None and (own.in_playback or name == own.name):
             return own  # a notebook that plays calls no model, whatever the session is called
         if name not in self._sessions:
             from kin_nb.notebook.session import KinSession  # noqa: PLC0415  (%load_ext stays under its budget)

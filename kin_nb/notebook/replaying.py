@@ -6,7 +6,7 @@ import atexit
 import json
 import os
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,9 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.history import images_of
 from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.session.store import SessionStore
 from kin_nb.notebook.answered import undo_from
-from kin_nb.notebook.answered_before import go_on_with_answer
+from kin_nb.notebook.carried import notebook_folder
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import InPlaybackError, KinError
 from kin_nb.notebook.live import Attached, add_live_tools
@@ -28,6 +29,7 @@ from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError, Unr
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.playback.beyond import Beyond
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
+from kin_nb.replay.playback.from_log import answer_in_log
 from kin_nb.replay.playback.going_on import go_on
 from kin_nb.replay.playback.player import Player, passed_over, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
@@ -61,9 +63,8 @@ class Replaying:
     ) -> None:
         self._scratch = scratch or Scratch.given(environ)
         self._tools = environ.get("KIN_REPLAY") == "tools"
-        self._beyond = Beyond(recording, nb)
-        self.recording = recording if self._tools else self._beyond.recording
-        self._player = Player(self.recording)
+        self._beyond = Beyond(recording, None if self._tools else nb)
+        self._player = Player(self._beyond.recording)
         self.last: TurnRecord | None = None
         """The turn that was played last."""
         self._approve = environ.get("KIN_REPLAY_APPROVE") == "recorded"
@@ -101,6 +102,10 @@ class Replaying:
         return cls(recording, os.environ, nb=nb)
 
     @property
+    def recording(self) -> Recording:
+        return self._player.recording
+
+    @property
     def went_on(self) -> bool:
         """Whether turns are played that only a front end saved."""
         return bool(self._beyond)
@@ -122,8 +127,11 @@ class Replaying:
         try:
             turn, not_run = self._player.turn(key, io.cell_id, body)
         except NotRecorded as error:
-            self._go_live(session, key, io, error, redo=redo)
-            return None
+            found = None if redo else self._in_log(session, key, io)
+            if found is None:
+                self._go_live(session, key, io, error, redo=redo)
+                return None
+            turn, not_run = found
         if self._beyond.metadata(turn, turn.turn) and not self._somebody(io):
             self._beyond.check_not_answered(key, io.cell_id)  # a runner plays what was saved: its outputs are compared
         for output in passed_over(turn, not_run):
@@ -135,6 +143,19 @@ class Replaying:
                 self._show(each, io)
         self.last = each
         return each
+
+    def _in_log(self, session: KinSession, key: str, io: CellOutput) -> tuple[TurnRecord, tuple[int, ...]] | None:
+        """What the cell plays where the notebook's file lost its answer: a model is not asked again unasked."""
+        if not (self._somebody(io) and io.cell_id):
+            return None
+        with self._outside(), suppress(KinError):  # that there are no settings is said where a model is asked
+            config, folder = session.config(), notebook_folder(session.shell)
+            store = SessionStore.configured(config.session_logging)
+            found = answer_in_log(self.recording, key, io.cell_id, store, config.effective_workdir, folder)
+            if found is not None:
+                self._beyond.take(found)
+                return self._player.last(found.recording, key, io.cell_id)
+        return None
 
     def _somebody(self, io: CellOutput) -> bool:
         """Whether a person may see what a model does."""
@@ -154,18 +175,10 @@ class Replaying:
             return
         if not redo:
             self._beyond.check_not_answered(key, io.cell_id)
-        if somebody and self._passed_by and not redo and error.after_last:
-            raise KinError(
-                f"`%kin {self._passed_by}` above did nothing, since this notebook is in playback, so this prompt would go on "
-                "from elsewhere than you mean. `%kin live`, then run both again."
-            )
+        if somebody and error.after_last and not redo:
+            self.check_nothing_passed_by()
         if somebody and (redo or error.after_last):
-            known = not redo and go_on_with_answer(session, self.recording, key, io.cell_id)
-            session.go_live(
-                "This notebook went on before: its session in the log goes on."
-                if known
-                else "This cell goes on where the recording ends."
-            )
+            session.go_live("This cell goes on where the recording ends.")
             return
         raise (NotRecorded(f"{_NOBODY} {error}") if redo else error) from None
 
@@ -193,6 +206,14 @@ class Replaying:
         fact, _, advice = str(error).partition(". ")
         session.show(render_notice(fact, [advice]))
 
+    def check_nothing_passed_by(self) -> None:
+        """Before a prompt goes live. Raises KinError after a command that would have moved the conversation."""
+        if self._passed_by:
+            raise KinError(
+                f"`%kin {self._passed_by}` above did nothing, since this notebook is in playback, so this prompt would go on "
+                "from elsewhere than you mean. `%kin live`, then run both again."
+            )
+
     def end(self, session: KinSession) -> Agent:
         """The live agent. Raises KinError; then this goes on, in its scratch copy where it has one."""
         agent = self._live_agent(session)
@@ -201,8 +222,7 @@ class Replaying:
 
     def _live_agent(self, session: KinSession) -> Agent:
         """Where the recording ends, also where that is before turns that were undone. Raises KinError."""
-        outside = self._scratch.outside() if self._scratch is not None else nullcontext()
-        with outside:  # its work must not go into a copy that vanishes
+        with self._outside():  # its work must not go into a copy that vanishes
             agent = session.agent()
             if agent.turns:
                 return agent
@@ -213,6 +233,10 @@ class Replaying:
                 session.close()  # that agent stands nowhere
                 raise KinError(str(error)) from None
             return agent
+
+    def _outside(self) -> AbstractContextManager[None]:
+        """Meanwhile the kernel is not in the scratch copy, where there is one."""
+        return self._scratch.outside() if self._scratch is not None else nullcontext()
 
     def _redo(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
         """Leave playback from where `turn` stood: it and what came after it is taken back."""

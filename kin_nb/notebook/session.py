@@ -19,7 +19,7 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.notebook.agent_thread import AgentThread
-from kin_nb.notebook.answered import Rerun, answer_of, decide, show, undo_from
+from kin_nb.notebook.answered import Rerun, answer_again, decide, show, undo_from
 from kin_nb.notebook.carried import carried_by
 from kin_nb.notebook.cell_io import CellOutput, cell_io
 from kin_nb.notebook.commands import command_in, result_of, show_command
@@ -31,11 +31,10 @@ from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.pump import run_on_agent_thread
 from kin_nb.notebook.recorded_approvals import through_recorded
 from kin_nb.notebook.running import run_flow, run_turn
-from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import ShellTap
 from kin_nb.notebook.turns import CellTurns
 from kin_nb.render import Output, render_notice
-from kin_nb.replay.cells.matching import Undoing, cell_key, normal_body
+from kin_nb.replay.cells.matching import Undoing, answer_in, cell_key, normal_body
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -55,6 +54,8 @@ class Settings(Protocol):
     rerun: str
     max_price: float | None
     since_written: SinceWritten
+
+    def session(self, name: str = "") -> KinSession: ...
 
     def spent_besides(self, session: KinSession) -> float: ...
 
@@ -86,7 +87,9 @@ class KinSession:
             show_command(self, typed)
             return
         io, key = cell_io(self.shell), cell_key(body, options.text)
-        if options.live and (self._replaying is not None or self._replay_failed):
+        if options.live and self.in_playback:
+            if self._replaying is not None:
+                self._replaying.check_nothing_passed_by()
             self.go_live()
         if self._replay_failed:
             raise KinError(
@@ -95,11 +98,15 @@ class KinSession:
         if self._replaying is not None:
             played = self._replaying.run_cell(self, key, io, body, redo=options.redo)
             if played is not None:
+                self.name = options.session or ""  # what the recorded session was called, is called
                 self._bind(options.out, played)
+                return
+            if options.session not in {None, self.name} and not options.redo:
+                self.settings.session(options.session).run_cell(body, options)
                 return
             options = replace(options, redo=False)  # done: the notebook is live from here
         if options.replay:
-            self._bind(options.out, self._answer_again(body, options, io))
+            self._bind(options.out, answer_again(self, body, options, io))
         else:
             self._apply(options)
             self._ask(prompt, typed, key, options, io)
@@ -112,7 +119,7 @@ class KinSession:
         """The model, unless the person wants to see an answer that is there already."""
         agent = self.agent()
         display = None
-        answer = () if options.fresh else answer_of(agent, key, io.cell_id, edited=options.redo)
+        answer = () if options.fresh else answer_in(agent.time.active, key, io.cell_id, edited=options.redo)
         if answer:
             way, display = decide(self.shell, self._thread, io, Rerun(self.settings.rerun), options, answer)
             if way is Rerun.SHOW:
@@ -135,16 +142,6 @@ class KinSession:
             else:
                 run_turn(self.shell, self._thread, agent, turns, io, result.prompt or prompt)
         self._bind(options.out, agent.turns[-1])
-
-    def _answer_again(self, body: str, options: CellOptions, io: CellOutput) -> TurnRecord:
-        """`--replay` outside playback: what this cell was answered before, in this session."""
-        text = " ".join(word for word in options.text.split() if word != "--replay")
-        agent = self._agent
-        answer = answer_of(agent, cell_key(body, text), io.cell_id) if agent is not None else ()
-        if agent is None or not answer:
-            raise KinError("Not recorded: this cell has no answer in this session. Without --replay it asks the model.")
-        show(self, agent, answer, Display(io))
-        return answer[-1]
 
     @contextmanager
     def _limits(self, agent: Agent, options: CellOptions) -> Iterator[None]:

@@ -36,9 +36,10 @@ class SinceWritten:
     def own_file(self) -> Path | None:
         """The notebook's file, unless it is another notebook that has the name now: a kernel knows of no renaming.
 
-        One that was written since the kernel looked first is ours if it holds a cell that ran here, or runs now: by its id;
-        by its text, commands apart, where there are no ids.
+        One that was written since the kernel looked first is ours if it holds a cell that ran here, or runs now, by its id; or
+        by its text: a prompt, since tools write files with new ids; where there are no ids any cell, commands apart.
         """
+        from kin_nb.replay.cells.placing import asked_key  # noqa: PLC0415  (as below)
         from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415  (%load_ext reads no notebooks)
         from kin_nb.replay.saving.live_cells import is_told  # noqa: PLC0415  (as above)
         from kin_nb.replay.saving.making import is_made_anew  # noqa: PLC0415  (as above)
@@ -49,11 +50,13 @@ class SinceWritten:
         nb = load_notebook(path)
         self._note(cell_io(self._shell).parent.get("metadata", {}).get("cellId"))
         ids = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
+        if not ids.isdisjoint(self._ids):
+            return path
+        ran = {source.strip() for source in self._shell.history_manager.input_hist_raw} - {""}
+        known = [cell for cell in nb["cells"] if cell["source"].strip() in ran]
         if ids and self._ids:
-            return None if ids.isdisjoint(self._ids) else path
-        ran = {source.strip() for source in self._shell.history_manager.input_hist_raw}
-        cells = [cell for cell in nb["cells"] if not (is_told(nb, cell) or is_made_anew(nb, cell))]
-        return path if any(cell["source"].strip() in ran - {""} for cell in cells) else None
+            return path if any(asked_key(nb, cell) for cell in known) else None
+        return path if any(not (is_told(nb, cell) or is_made_anew(nb, cell)) for cell in known) else None
 
     def sources(self) -> list[str]:
         """What ran since, as it was typed, each text once, without the cell that runs now; empty where no file is known."""

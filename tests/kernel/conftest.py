@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 from notebook_client import LiveKernel, run, write_config
+from page import NOTE, Page
 
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, tool_call
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kin_nb-tests"
@@ -65,7 +68,13 @@ def _matrix() -> list:
     return quick + [pytest.param(key, id=names[key], marks=pytest.mark.long) for key in LONG]
 
 
-@pytest.fixture(params=_matrix())
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "nb" in metafunc.fixturenames:
+        one = metafunc.definition.get_closest_marker("one_kernel")
+        metafunc.parametrize("nb", [QUICK[-1]] if one else _matrix(), ids=["one"] if one else None, indirect=True)
+
+
+@pytest.fixture
 def nb(request, kernel) -> LiveKernel:
     version, subshells = request.param
     return kernel(version, subshells=subshells)
@@ -101,3 +110,29 @@ def kin(nb: LiveKernel, model_server: ModelServer, tmp_path: Path) -> Iterator[L
     yield nb
     run(nb, "%unload_ext kin_nb")
     assert nb.text(run(nb, THREADS)) == before
+
+
+@pytest.fixture
+def opens(nb: LiveKernel) -> Iterator[Callable[[Path], object]]:
+    """Lets the kernel be that of the notebook in a file."""
+    yield lambda path: run(nb, f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
+    run(nb, "import os; os.environ.pop('JPY_SESSION_NAME', None)")
+
+
+@pytest.fixture
+def page(request, kin: LiveKernel, opens, model_server: ModelServer, tmp_path) -> Page:
+    """One recorded turn in go.kin.ipynb, which is open and plays; one live turn after it that appended to a.py; Ctrl-S."""
+    model_server.enqueue("One.")
+    before = tmp_path / "go.ipynb"
+    before.write_text(json.dumps(new_notebook(cells=[new_code_cell("%%kin\nSay one.")])))
+    opens(before)
+    run(kin, "%%kin\nSay one.")
+    run(kin, f"%kin save {getattr(request, 'param', '')}")
+    page = Page(kin, tmp_path / "go.kin.ipynb")
+    opens(page.path)
+    assert set(page.restart_and_run_all()) == {"ok"}
+    model_server.enqueue("I note it.", calls=[tool_call("bash", command='echo "# note" >> a.py')])
+    model_server.enqueue("Noted.")
+    page.add(NOTE)
+    page.save()
+    return page

@@ -228,6 +228,12 @@ def shown(nb: LiveKernel, cell: str) -> str:
     return "\n".join(texts.values())
 
 
+def said(nb: LiveKernel, cell: str) -> str:
+    """What a cell that has ended shows; if it failed, its error."""
+    errors = [message["content"]["evalue"] for message in nb.of(cell) if message["msg_type"] == "error"]
+    return errors[0] if errors else shown(nb, cell)
+
+
 def write_config(home: Path, server: ModelServer) -> None:
     """Settings whose only model is the server."""
     home.mkdir(exist_ok=True)

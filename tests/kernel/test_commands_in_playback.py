@@ -8,13 +8,7 @@ from notebook_client import LiveKernel, run, shown
 from kin_nb.replay.format.loading import load_notebook
 from tests.model_server import ModelServer
 
-pytestmark = pytest.mark.kernel
-
-
-@pytest.fixture
-def nb(kernel) -> LiveKernel:
-    """One is enough: nothing here depends on its version."""
-    return kernel()
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
 
 @pytest.fixture

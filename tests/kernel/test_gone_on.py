@@ -2,78 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+import shutil
 
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
-from notebook_client import LiveKernel, kept_outputs, run, shown
+from nbformat.v4 import new_code_cell
+from notebook_client import run
+from page import NOTE
 
+from kin_nb.cli import main
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import KEY
-from kin_nb.replay.format.loading import as_node, load_notebook
-from tests.model_server import ModelServer, tool_call
+from kin_nb.replay.format.loading import load_notebook
 
-pytestmark = pytest.mark.kernel
-
-NOTE = "%%kin --mode auto-approve\nAdd a note."
-
-
-@pytest.fixture
-def nb(kernel) -> LiveKernel:
-    """One is enough: nothing here depends on its version."""
-    return kernel()
-
-
-@pytest.fixture
-def page(request, kin: LiveKernel, model_server: ModelServer, tmp_path) -> Iterator[Page]:
-    """One recorded turn in go.kin.ipynb, which is open and plays; one live turn after it that appended to a.py; Ctrl-S."""
-    model_server.enqueue("One.")
-    before = tmp_path / "go.ipynb"
-    before.write_text(json.dumps(new_notebook(cells=[new_code_cell("%%kin\nSay one.")])))
-    run(kin, f"os.environ['JPY_SESSION_NAME'] = {str(before)!r}")
-    run(kin, "%%kin\nSay one.")
-    run(kin, f"%kin save {getattr(request, 'param', '')}")
-    page = Page(kin, tmp_path / "go.kin.ipynb")
-    run(kin, f"os.environ['JPY_SESSION_NAME'] = {str(page.path)!r}")
-    assert set(page.restart_and_run_all()) == {"ok"}
-    model_server.enqueue("I note it.", calls=[tool_call("bash", command='echo "# note" >> a.py')])
-    model_server.enqueue("Noted.")
-    page.add(NOTE)
-    page.save()
-    yield page
-    run(kin, "del os.environ['JPY_SESSION_NAME']")
-
-
-class Page:
-    """What a front end shows of a notebook."""
-
-    def __init__(self, kin: LiveKernel, path) -> None:
-        self.kin, self.path = kin, path
-        self.nb = as_node(load_notebook(path))
-
-    def add(self, source: str, **how) -> str:
-        self.nb["cells"].append(new_code_cell(source))
-        return self.run(self.nb["cells"][-1], **how)
-
-    def run(self, cell, *, person: bool = True, click: str = "") -> str:
-        """The status; its outputs are kept. `click`: the answer to what it asks."""
-        ran = self.kin.run(cell["source"], cell=cell["id"] if person else None, allow_stdin=False)
-        if click:
-            self.kin.card(ran, "This cell has an answer already")
-            self.kin.click(click)
-        reply = self.kin.done(ran)["content"]
-        cell["outputs"] = kept_outputs(self.kin, ran)
-        self.said = reply["evalue"] if reply["status"] == "error" else shown(self.kin, ran)
-        return reply["status"]
-
-    def restart_and_run_all(self, *, person: bool = True) -> list[str]:
-        """The kernel stays, as far as sessions do not go."""
-        run(self.kin, "%unload_ext kin_nb")
-        return [self.run(cell, person=person) for cell in self.nb["cells"]]
-
-    def save(self) -> None:
-        self.path.write_text(json.dumps(self.nb))
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
 
 @pytest.mark.parametrize("page", ["", "--portable"], indirect=True)
@@ -134,10 +75,11 @@ def test_with_nobody_there_it_is_an_error_that_says_what_to_do(page, model_serve
     assert len(model_server.requests) == 3
 
 
-def test_an_answer_that_cannot_be_played_is_not_asked_for_again_unasked(page, model_server):
+def test_an_answer_that_cannot_be_played_is_not_asked_for_again_unasked(page, model_server, tmp_path):
     kept = page.nb["cells"][2]["outputs"][-1]["metadata"][KEY]
     kept["record"]["prompt"] = "Something else."
     page.save()
+    shutil.rmtree(tmp_path / "kin-home" / "sessions")
     assert page.restart_and_run_all() == ["ok", "ok", "error"]
     assert "It cannot be played: cell 3, turn 2: it was changed after it was recorded" in page.said
     assert len(model_server.requests) == 3
@@ -166,58 +108,24 @@ def test_a_command_that_was_left_in_takes_no_answer_away(page, model_server, tmp
     assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
 
 
-@pytest.fixture
-def lost(page: Page) -> Page:
-    """A cell above failed, so the front end saved no outputs of those below: only the log has the answer."""
-    page.nb["cells"][2]["outputs"] = []
+def test_a_session_of_another_name_beside_it_is_left_to_itself(page, model_server, capsys):
+    """Its cells are run live here, so Run All asks again: what the notebook's own session holds is played, and compared."""
+    model_server.enqueue("Helper.")
+    page.add("%%kin --session helper\nHelp.")
     page.save()
-    return page
-
-
-def rerun(lost: Page, click: str = "") -> None:
-    run(lost.kin, "%unload_ext kin_nb")
-    for cell in lost.nb["cells"][:2]:
-        assert lost.run(cell) == "ok"
-    assert lost.run(lost.nb["cells"][2], click=click) == "ok"
-
-
-def test_an_answer_that_only_the_log_has_is_not_asked_for_again_unasked(lost, model_server, tmp_path):
-    """Shown, it is in the file again."""
-    rerun(lost, "Show that answer")
-    assert "This notebook went on before: its session in the log goes on." in lost.said
-    assert "Noted." in lost.said
-    assert len(model_server.requests) == 3
-    assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
-    lost.save()
-    assert set(lost.restart_and_run_all()) == {"ok"}
-    assert "Live from here" not in lost.said
-    model_server.enqueue("Four.")
-    assert lost.add("%%kin\nSay four.") == "ok"
-    said = [message["content"] for message in model_server.requests[-1]["messages"] if message["role"] == "user"]
-    assert said == ["Say one.", "Add a note.", "Say four."]
-
-
-def test_it_may_be_asked_for_again_from_where_it_stood(lost, model_server, tmp_path):
-    model_server.enqueue("Not this time.")
-    rerun(lost, "Ask again from where it stood")
-    assert "Not this time." in lost.said
-    assert (tmp_path / "a.py").read_text() == "x = 1\n"
-
-
-def test_what_was_taken_back_since_is_no_answer(lost, model_server):
-    rerun(lost, "Show that answer")
-    lost.add("%kin undo")
-    lost.nb["cells"][2]["outputs"] = []
-    lost.save()
-    model_server.enqueue("Noted again.")
-    rerun(lost)
-    assert "This cell goes on where the recording ends." in lost.said
+    assert main(["diff", str(page.path), str(page.path)]) == 0
+    assert page.restart_and_run_all() == ["ok", "ok", "ok", "error"]
+    assert page.said.startswith("The answer to this cell is in its outputs alone")
     assert len(model_server.requests) == 4
 
 
-def test_the_same_prompt_in_a_new_cell_is_a_new_one(lost, model_server):
-    lost.nb["cells"][2] = new_code_cell(lost.nb["cells"][2]["source"])
-    lost.save()
-    model_server.enqueue("Noted in a new cell.")
-    assert set(lost.restart_and_run_all()) == {"ok"}
-    assert "Noted in a new cell." in lost.said
+def test_the_first_prompt_to_another_session_after_playback_is_that_sessions(page, model_server):
+    page.restart_and_run_all()
+    model_server.enqueue("Helper.")
+    page.add("%%kin --session helper\nHelp.")
+    assert "Live from here" in page.said
+    assert [m["content"] for m in model_server.requests[-1]["messages"] if m["role"] == "user"] == ["Help."]
+    model_server.enqueue("Four.")
+    page.add("%%kin\nSay four.")
+    said = [m["content"] for m in model_server.requests[-1]["messages"] if m["role"] == "user"]
+    assert said == ["Say one.", "Add a note.", "Say four."]

@@ -9,16 +9,10 @@ from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 from tests.model_server import ModelServer, tool_call
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
 EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2")
 PROMPTS = ("Say one.", "Change x\nto two.", "Say three.")
-
-
-@pytest.fixture
-def nb(kernel) -> LiveKernel:
-    """One is enough: nothing here depends on its version."""
-    return kernel()
 
 
 @pytest.fixture

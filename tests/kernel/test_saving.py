@@ -14,15 +14,9 @@ from kin_nb.replay.format.in_outputs import recording_in_outputs
 from kin_nb.replay.format.loading import as_node, load_notebook
 from tests.model_server import ModelServer, tool_call
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
 ASK = "%%kin\nWhat is in numbers.txt? It is for ACME-7."
-
-
-@pytest.fixture
-def nb(kernel) -> LiveKernel:
-    """One is enough: nothing here depends on its version."""
-    return kernel()
 
 
 @pytest.fixture
@@ -93,7 +87,7 @@ def test_another_session_that_was_asked_the_same_is_not_written_over(asked, mode
     assert (tmp_path / "talk.ipynb").read_bytes() == before
 
 
-def test_a_key_that_a_cell_showed_is_not_in_the_saved_notebook(kin, model_server, tmp_path):
+def test_a_key_that_a_cell_showed_is_not_in_the_saved_notebook(kin, opens, model_server, tmp_path):
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     path = tmp_path / "mine.ipynb"
     shown_key = new_output("execute_result", {"text/plain": f"'{key}'", "text/html": f"<td>{key}</td>"})
@@ -101,11 +95,8 @@ def test_a_key_that_a_cell_showed_is_not_in_the_saved_notebook(kin, model_server
     path.write_text(json.dumps(new_notebook(cells=cells)))
     model_server.enqueue("A row.")
     run(kin, "%%kin\nWhat is this?")
-    run(kin, f"os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
-    try:
-        said = shown(kin, run(kin, "%kin save"))
-    finally:
-        run(kin, "del os.environ['JPY_SESSION_NAME']")
+    opens(path)
+    said = shown(kin, run(kin, "%kin save"))
     assert "cell 1, outputs, text/html: 1 secret" in said
     assert key not in (tmp_path / "mine.kin.ipynb").read_text()
 
@@ -127,27 +118,24 @@ def test_a_sidecar_stands_beside_the_notebook(asked, tmp_path):
     assert len(read_recording(load_notebook(tmp_path / "talk.kin.ipynb")).turns) == 1
 
 
-def test_in_place_asks_and_says_to_reload(asked, tmp_path):
+def test_in_place_asks_and_says_to_reload(asked, opens, tmp_path):
     path = tmp_path / "mine.ipynb"
     assert "is not known here" in failed(asked, "%kin save --in-place")
-    run(asked, f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
+    opens(path)
     path.write_text(json.dumps(new_notebook(cells=[new_code_cell(ASK, id="cell-1"), new_code_cell("x = 1", id="py")])))
-    try:
-        before = path.read_bytes()
-        assert "next save would erase the recording" in failed(asked, "%kin save --in-place")
-        cell = asked.run("%kin save --in-place")
-        assert "reload it then? [y/N]" in asked.prompt()
-        asked.answer("")
-        assert asked.done(cell)["content"]["evalue"] == "Nothing was written."
-        assert path.read_bytes() == before
-        cell = asked.run("%kin save --in-place")
-        asked.prompt()
-        asked.answer("y")
-        assert asked.done(cell)["content"]["status"] == "ok"
-        assert "Now reload it: File > Reload Notebook from Disk." in shown(asked, cell)
-        assert "--in-place writes mine.ipynb" in failed(asked, "%kin save other.ipynb --in-place")
-    finally:
-        run(asked, "del os.environ['JPY_SESSION_NAME']")
+    before = path.read_bytes()
+    assert "next save would erase the recording" in failed(asked, "%kin save --in-place")
+    cell = asked.run("%kin save --in-place")
+    assert "reload it then? [y/N]" in asked.prompt()
+    asked.answer("")
+    assert asked.done(cell)["content"]["evalue"] == "Nothing was written."
+    assert path.read_bytes() == before
+    cell = asked.run("%kin save --in-place")
+    asked.prompt()
+    asked.answer("y")
+    assert asked.done(cell)["content"]["status"] == "ok"
+    assert "Now reload it: File > Reload Notebook from Disk." in shown(asked, cell)
+    assert "--in-place writes mine.ipynb" in failed(asked, "%kin save other.ipynb --in-place")
     sources = [cell["source"] for cell in load_notebook(path)["cells"]]
     assert sources[1:] == [ASK, "x = 1"]
     assert len(read_recording(load_notebook(path)).turns) == 1

@@ -2,69 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
-from notebook_client import LiveKernel, kept_outputs, run, shown
+from notebook_client import LiveKernel
+from page import Page
 
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
 COUNTING = "print(6 * 7)"
 
 
 @pytest.fixture
-def nb(kernel) -> LiveKernel:
-    """One is enough: nothing here depends on its version."""
-    return kernel()
-
-
-@pytest.fixture
-def page(kin: LiveKernel, model_server, tmp_path) -> Iterator[Page]:
+def page(kin: LiveKernel, opens, model_server, tmp_path) -> Page:
     model_server.enqueue("Hi.")
     page = Page(kin, tmp_path / "n.ipynb")
-    run(kin, f"os.environ['JPY_SESSION_NAME'] = {str(page.path)!r}")
+    opens(page.path)
     page.save()
-    page.run("%%kin\nSay hi.")
-    page.run(COUNTING)
-    yield page
-    run(kin, "del os.environ['JPY_SESSION_NAME']")
-
-
-class Page:
-    """What a front end shows; `save` is Ctrl-S."""
-
-    def __init__(self, kin: LiveKernel, path: Path) -> None:
-        self.kin, self.path = kin, path
-        self.cells: list = []
-
-    def type(self, source: str) -> None:
-        self.cells.append(new_code_cell(source, id=f"c{len(self.cells)}"))
-
-    def run(self, source: str) -> None:
-        self.type(source)
-        ran = self.kin.run(source, cell=self.cells[-1]["id"])
-        assert self.kin.done(ran)["content"]["status"] == "ok"
-        self.cells[-1]["outputs"] = kept_outputs(self.kin, ran)
-
-    def save(self) -> None:
-        self.path.write_text(json.dumps(new_notebook(cells=self.cells)))
-
-    def command(self, line: str, answer: str | None = None) -> str:
-        """What a cell that is not on the page shows, or its error."""
-        cell = self.kin.run(line, cell="save", allow_stdin=answer is not None)
-        if answer:
-            question = self.kin.prompt()
-            self.kin.answer(answer)
-        reply = self.kin.done(cell)["content"]
-        said = reply["evalue"] if reply["status"] == "error" else shown(self.kin, cell)
-        return f"{question}\n{said}" if answer else said
+    page.add("%%kin\nSay hi.")
+    page.add(COUNTING)
+    return page
 
 
 def test_cells_that_the_file_does_not_have_yet_are_counted(page):
@@ -87,7 +47,7 @@ def test_once_the_file_is_written_nothing_is_said_and_all_is_there(page, tmp_pat
 
 def test_a_cell_that_is_run_again_shows_something_else_than_the_file(page):
     page.save()
-    page.run(COUNTING)
+    page.add(COUNTING)
     said = page.command("%kin save")
     assert (
         "1 cell ran since n.ipynb was written: that file is what was saved here, without it or with what it showed"
@@ -124,7 +84,7 @@ def test_a_file_that_another_clock_dates_is_written_all_the_same(page):
     page.save()
     os.utime(page.path, (1, 1))
     assert "Ctrl-S" not in page.command("%kin save")
-    page.run("x = 1")
+    page.add("x = 1")
     assert "1 cell ran since n.ipynb was written" in page.command("%kin save")
 
 
@@ -155,7 +115,7 @@ def test_in_place_deletes_no_prompt_that_has_no_answer(page):
 
 
 def test_in_place_names_the_commands_that_go(page):
-    page.run("%kin mode plan")
+    page.add("%kin mode plan")
     page.type("%kin save --in-place")
     page.save()
     before = page.path.read_bytes()

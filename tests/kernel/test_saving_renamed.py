@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from notebook_client import LiveKernel, run, shown
+from notebook_client import LiveKernel, run, said
 
 from kin_nb.replay.format.loading import load_notebook
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
 UNKNOWN = "Which file this notebook is in is not known (renamed since its kernel began?)"
 OWN = "numbers = [7]"
 
 
 @pytest.fixture
-def nb(kernel) -> LiveKernel:
-    """One is enough: nothing here depends on its version."""
-    return kernel()
-
-
-@pytest.fixture
-def own(kin: LiveKernel, model_server, tmp_path) -> Iterator[Path]:
+def own(kin: LiveKernel, opens, model_server, tmp_path) -> Path:
     """Untitled.ipynb with a heading, a prompt (p) and a cell of the person's own (o), which ran; saved."""
     path = tmp_path / "Untitled.ipynb"
     path.write_text(json.dumps(new_notebook()))
-    run(kin, f"os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
+    opens(path)
     model_server.enqueue("Hi.")
     for cell, source in (("p", "%%kin\nSay hi."), ("o", OWN)):
         assert kin.done(kin.run(source, cell=cell))["content"]["status"] == "ok"
     write(path, new_markdown_cell("# Mine"), new_code_cell("%%kin\nSay hi.", id="p"), new_code_cell(OWN, id="o"))
-    yield path
-    run(kin, "del os.environ['JPY_SESSION_NAME']")
+    return path
 
 
 def write(path: Path, *cells, ids: bool = True) -> None:
@@ -49,8 +41,8 @@ def write(path: Path, *cells, ids: bool = True) -> None:
 
 def save(kin: LiveKernel, line: str = "", *, cell: str | None = "s", allow_stdin: bool = False) -> str:
     ran = kin.run(f"%kin save {line}", cell=cell, allow_stdin=allow_stdin)
-    reply = kin.done(ran)["content"]
-    return reply["evalue"] if reply["status"] == "error" else shown(kin, ran)
+    kin.done(ran)
+    return said(kin, ran)
 
 
 def another(path: Path, *, ids: bool = True) -> bytes:
@@ -63,18 +55,18 @@ def another(path: Path, *, ids: bool = True) -> bytes:
 
 def test_a_renamed_notebook_says_what_is_missing_and_how_to_have_it(kin, own):
     own.rename(own.with_name("analysis.ipynb"))
-    said = save(kin)
-    assert UNKNOWN in said
-    assert "kin-nb save NOTEBOOK.ipynb OUT.ipynb --from-outputs" in said
+    told = save(kin)
+    assert UNKNOWN in told
+    assert "kin-nb save NOTEBOOK.ipynb OUT.ipynb --from-outputs" in told
     assert UNKNOWN in save(kin, "plain.ipynb --plain")
     assert (own.parent / "session.kin.ipynb").exists()
 
 
 def test_in_a_console_nothing_is_said_of_files(kin, own):
     own.unlink()
-    said = save(kin, cell=None, allow_stdin=True)
-    assert "Saved" in said
-    assert UNKNOWN not in said
+    told = save(kin, cell=None, allow_stdin=True)
+    assert "Saved" in told
+    assert UNKNOWN not in told
 
 
 @pytest.mark.parametrize("ids", [True, False])
@@ -82,8 +74,8 @@ def test_another_notebook_that_has_the_name_now_is_not_taken_for_the_own_one(kin
     before = another(own, ids=ids)
     assert UNKNOWN in save(kin)
     assert not own.with_name("Untitled.kin.ipynb").exists()
-    said = save(kin, "--in-place", allow_stdin=True)
-    assert said.startswith("Which file this notebook is in is not known here")
+    told = save(kin, "--in-place", allow_stdin=True)
+    assert told.startswith("Which file this notebook is in is not known here")
     assert own.read_bytes() == before
 
 
@@ -104,6 +96,6 @@ def test_a_file_that_was_not_written_since_is_the_own_one_whatever_it_holds(kin,
     run(kin, "%unload_ext kin_nb")
     write(own, new_code_cell("nothing of this ran here"))
     run(kin, "%load_ext kin_nb\n%kin resume")
-    said = save(kin)
-    assert "Untitled.kin.ipynb" in said
-    assert UNKNOWN not in said
+    told = save(kin)
+    assert "Untitled.kin.ipynb" in told
+    assert UNKNOWN not in told

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
 LOAD = "%load_ext kin_nb"
 RESTART = "%reload_ext kin_nb"
@@ -22,17 +21,10 @@ RESTART = "%reload_ext kin_nb"
 
 
 @pytest.fixture
-def nb(kernel) -> LiveKernel:
-    """One is enough: nothing here depends on its version."""
-    return kernel()
-
-
-@pytest.fixture
-def kin(kin: LiveKernel, tmp_path) -> Iterator[LiveKernel]:
+def kin(kin: LiveKernel, opens, tmp_path) -> LiveKernel:
     """It knows its notebook."""
-    run(kin, f"os.environ['JPY_SESSION_NAME'] = {str(tmp_path / 'mine.ipynb')!r}")
-    yield kin
-    run(kin, "del os.environ['JPY_SESSION_NAME']")
+    opens(tmp_path / "mine.ipynb")
+    return kin
 
 
 def live(kin: LiveKernel, path: Path, *sources: str) -> None:

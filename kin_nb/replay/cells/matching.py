@@ -76,6 +76,23 @@ def turns_of_cell(turns: Sequence[TurnRecord], position: int) -> Sequence[TurnRe
     return turns[position:end]
 
 
+def answer_in(
+    standing: Sequence[TurnRecord], key: str, cell_id: str | None, *, edited: bool = False
+) -> Sequence[TurnRecord]:
+    """The turns that a cell made when it ran last, of a conversation as it stands; empty when there are none.
+
+    A cell is known by its id and its text; with `edited`, by its id whatever its text is now. Without an id nothing is
+    known: two cells may say the same. A turn that failed or was interrupted is no answer: run again, it is asked again.
+    """
+    keys = [turn.key for turn in standing]
+    found = [n for n, each in enumerate(standing) if cell_id and each.cell_id == cell_id and (edited or keys[n] == key)]
+    begun = [n for n in found if not any(keys[n] == following_key(keys[m], n - m) for m in range(n))]
+    if not begun:
+        return ()
+    answer = turns_of_cell(standing, begun[-1])
+    return answer if edited or answer[-1].outcome in {"done", "stopped"} else ()
+
+
 def match_turn(recording: Recording, key: str, cell_id: str | None, state: State) -> Match:
     """The turn that a cell with `key` plays now, in the documented order; every candidate must have the cell's key.
 
@@ -84,13 +101,13 @@ def match_turn(recording: Recording, key: str, cell_id: str | None, state: State
     positions = recording.asked_by.get(key, ())
     again = state.by_cell.get(cell_id) if cell_id else None
     if again is not None and again in positions:
-        return _played(recording, again, cell_id, state, moves=False)
+        return played(recording, again, cell_id, state, moves=False)
     if state.next in positions:
-        return _played(recording, state.next, cell_id, state, moves=True)
+        return played(recording, state.next, cell_id, state, moves=True)
     if state.next - 1 in positions:
-        return _played(recording, state.next - 1, cell_id, state, moves=False)
+        return played(recording, state.next - 1, cell_id, state, moves=False)
     if len(positions) == 1:
-        return _played(recording, positions[0], cell_id, state, moves=True)
+        return played(recording, positions[0], cell_id, state, moves=True)
     if positions:
         numbers = ", ".join(str(recording.turns[n].turn) for n in positions)
         raise AmbiguousTurn(f"turns {numbers} have this cell's text, and none of them is next. Run the cells in order.")
@@ -119,7 +136,8 @@ def turn_in_place(recording: Recording, cell_id: str | None, state: State) -> tu
     return (state.next if state.next < len(recording.turns) else None), False
 
 
-def _played(recording: Recording, position: int, cell_id: str | None, state: State, *, moves: bool) -> Match:
+def played(recording: Recording, position: int, cell_id: str | None, state: State, *, moves: bool) -> Match:
+    """The turn at `position`, with those that the same run of its cell made; `moves`: what comes next comes after them."""
     passed = [n for n in range(state.next, position) if n not in state.played]
     end = position + len(turns_of_cell(recording.turns, position))
     after = replace(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.replay.errors import RecordingError, ReplayError
+from kin_nb.replay.format.gone_on import gone_on
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import recording_in_outputs, sessions_in_outputs
 from kin_nb.replay.format.loading import as_node, load_notebook
@@ -22,7 +23,6 @@ from kin_nb.replay.saving.making import empty_notebook, session_notebook
 from kin_nb.replay.saving.named_recording import in_folder, named_recording, notebook_of
 from kin_nb.replay.saving.options import SaveOptions, about_files
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
-from kin_nb.replay.saving.since_saved import with_outputs
 from kin_nb.replay.saving.turn_order import about_stops
 from kin_nb.replay.saving.writing import write_notebook
 
@@ -129,24 +129,25 @@ class SaveCommand:
 
     def _gone_on(self, nb: Any, recording: Recording, target: Path) -> tuple[Any, Recording, list[str]]:
         """With the turns that only outputs carry; or what to say of them where they do not follow those that `nb` holds."""
-        try:
-            whole = with_outputs(nb, recording)
-        except RecordingError:
-            save = f"kin-nb save {shlex.quote(self.source)} OUT.ipynb --from-outputs"
-            said = f"Left out: turns that only outputs carry, and that do not follow these. Save them: {save}"
-            return nb, recording, [said]
-        return (nb, recording, []) if whole is None else self._of_outputs(nb, whole, target)
+        apart = True
+        with suppress(RecordingError):
+            found = gone_on(nb, recording)
+            if found.carried:
+                return self._of_outputs(nb, found.recording, target)
+            apart = bool(found.apart)
+        save = f"kin-nb save {shlex.quote(self.source)} OUT.ipynb --from-outputs"
+        said = f"Left out: turns that only outputs carry, and that do not follow these. Save them: {save}"
+        return nb, recording, [said] if apart else []
 
     def _from_outputs(self, target: Path) -> tuple[Any, Recording, list[str]]:
         source = Path(self.source)
         nb = as_node(load_notebook(source), source.name)
-        whole = None
         with suppress(RecordingError):  # none in the metadata, or it is no beginning of what the outputs carry
-            whole = with_outputs(nb, read_recording(nb))
-        if whole is None:
-            cells = sessions_in_outputs(nb)
-            whole = recording_in_outputs(nb, self._chosen(cells) if cells else "")
-        return self._of_outputs(nb, whole, target)
+            found = gone_on(nb, read_recording(nb))
+            if found.carried and found.recording.session.startswith(self.session):
+                return self._of_outputs(nb, found.recording, target)
+        cells = sessions_in_outputs(nb)
+        return self._of_outputs(nb, recording_in_outputs(nb, self._chosen(cells) if cells else ""), target)
 
     def _of_outputs(self, nb: Any, recording: Recording, target: Path) -> tuple[Any, Recording, list[str]]:
         cells = sessions_in_outputs(nb)[recording.session]

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 KEY = "kin_recording"
+AFTER = "after"
+"""Within it: the beginning of the hash of the turn that came before in that session."""
 
 
 def carried_in(cell: Any) -> Iterator[dict[str, Any]]:

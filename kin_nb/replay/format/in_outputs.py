@@ -5,8 +5,8 @@ A kernel cannot write cells' metadata. So the last output of a turn, and the car
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -14,27 +14,30 @@ from pydantic import ValidationError
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
-from kin_nb.replay.format.carrying import KEY, carried_in
+from kin_nb.replay.format.carrying import AFTER, KEY, carried_in
 from kin_nb.replay.format.in_notebook import record_json
 from kin_nb.replay.format.later import later_format, refuse_later
-from kin_nb.replay.format.reading import Read, Reading
-from kin_nb.replay.recording import FORMAT, Recording, SessionMeta
+from kin_nb.replay.format.reading import Reading
+from kin_nb.replay.recording import FORMAT, SHORT, Recording, SessionMeta, turn_sha
 
 MAX_CHARACTERS = 2_000_000
 """Of one record: a front end keeps all outputs in memory. What is larger is in the log alone."""
 
 
-def carried(record: TurnRecord | UndoRecord, meta: SessionMeta, number: int = 0) -> dict[str, Any]:
+def carried(
+    record: TurnRecord | UndoRecord, meta: SessionMeta, number: int = 0, after: TurnRecord | None = None
+) -> dict[str, Any]:
     """Metadata for the output that carries `record`: its hash is in it. `number`: an undo's, in its session.
 
-    Empty for a record over MAX_CHARACTERS.
+    `after`: the turn before it in its session. Empty for a record over MAX_CHARACTERS.
     """
     blobs: dict[str, Any] = {}
     stored = record_json(record, blobs, number)
     size = sum(len(str(text)) for text in blobs.values()) + len(str(stored))
     if size > MAX_CHARACTERS:
         return {}
-    return {KEY: {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs}}
+    place = {} if after is None else {AFTER: turn_sha(after)[:SHORT]}
+    return {KEY: {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs, **place}}
 
 
 def recording_in_outputs(nb: Any, session: str = "") -> Recording:
@@ -44,61 +47,30 @@ def recording_in_outputs(nb: Any, session: str = "") -> Recording:
     goes on from the turn before. Raises NoRecordingError when no output carries a record, RecordingError when one was
     changed, or when they are of several sessions and none is named.
     """
-    found = [each for each in _records(nb) if session in {"", each[1].session}]
+    found = [each for each in carried_records(nb) if session in {"", each.meta.session}]
     if not found:
         raise NoRecordingError(
             "No output of this notebook carries a record: it was not made by %%kin, or outputs were cleared."
         )
-    metas = {meta.session: meta for _, meta, _, _ in found}
+    metas = {each.meta.session: each.meta for each in found}
     if len(metas) > 1:
         raise RecordingError(
             f"The outputs are of {len(metas)} sessions ({', '.join(metas)}), and a recording holds one. "
             "Write each from the log: kin-nb save SESSION PATH"
         )
     (meta,) = metas.values()
-    blobs = {sha: text for _, _, _, each in found for sha, text in each.items()}
-    reading = Reading(meta, blobs)
-    for cell, _, record, _ in found:
-        reading.add(cell, record)
-    return _recording(reading, meta)
+    reading = Reading(meta, {sha: text for each in found for sha, text in each.blobs.items()})
+    for each in found:
+        reading.add(each.cell, each.record)
+    return of_records(reading, meta)
 
 
 def sessions_in_outputs(nb: Any) -> dict[str, list[int]]:
     """Of each session whose records the outputs of `nb` carry, the cells, from 1. Raises RecordingError."""
     cells: dict[str, list[int]] = {}
-    for number, meta, _, _ in _records(nb):
-        cells.setdefault(meta.session, []).append(number)
+    for each in carried_records(nb):
+        cells.setdefault(each.meta.session, []).append(each.cell)
     return {session: list(dict.fromkeys(numbers)) for session, numbers in cells.items()}
-
-
-_NUMBERS = {"turn": "turn", "undo": "n", "redo": "n"}
-
-
-def gone_on(nb: Any, recording: Recording) -> tuple[Recording, dict[tuple[str, int], dict[str, Any]]]:
-    """`recording`, and after it the turns and undos that outputs of `nb` carry: it went on live, and a front end saved that.
-
-    Also the metadata that carries each of them, by type and number. Raises RecordingError when one was changed, or is of
-    another session.
-    """
-    found = list(_records(nb))
-    reading = Reading(recording.meta, {sha: text for _, _, _, each in found for sha, text in each.items()})
-    reading.turns.update((turn.turn, Read(0, turn)) for turn in recording.turns)
-    reading.undos.update(enumerate(recording.undos, 1))
-    before = {("turn", turn.turn) for turn in recording.turns}
-    before.update((undo.type, number) for number, undo in enumerate(recording.undos, 1))
-    carried_by: dict[tuple[str, int], dict[str, Any]] = {}
-    for cell, meta, record, blobs in found:
-        reading.add(cell, record)
-        field = _NUMBERS.get(record["type"])
-        if field is None:
-            continue
-        named = record["type"], int(record[field])  # it has been read, so it is one, however it is written
-        if named not in before:
-            session = meta.model_dump(exclude_defaults=True)
-            carried_by[named] = {KEY: {"session": session, "record": record, "blobs": blobs}}
-    if not carried_by:
-        return recording, {}
-    return replace(_recording(reading, recording.meta), others=recording.others), carried_by
 
 
 def claimed_sessions(cell: Any) -> Iterator[str]:
@@ -110,11 +82,36 @@ def claimed_sessions(cell: Any) -> Iterator[str]:
             yield name
 
 
-def _records(nb: Any) -> Iterator[tuple[int, SessionMeta, Any, dict[str, Any]]]:
-    """(cell from 1, session, record, long texts) of each output that carries one."""
+@dataclass(frozen=True)
+class Carried:
+    """A record that an output carries, unread. `cell`: from 1; `kept`: all that is carried with it.
+
+    `after`: the beginning of the hash of the turn before it in its session, "" when unknown.
+    """
+
+    cell: int
+    meta: SessionMeta
+    kept: Mapping[str, Any]
+
+    @property
+    def record(self) -> Any:
+        return self.kept.get("record")
+
+    @property
+    def blobs(self) -> dict[str, Any]:
+        blobs = self.kept.get("blobs")
+        return blobs if isinstance(blobs, dict) else {}
+
+    @property
+    def after(self) -> str:
+        after = self.kept.get(AFTER)
+        return after if isinstance(after, str) else ""
+
+
+def carried_records(nb: Any) -> Iterator[Carried]:
+    """Of all outputs, in their order. Raises RecordingError for a session's metadata that no kin_nb wrote, or a later one."""
     for number, cell in enumerate(nb["cells"], 1):
         for kept in carried_in(cell):
-            blobs = kept.get("blobs")
             try:
                 meta = SessionMeta.model_validate(kept.get("session"))
             except ValidationError as error:
@@ -124,10 +121,10 @@ def _records(nb: Any) -> Iterator[tuple[int, SessionMeta, Any, dict[str, Any]]]:
             if meta.format != FORMAT:
                 raise LaterFormatError(f"cell {number}: {later_format(meta.format, meta.kin_nb)}")
             refuse_later(f"cell {number}, {KEY}.session", kept.get("session"), meta, meta.kin_nb)
-            yield number, meta, kept.get("record"), blobs if isinstance(blobs, dict) else {}
+            yield Carried(number, meta, kept)
 
 
-def _recording(reading: Reading, meta: SessionMeta) -> Recording:
+def of_records(reading: Reading, meta: SessionMeta) -> Recording:
     """The turns that are there, and the undos that can be played with them."""
     turns = [reading.turns[number].record for number in sorted(reading.turns)]
     numbers = {turn.turn for turn in turns}

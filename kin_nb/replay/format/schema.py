@@ -14,6 +14,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from kin_nb.core.session.records import RecordedStep, TurnRecord, UndoRecord
+from kin_nb.replay.format.carrying import AFTER
 from kin_nb.replay.format.carrying import KEY as CARRIED
 from kin_nb.replay.format.in_notebook import CELLS
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
@@ -98,13 +99,15 @@ def _forms() -> dict[str, Any]:
         "Embedded": _object(
             "Below %%kin_recording.", kin={"$ref": "#/$defs/Notebook"}, records={"type": "array", "items": record}
         ),
-        "Carried": _object(
-            f"`{CARRIED}` in an output's metadata.",
-            session={"$ref": "#/$defs/SessionMeta"},
-            record=record,
-            blobs={"$ref": "#/$defs/Blobs"},
-        ),
+        "Carried": _carried(record),
     }
+
+
+def _carried(record: dict[str, Any]) -> dict[str, Any]:
+    session, blobs = {"$ref": "#/$defs/SessionMeta"}, {"$ref": "#/$defs/Blobs"}
+    carried = _object(f"`{CARRIED}` in an output's metadata.", session=session, record=record, blobs=blobs)
+    carried["properties"][AFTER] = {"type": "string", "pattern": f"^[0-9a-f]{{{SHORT}}}$"}
+    return carried
 
 
 def _escaped() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from kin_nb.replay.cells.placing import place_turns
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.embedded import is_embedding
+from kin_nb.replay.format.gone_on import whole
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.merging.cells import MergedCells, comparable, merge_cells
@@ -18,7 +19,6 @@ from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.named_recording import in_folder
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.own_cells import marks_of_both, with_marks
-from kin_nb.replay.saving.since_saved import whole
 
 
 @dataclass(frozen=True)

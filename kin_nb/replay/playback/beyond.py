@@ -1,4 +1,4 @@
-"""What a session notebook holds beyond its recording: it went on live, and then only a front end saved it."""
+"""What playback has beyond a session notebook's recording: it went on live, and then only a front end saved it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.replay.cells.placing import asked_key
 from kin_nb.replay.errors import NotRecorded, RecordingError
-from kin_nb.replay.format.in_outputs import claimed_sessions, gone_on
+from kin_nb.replay.format.gone_on import GoneOn, Named, gone_on
+from kin_nb.replay.format.in_outputs import claimed_sessions
 from kin_nb.replay.recording import Recording
 
 
@@ -17,20 +18,25 @@ class Beyond:
 
     def __init__(self, recording: Recording, nb: Any = None) -> None:
         self.recording = recording
-        self._carried: Mapping[tuple[str, int], dict[str, Any]] = {}
+        self._carried: dict[Named, Mapping[str, Any]] = {}
         self._problem = ""
         answered = [cell for cell in nb["cells"] if any(claimed_sessions(cell))] if nb is not None else []
         self._answered = [(cell.get("id"), asked_key(nb, cell)) for cell in answered]
         try:
             if answered:
-                self.recording, self._carried = _without_gaps(recording, *gone_on(nb, recording))
+                self.take(gone_on(nb, recording))
         except RecordingError as error:
             self._problem = f" It cannot be played: {error}"
 
     def __bool__(self) -> bool:
         return bool(self._carried)
 
-    def metadata(self, record: TurnRecord | UndoRecord, number: int) -> dict[str, Any]:
+    def take(self, found: GoneOn) -> None:
+        """What follows was found."""
+        self.recording = found.recording
+        self._carried.update(found.carried)
+
+    def metadata(self, record: TurnRecord | UndoRecord, number: int) -> Mapping[str, Any]:
         """What the last output of `record` carries: played, it must not be lost when the front end saves again."""
         return self._carried.get((record.type, number), {})
 
@@ -42,17 +48,3 @@ class Beyond:
                 "NOTEBOOK.ipynb OUT.ipynb --from-outputs. To ask the model again, where a person is there: `%%kin --redo`."
                 f"{self._problem}"
             )
-
-
-def _without_gaps(
-    before: Recording, whole: Recording, carried: Mapping[tuple[str, int], dict[str, Any]]
-) -> tuple[Recording, Mapping[tuple[str, int], dict[str, Any]]]:
-    """`whole` and `carried`. Raises RecordingError when something between is missing: its cell was run again, or deleted."""
-    first = before.turns[-1].turn + 1 if before.turns else 1
-    turns = sorted(number for kind, number in carried if kind == "turn")
-    undos = sorted(number for kind, number in carried if kind != "turn")
-    if turns != list(range(first, first + len(turns))):
-        raise RecordingError(f"the outputs carry turn {turns[-1]}, and not all before it.")
-    if undos != list(range(len(before.undos) + 1, len(whole.undos) + 1)):
-        raise RecordingError("the outputs do not carry all that was undone.")
-    return whole, carried

@@ -266,7 +266,7 @@ def test_the_command_compares_a_session_of_the_log(kin, tmp_path):
     log.append("turn", record=turn(1, "x").model_dump(mode="json"))
     log.close()
     write_notebook(session_notebook(prompts("x", "y")), tmp_path / "x.ipynb")
-    code, out, err = kin("diff", "abc", "x.ipynb")
+    code, out, err = kin("diff", "abc-", "x.ipynb")
     assert (code, err) == (3, "")
     assert "turn 1: x\n" in out, "the turn of the log has its outcome, calls and files"
     assert "turn 2, only in B (differs): y" in out

@@ -1,0 +1,120 @@
+"""A session notebook that went on live, and whose file lost the answers below: the log has them, and they are played."""
+
+from __future__ import annotations
+
+import pytest
+from nbformat.v4 import new_code_cell
+from notebook_client import run
+from page import Page
+
+from kin_nb.core.session.log import LOG_NAME, SessionLog
+from tests.model_server import ModelServer
+
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+
+
+@pytest.fixture
+def lost(page: Page) -> Page:
+    """A cell above failed, so the front end saved no outputs of those below."""
+    page.cells[2]["outputs"] = []
+    page.save()
+    return page
+
+
+def asked(model_server: ModelServer) -> list[str]:
+    """What the person has said in the last request."""
+    return [message["content"] for message in model_server.requests[-1]["messages"] if message["role"] == "user"]
+
+
+def test_it_is_played_and_in_the_file_again(lost, model_server, tmp_path):
+    assert set(lost.restart_and_run_all()) == {"ok"}
+    assert "Noted." in lost.said
+    assert "Live from here" not in lost.said
+    assert len(model_server.requests) == 3
+    assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
+    lost.save()
+    for log in (tmp_path / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
+        log.unlink()
+    assert set(lost.restart_and_run_all()) == {"ok"}
+    assert "Noted." in lost.said
+    model_server.enqueue("Four.")
+    assert lost.add("%%kin\nSay four.") == "ok"
+    assert asked(model_server) == ["Say one.", "Add a note.", "Say four."]
+
+
+def test_it_may_be_asked_for_again_from_where_it_stood(lost, model_server, tmp_path):
+    lost.restart_and_run_all()
+    model_server.enqueue("Not this time.")
+    lost.cells[2]["source"] = "%%kin --redo --mode auto-approve\nAdd a note."
+    assert lost.run(lost.cells[2]) == "ok"
+    assert "Not this time." in lost.said
+    assert (tmp_path / "a.py").read_text() == "x = 1\n"
+
+
+def test_what_was_taken_back_since_is_no_answer(lost, model_server):
+    run(lost.kin, "%kin undo")
+    model_server.enqueue("Noted again.")
+    assert set(lost.restart_and_run_all()) == {"ok"}
+    assert "This cell goes on where the recording ends." in lost.said
+    assert len(model_server.requests) == 4
+
+
+def test_the_same_prompt_in_a_new_cell_is_a_new_one(lost, model_server):
+    lost.cells[2] = new_code_cell(lost.cells[2]["source"])
+    lost.save()
+    model_server.enqueue("Noted in a new cell.")
+    assert set(lost.restart_and_run_all()) == {"ok"}
+    assert "Noted in a new cell." in lost.said
+
+
+def test_with_nobody_there_nothing_is_looked_for(lost, model_server):
+    assert lost.restart_and_run_all(person=False) == ["ok", "ok", "error"]
+    assert "This notebook is in playback and calls no model" in lost.said
+    assert len(model_server.requests) == 3
+
+
+def test_a_session_that_is_open_in_another_kernel_is_read_all_the_same(lost, model_server, tmp_path):
+    run(lost.kin, "%unload_ext kin_nb")
+    logs = [
+        SessionLog.lock(path.parent.name, path.parent)
+        for path in (tmp_path / "kin-home" / "sessions").glob(f"*/{LOG_NAME}")
+    ]
+    try:
+        assert set(lost.restart_and_run_all()) == {"ok"}
+    finally:
+        for log in logs:
+            log.close()
+    assert "Noted." in lost.said
+    model_server.enqueue("Four.")
+    lost.add("%%kin\nSay four.")
+    assert asked(model_server) == ["Say one.", "Add a note.", "Say four."]
+
+
+def test_in_a_scratch_copy_it_is_found_and_its_files_change_there(lost, model_server, tmp_path):
+    head = lost.cells[0]
+    head["source"] = head["source"].rstrip() + " --scratch"
+    (tmp_path / "a.py").write_text("x = 1\n")
+    assert set(lost.restart_and_run_all()) == {"ok"}
+    assert "Noted." in lost.said
+    assert (tmp_path / "a.py").read_text() == "x = 1\n"
+    lost.add("print(open('a.py').read())")
+    run(lost.kin, "%unload_ext kin_nb")
+    assert "# note" in lost.cells[-1]["outputs"][0]["text"]
+    assert len(model_server.requests) == 3
+
+
+def test_an_answer_to_an_edited_prompt_is_found_too(page, model_server):
+    """The log has both, and the turn between was taken back."""
+    run(page.kin, "%kin undo")
+    model_server.enqueue("Another note.")
+    page.cells[2]["source"] = "%%kin\nAdd another."
+    page.run(page.cells[2])
+    page.cells[2]["outputs"] = []
+    page.save()
+    requests = len(model_server.requests)
+    assert set(page.restart_and_run_all()) == {"ok"}
+    assert "Another note." in page.said
+    assert len(model_server.requests) == requests
+    model_server.enqueue("Four.")
+    page.add("%%kin\nSay four.")
+    assert asked(model_server) == ["Say one.", "Add another.", "Say four."]
