@@ -101,7 +101,7 @@ class KinSession:
                 self.name = options.session or ""  # what the recorded session was called, is called
                 self._bind(options.out, played)
                 return
-            if options.session not in {None, self.name} and not options.redo:
+            if options.session not in {None, self.name}:
                 self.settings.session(options.session).run_cell(body, options)
                 return
             options = replace(options, redo=False)  # done: the notebook is live from here

@@ -109,14 +109,17 @@ def test_a_command_that_was_left_in_takes_no_answer_away(page, model_server, tmp
 
 
 def test_a_session_of_another_name_beside_it_is_left_to_itself(page, model_server, capsys):
-    """Its cells are run live here, so Run All asks again: what the notebook's own session holds is played, and compared."""
     model_server.enqueue("Helper.")
     page.add("%%kin --session helper\nHelp.")
     page.save()
     assert main(["diff", str(page.path), str(page.path)]) == 0
     assert page.restart_and_run_all() == ["ok", "ok", "ok", "error"]
-    assert page.said.startswith("The answer to this cell is in its outputs alone")
+    assert page.said.startswith("This cell was answered in session ")
     assert len(model_server.requests) == 4
+    model_server.enqueue("Helper again.")
+    page.cells[3]["source"] = "%%kin --session helper --redo\nHelp."
+    assert page.run(page.cells[3]) == "ok"
+    assert [m["content"] for m in model_server.requests[-1]["messages"] if m["role"] == "user"] == ["Help."]
 
 
 def test_the_first_prompt_to_another_session_after_playback_is_that_sessions(page, model_server):

@@ -92,6 +92,11 @@ def test_the_cell_that_saves_is_one_that_ran(kin, own):
     assert "Untitled.kin.ipynb" in save(kin)
 
 
+def test_a_file_that_a_tool_wrote_with_new_ids_is_known_by_its_prompts(kin, own):
+    write(own, new_markdown_cell("# Mine"), new_code_cell("%%kin\nSay hi."), new_code_cell("numbers = [7]"))
+    assert "Untitled.kin.ipynb" in save(kin)
+
+
 def test_a_file_that_was_not_written_since_is_the_own_one_whatever_it_holds(kin, own):
     run(kin, "%unload_ext kin_nb")
     write(own, new_code_cell("nothing of this ran here"))

@@ -24,7 +24,7 @@ class GoneOn:
     """`recording`: with what follows it, as the session that went on last; as it was where nothing follows.
 
     `carried`: the metadata that carries each record which follows. `apart`: ids of sessions that the outputs have turns
-    of, which do not follow: each of them began by itself.
+    of, which do not follow it.
     """
 
     recording: Recording
@@ -35,18 +35,15 @@ class GoneOn:
 def gone_on(nb: Any, recording: Recording) -> GoneOn:
     """What the outputs of `nb`, which holds `recording`, carry after it: of one session, or of several in turn.
 
-    Raises RecordingError when what follows was changed, when one between is missing (its cell was run again, or deleted),
-    or when two sessions go on from one place.
+    Where two went on from one place, the one that stands first counts. Raises RecordingError when what follows was changed,
+    or when something between is missing (its cell was run again, or deleted).
     """
     sessions: dict[str, list[Carried]] = {}
     for each in carried_records(nb):
         sessions.setdefault(each.meta.session, []).append(each)
     found, carried = recording, dict[Named, dict[str, Any]]()
     while following := {name: place for name, each in sessions.items() if (place := _begins(found, each)) is not None}:
-        nearest = [name for name, place in following.items() if place == min(following.values())]
-        if len(nearest) > 1:
-            raise RecordingError(f"of the outputs' sessions {' and '.join(nearest)} go on after the same turn.")
-        records = sessions.pop(nearest[0])
+        records = sessions.pop(min(following, key=following.__getitem__))
         carried |= {named: {KEY: each.kept} for named, each in _new(found, records)}
         found = _joined(found, records)
     return GoneOn(found, carried, [name for name, records in sessions.items() if any(_new(recording, records))])
@@ -65,13 +62,17 @@ def whole(nb: Any, recording: Recording) -> Recording:
 
 def _new(recording: Recording, records: Sequence[Carried]) -> Iterator[tuple[Named, Carried]]:
     """Those of `records` that `recording` does not hold, unread: their numbers are what they say."""
-    shas = {("turn", turn.turn): turn_sha(turn) for turn in recording.turns}
-    shas |= {(undo.type, number): undo_sha(number, undo) for number, undo in enumerate(recording.undos, 1)}
+    turns = {turn.turn: turn for turn in recording.turns}
+    undos = dict(enumerate(recording.undos, 1))
     for each in records:
         kind, record = _kind(each)
-        named = kind, _number(record.get(_KINDS.get(kind, "")))
-        if kind in {"", *_KINDS} and shas.get(named, "none") != record.get("sha"):
-            yield named, each
+        number = _number(record.get(_KINDS.get(kind, "")))
+        if kind == "turn":
+            held = number in turns and turn_sha(turns[number]) == record.get("sha")
+        else:
+            held = number in undos and undo_sha(number, undos[number]) == record.get("sha")
+        if kind in {"", *_KINDS} and not held:
+            yield (kind, number), each
 
 
 def _begins(recording: Recording, records: Sequence[Carried]) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
@@ -12,6 +12,8 @@ from kin_nb.replay.format.gone_on import GoneOn, Named, gone_on
 from kin_nb.replay.format.in_outputs import claimed_sessions
 from kin_nb.replay.recording import Recording
 
+_AGAIN = "To ask the model again, where a person is there: `%%kin --redo`."
+
 
 class Beyond:
     """`recording`: with what the outputs of `nb`, its notebook, add to it; as it is where they do not fit, or `nb` is None."""
@@ -19,12 +21,15 @@ class Beyond:
     def __init__(self, recording: Recording, nb: Any = None) -> None:
         self.recording = recording
         self._carried: dict[Named, Mapping[str, Any]] = {}
+        self._apart: Sequence[str] = ()
         self._problem = ""
         answered = [cell for cell in nb["cells"] if any(claimed_sessions(cell))] if nb is not None else []
-        self._answered = [(cell.get("id"), asked_key(nb, cell)) for cell in answered]
+        self._answered = [(cell.get("id"), asked_key(nb, cell), list(claimed_sessions(cell))) for cell in answered]
         try:
             if answered:
-                self.take(gone_on(nb, recording))
+                found = gone_on(nb, recording)
+                self._apart = found.apart
+                self.take(found)
         except RecordingError as error:
             self._problem = f" It cannot be played: {error}"
 
@@ -42,9 +47,15 @@ class Beyond:
 
     def check_not_answered(self, key: str, cell_id: str | None) -> None:
         """Raises NotRecorded for a cell whose outputs hold an answer to its text: a model is asked again only when told to."""
-        if any(each == key and (not cell_id or where in {None, cell_id}) for where, each in self._answered):
+        for where, each, sessions in self._answered:
+            if each != key or (cell_id and where not in {None, cell_id}):
+                continue
+            save = "kin-nb save NOTEBOOK.ipynb OUT.ipynb --from-outputs"
+            apart = next((session for session in sessions if session in self._apart), "")
             raise NotRecorded(
-                "The answer to this cell is in its outputs alone, not in the recording. To have both in one: kin-nb save "
-                "NOTEBOOK.ipynb OUT.ipynb --from-outputs. To ask the model again, where a person is there: `%%kin --redo`."
-                f"{self._problem}"
+                f"This cell was answered in session {apart}, which is another than the one that plays here. To save that by "
+                f"itself: {save} --session {apart[:8]}. {_AGAIN}"
+                if apart
+                else f"The answer to this cell is in its outputs alone, not in the recording. To have both in one: {save}. "
+                f"{_AGAIN}{self._problem}"
             )

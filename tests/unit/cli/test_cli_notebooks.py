@@ -71,9 +71,13 @@ def test_save_names_a_session_that_is_unknown_or_not_the_only_one(kin, server, h
     folder = home / ".kin-code" / "sessions"
     for name, log in zip(("abc-1", "abc-2"), session_ids(home), strict=True):
         (folder / log).rename(folder / name)
-    unknown, several = kin("save", "xyz", "out.ipynb"), kin("save", "abc", "out.ipynb")
-    assert (unknown.returncode, unknown.stderr) == (1, f"No session xyz in {folder}.\n")
-    assert (several.returncode, several.stderr) == (1, "abc begins the ids of 2 sessions: abc-1, abc-2.\n")
+    unknown, several = kin("save", "xyz1", "out.ipynb"), kin("save", "abc-", "out.ipynb")
+    newest = "The newest: abc-2 (Hello?), abc-1 (Hello?)."
+    assert (unknown.returncode, unknown.stderr) == (1, f"No session xyz1 in {folder}. {newest}\n")
+    assert (several.returncode, several.stderr) == (
+        1,
+        "abc- begins the ids of 2 sessions: abc-1, abc-2. Give more of it.\n",
+    )
     assert not (workspace / "out.ipynb").exists()
 
 

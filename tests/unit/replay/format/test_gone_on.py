@@ -1,0 +1,171 @@
+"""What the outputs of a session notebook carry after its recording: of one session, or of several that follow each other."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from nbformat.v4 import new_code_cell, new_output
+
+from kin_nb.core.session.records import Place, UndoRecord
+from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.format.carrying import AFTER, KEY
+from kin_nb.replay.format.gone_on import gone_on, whole
+from kin_nb.replay.format.in_outputs import carried
+from kin_nb.replay.recording import Recording
+from kin_nb.replay.saving.making import session_notebook
+from tests.unit.replay.sessions import recording, turn
+
+TALK = recording(turn(1, "a", cell_id="c1"), turn(2, "b", cell_id="c2"))
+
+
+def went_on(session: str, *turns, after: Recording = TALK, undos=()) -> Recording:
+    """A session that went on where `after` ends."""
+    meta = after.meta.model_copy(update={"session": session})
+    return Recording(session, (*after.turns, *turns), meta, undos=(*after.undos, *undos))
+
+
+def notebook(*sessions: Recording, first: int = 3, held: Recording = TALK):
+    """A notebook that holds `held`, in whose outputs are the turns from `first` on, and the undos, of those sessions."""
+    nb = session_notebook(held)
+    for each in sessions:
+        records = [
+            carried(turn, each.meta, after=each.turns[turn.turn - 2] if turn.turn > 1 else None)
+            for turn in each.turns
+            if turn.turn >= first
+        ]
+        records += [carried(undo, each.meta, n, each.turns[undo.at - 1]) for n, undo in enumerate(each.undos, 1)]
+        nb["cells"] += [
+            new_code_cell("%%kin\nx", outputs=[new_output("display_data", {"text/plain": ""}, metadata=metadata)])
+            for metadata in records
+        ]
+    return json.loads(json.dumps(nb))
+
+
+ONE = went_on("one", turn(3, "c", cell_id="c3"))
+TWO = went_on("two", turn(4, "d", cell_id="c4"), after=ONE)
+HELPER = replace(
+    recording(turn(1, "h", cell_id="h1"), turn(2, "h", cell_id="h2"), turn(3, "h", cell_id="h3")),
+    session="helper",
+    meta=TALK.meta.model_copy(update={"session": "helper"}),
+)
+
+
+def test_what_follows_is_of_the_session_that_went_on():
+    found = gone_on(notebook(ONE), TALK)
+    assert found.recording == ONE
+    assert [*found.carried] == [("turn", 3)]
+    assert found.carried["turn", 3][KEY] == carried(ONE.turns[2], ONE.meta, after=TALK.turns[1])[KEY]
+
+
+def test_nothing_follows():
+    assert gone_on(notebook(), TALK).recording == TALK
+    assert not gone_on(notebook(TALK, first=1), TALK).carried, "its own turns, as the notebook had them before"
+
+
+@pytest.mark.parametrize("sessions", [(ONE, TWO), (TWO, ONE), (HELPER, TWO, ONE)])
+def test_sessions_follow_each_other_whatever_their_order_in_the_notebook(sessions):
+    found = gone_on(without(notebook(*sessions), 3, "two"), TALK)
+    assert found.recording == TWO
+    assert [*found.carried] == [("turn", 3), ("turn", 4)]
+
+
+def test_a_turn_that_two_sessions_carry_is_one():
+    """Its cell was copied, and shown again by the session that went on from it."""
+    assert gone_on(notebook(ONE, TWO), TALK).recording == TWO
+    assert gone_on(notebook(TWO, ONE), TALK).recording == TWO
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_a_session_that_began_by_itself_is_apart(first):
+    """Also where the cells of its first turns were run again, so that its numbers would fit."""
+    found = gone_on(notebook(HELPER, first=first), TALK)
+    assert (found.recording, found.apart) == (TALK, ["helper"])
+
+
+def test_damage_in_a_session_apart_is_not_looked_at():
+    nb = notebook(ONE)
+    nb["cells"] += notebook(HELPER, first=1)["cells"][-3:]
+    nb["cells"][-1]["outputs"][0]["metadata"][KEY]["record"]["prompt"] = "Something else."
+    found = gone_on(nb, TALK)
+    assert (found.recording, found.apart) == (ONE, ["helper"])
+
+
+def test_what_follows_and_was_changed_is_named():
+    nb = notebook(ONE)
+    nb["cells"][-1]["outputs"][0]["metadata"][KEY]["record"]["prompt"] = "Something else."
+    with pytest.raises(RecordingError, match="cell 4, turn 3: it was changed after it was recorded"):
+        gone_on(nb, TALK)
+    with pytest.raises(
+        RecordingError, match=r"does not follow its recording: cell 4, turn 3: .* To have the recording alone"
+    ):
+        whole(nb, TALK)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("turn", None), ("turn", "x"), ("turn", []), ("type", None), ("type", {})]
+)
+def test_a_record_that_says_nothing_of_its_place_is_named(field, value):
+    nb = notebook(ONE)
+    nb["cells"][-1]["outputs"][0]["metadata"][KEY]["record"][field] = value
+    with pytest.raises(RecordingError, match="cell 4"):
+        gone_on(nb, TALK)
+
+
+def test_an_answer_after_another_turn_of_that_number_does_not_follow():
+    """Turn 3 was asked again in another kernel; turn 4 was answered after the first one."""
+    again = went_on("again", turn(3, "c again", cell_id="c3"))
+    found = gone_on(without(notebook(again, TWO), 3, "two"), TALK)
+    assert (found.recording, found.apart) == (again, ["two"])
+
+
+def without(nb, number: int, session: str):
+    def goes(cell):
+        kept = [o["metadata"].get(KEY, {}) for o in cell.get("outputs", [])]
+        return any(k.get("session", {}).get("session") == session and k["record"].get("turn") == number for k in kept)
+
+    nb["cells"] = [cell for cell in nb["cells"] if not goes(cell)]
+    return nb
+
+
+def test_of_two_that_went_on_from_one_turn_the_first_counts():
+    found = gone_on(notebook(ONE, went_on("other", turn(3, "e"))), TALK)
+    assert (found.recording, found.apart) == (ONE, ["other"])
+
+
+def test_a_missing_turn_is_an_error():
+    more = went_on("one", turn(3, "c"), turn(4, "d"), turn(5, "e"))
+    with pytest.raises(RecordingError, match="carry turn 5, and not all before it"):
+        gone_on(without(notebook(more), 4, "one"), TALK)
+    with pytest.raises(RecordingError, match="carry turn 5, and not all before it"):
+        gone_on(without(notebook(more, first=4), 4, "one"), TALK)
+
+
+def test_undos_follow_too_and_a_missing_one_is_an_error():
+    undos = (UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=-1)), UndoRecord(at=2, turns=(1,), to=Place(turn=0)))
+    undone = went_on("one", undos=undos)
+    assert gone_on(notebook(undone), TALK).recording == undone
+    nb = notebook(undone)
+    del nb["cells"][-2]
+    with pytest.raises(RecordingError, match="do not carry all that was undone"):
+        gone_on(nb, TALK)
+
+
+def test_an_undo_in_a_session_of_its_own_is_apart():
+    undo = UndoRecord(at=1, turns=(1,), to=Place(turn=0))
+    helper = replace(HELPER, undos=(undo,), turns=HELPER.turns[:1])
+    assert gone_on(notebook(helper), TALK).apart == ["helper"]
+
+
+def test_old_outputs_that_do_not_say_what_they_come_after_follow_by_their_numbers():
+    nb = notebook(ONE)
+    del nb["cells"][-1]["outputs"][0]["metadata"][KEY][AFTER]
+    assert gone_on(nb, TALK).recording == ONE
+
+
+def test_a_session_that_was_resumed_follows_its_own_recording_though_texts_were_taken_out_of_that():
+    whole_one = went_on(TALK.session, turn(3, "c"))
+    held = replace(TALK, turns=(TALK.turns[0], turn(2, "[taken out]", cell_id="c2")))
+    found = gone_on(notebook(whole_one, held=held), held)
+    assert [each.prompt for each in found.recording.turns] == ["a", "[taken out]", "c"]

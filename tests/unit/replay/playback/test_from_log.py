@@ -1,0 +1,165 @@
+"""The answer to a cell is looked for in the log: a session that went on from the recording, and did not take it back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kin_nb.core.config.kin_config import SessionLoggingConfig
+from kin_nb.core.session.log import LOG_NAME, SessionLog, session_log
+from kin_nb.core.session.records import END, Place, TurnRecord, UndoRecord
+from kin_nb.core.session.store import SessionStore
+from kin_nb.replay.cells.matching import following_key
+from kin_nb.replay.format.carrying import AFTER, KEY
+from kin_nb.replay.format.gone_on import GoneOn
+from kin_nb.replay.playback.from_log import answer_in_log
+from kin_nb.replay.recording import SHORT, turn_sha
+from tests.unit.replay.sessions import SESSION, recording, turn
+
+HEADER = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}
+TALK = recording(turn(1, "a", cell_id="c1"), turn(2, "b", cell_id="c2"))
+LOST = turn(3, "c", cell_id="lost")
+NEXT = turn(4, "d", cell_id="next")
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch) -> SessionLoggingConfig:
+    monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
+    return SessionLoggingConfig()
+
+
+@pytest.fixture
+def logged(settings, tmp_path):
+    """Writes the log of a session that went on from TALK, or from `begins`, with these records."""
+
+    def logged(session: str, *records: TurnRecord | UndoRecord, begins=TALK.turns, settings=settings) -> Path:
+        log: SessionLog = session_log(session, settings)
+        log.append("session", **HEADER, session=session, workspace=str(tmp_path / "work"))
+        log.append("continued", turns=[each.model_dump(mode="json") for each in begins])
+        for record in records:
+            kind = "turn" if isinstance(record, TurnRecord) else "undo"
+            log.append(kind, record=record.model_dump(mode="json"))
+        log.close()
+        return log.path
+
+    return logged
+
+
+@pytest.fixture
+def looked_for(settings, tmp_path):
+    def looked_for(key=LOST.key, cell="lost", talk=TALK, settings=settings) -> GoneOn | None:
+        store = SessionStore.configured(settings)
+        return answer_in_log(talk, key, cell, store, tmp_path / "work", tmp_path / "work")
+
+    return looked_for
+
+
+def test_it_is_played_after_the_recording_and_what_came_later_is_left_there(logged, looked_for):
+    logged("one", LOST, NEXT)
+    found = looked_for()
+    assert found.recording.turns == (*TALK.turns, LOST)
+    assert [*found.carried] == [("turn", 3)]
+    kept = found.carried["turn", 3][KEY]
+    assert (kept["session"]["session"], kept[AFTER]) == ("one", turn_sha(TALK.turns[1])[:SHORT])
+    assert looked_for(NEXT.key, "next", found.recording).recording.turns == (*TALK.turns, LOST, NEXT)
+
+
+def test_what_came_between_is_taken_too(logged, looked_for):
+    """Its cell is no longer in the notebook, and still the answer was given after it."""
+    logged("one", LOST, NEXT)
+    found = looked_for(NEXT.key, "next")
+    assert found.recording.turns == (*TALK.turns, LOST, NEXT)
+    assert [*found.carried] == [("turn", 3), ("turn", 4)]
+
+
+@pytest.mark.parametrize(("key", "cell"), [("0" * 64, "lost"), (LOST.key, "other"), (TALK.turns[1].key, "c2")])
+def test_another_text_another_cell_and_what_is_recorded_are_not_found(logged, looked_for, key, cell):
+    logged("one", LOST)
+    assert looked_for(key, cell) is None
+
+
+@pytest.mark.parametrize("begins", [(turn(1, "else", cell_id="c1"), TALK.turns[1]), TALK.turns[:1], ()])
+def test_a_session_that_begins_otherwise_is_none(logged, looked_for, begins):
+    logged("one", LOST, begins=begins)
+    assert looked_for() is None
+
+
+def test_the_recordings_own_session_counts_though_texts_were_taken_out_of_that(logged, looked_for):
+    logged(SESSION, LOST)
+    held = replace(TALK, turns=(TALK.turns[0], turn(2, "[taken out]", cell_id="c2")))
+    assert looked_for(talk=held).recording.turns == (*held.turns, LOST)
+
+
+@pytest.mark.parametrize("outcome", ["error", "interrupted"])
+def test_a_turn_that_failed_is_no_answer(logged, looked_for, outcome):
+    logged("one", LOST.model_copy(update={"outcome": outcome}))
+    assert looked_for() is None
+
+
+def test_what_was_taken_back_is_no_answer_and_what_came_in_its_place_is(logged, looked_for):
+    undo = UndoRecord(at=3, turns=(3,), to=Place(turn=2, step=END))
+    again = turn(4, "c", cell_id="lost", origin=Place(turn=2, step=END))
+    logged("one", LOST, undo)
+    assert looked_for() is None
+    logged("two", LOST, undo, again)
+    found = looked_for()
+    assert found.recording.turns == (*TALK.turns, LOST, again)
+    assert found.recording.undos == (undo,)
+    assert [*found.carried] == [("turn", 3), ("turn", 4), ("undo", 1)]
+
+
+def test_sessions_that_cannot_be_read_hide_none(logged, looked_for):
+    """The newest have a record of another kind, no header, and nothing."""
+    logged("good", LOST)
+    for session, damage in (
+        ("bad-1", lambda lines: [*lines, b'{"type": "turn", "record": {"turn": "x"}}']),
+        ("bad-2", lambda lines: lines[1:]),
+        ("bad-3", lambda _: []),
+    ):
+        path = logged(session, LOST)
+        path.write_bytes(b"\n".join(damage(path.read_bytes().splitlines())))
+    assert looked_for().recording.session == "good"
+
+
+def test_newer_sessions_without_the_cell_hide_none_and_are_not_read(logged, looked_for, monkeypatch):
+    logged("good", LOST)
+    for n in range(30):
+        logged(f"newer-{n}", turn(3, "else", cell_id="elsewhere"))
+    read: list[str] = []
+    find = SessionStore.find
+    monkeypatch.setattr(SessionStore, "find", lambda self, name: read.append(name) or find(self, name))
+    assert looked_for().recording.session == "good"
+    assert read == ["good"]
+
+
+def test_of_two_the_newest_counts(logged, looked_for):
+    logged("1-old", LOST)
+    logged("2-new", LOST.model_copy(update={"cost": "0.01"}))
+    assert looked_for().recording.session == "2-new"
+
+
+def test_one_that_somebody_has_open_is_read(logged, looked_for):
+    path = logged("one", LOST)
+    log = SessionLog.lock("one", path.parent)
+    try:
+        assert looked_for() is not None
+    finally:
+        log.close()
+
+
+def test_encrypted_sessions_are_read_with_their_key_and_passed_by_without(logged, looked_for, settings, tmp_path):
+    sealed = settings.model_copy(update={"encrypt": "key-file"})
+    logged("sealed", LOST, settings=sealed)
+    assert looked_for(settings=sealed).recording.session == "sealed"
+    logged("plain", LOST)
+    (tmp_path / "home" / "session.key").unlink()
+    assert looked_for(settings=sealed).recording.session == "plain"
+    assert (tmp_path / "home" / "sessions" / "sealed" / LOG_NAME).exists()
+
+
+def test_a_flow_is_taken_whole(logged, looked_for):
+    follower = turn(4, "review", cell_id="lost").model_copy(update={"key": following_key(LOST.key, 1)})
+    logged("one", LOST, follower, turn(5, "e", cell_id="e"))
+    assert looked_for().recording.turns == (*TALK.turns, LOST, follower)
