@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from kin_nb.replay.recording import SHORT, Recording, turn_sha, undo_sha, whole_
 
 Named = tuple[str, int]
 """A record's type, and its number: a turn's own, an undo's in its session."""
-_KINDS = {"turn": "turn", "undo": "n", "redo": "n"}
+_NUMBERS = {"turn": "turn", "undo": "n", "redo": "n"}
 """What is played, and the field that has its number."""
 
 
@@ -40,13 +40,22 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
     """
     sessions: dict[str, list[Carried]] = {}
     for each in carried_records(nb):
-        sessions.setdefault(each.meta.session, []).append(each)
-    found, carried = recording, dict[Named, dict[str, Any]]()
-    while following := {name: place for name, each in sessions.items() if (place := _begins(found, each)) is not None}:
-        records = sessions.pop(min(following, key=following.__getitem__))
-        carried |= {named: {KEY: each.kept} for named, each in _new(found, records)}
-        found = _joined(found, records)
-    return GoneOn(found, carried, [name for name, records in sessions.items() if any(_new(recording, records))])
+        if _type(each) in {*_NUMBERS, ""}:
+            sessions.setdefault(each.meta.session, []).append(each)
+    shas = _shas(recording, {_named(each) for records in sessions.values() for each in records})
+    last = _last(recording)
+    following: dict[Named, Carried] = {}
+    apart = []
+    for name in sorted(sessions, key=lambda name: min(map(_place, sessions[name]))):
+        new = {_named(each): each for each in sessions[name] if shas.get(_named(each)) != _sha(each)}
+        if all(_comes_after(each, last, shas, recording.session) for each in new.values()):
+            following |= new
+            shas |= {named: _sha(each) for named, each in new.items()}
+            last = max([last, *(number for kind, number in new if kind == "turn")])
+        else:
+            apart.append(name)
+    found = _joined(recording, list(following.values())) if following else recording
+    return GoneOn(found, {named: {KEY: each.kept} for named, each in following.items()}, apart)
 
 
 def whole(nb: Any, recording: Recording) -> Recording:
@@ -60,52 +69,28 @@ def whole(nb: Any, recording: Recording) -> Recording:
         ) from error
 
 
-def _new(recording: Recording, records: Sequence[Carried]) -> Iterator[tuple[Named, Carried]]:
-    """Those of `records` that `recording` does not hold, unread: their numbers are what they say."""
-    turns = {turn.turn: turn for turn in recording.turns}
-    undos = dict(enumerate(recording.undos, 1))
-    for each in records:
-        kind, record = _kind(each)
-        number = _number(record.get(_KINDS.get(kind, "")))
-        if kind == "turn":
-            held = number in turns and turn_sha(turns[number]) == record.get("sha")
-        else:
-            held = number in undos and undo_sha(number, undos[number]) == record.get("sha")
-        if kind in {"", *_KINDS} and not held:
-            yield (kind, number), each
+def _shas(recording: Recording, wanted: set[Named]) -> dict[Named, str]:
+    """Of the records that outputs carry too, and of the last turn."""
+    wanted |= {("turn", _last(recording))}
+    turns = {("turn", turn.turn): turn for turn in recording.turns}
+    undos = {(undo.type, number): undo for number, undo in enumerate(recording.undos, 1)}
+    return {named: turn_sha(turn) for named, turn in turns.items() if named in wanted} | {
+        named: undo_sha(named[1], undo) for named, undo in undos.items() if named in wanted
+    }
 
 
-def _begins(recording: Recording, records: Sequence[Carried]) -> int | None:
-    """After how many turns a session went on from `recording`; None when it did not.
+def _last(recording: Recording) -> int:
+    return recording.turns[-1].turn if recording.turns else 0
 
-    All that is new came after the last turn of `recording`, and, where it says which it came after, after that very turn.
+
+def _comes_after(carried: Carried, last: int, shas: Mapping[Named, str], session: str) -> bool:
+    """Whether it came after turn `last`: after that very turn, if it says so and is not of `session` itself.
+
+    Texts may have been taken out of that one's recording.
     """
-    last = recording.turns[-1].turn if recording.turns else 0
-    end = turn_sha(recording.turns[-1])[:SHORT] if recording.turns else ""
-    new = [(_place(each), each) for _, each in _new(recording, records)]
-    follows = all(
-        place > last or (place == last and (each.after in {"", end} or each.meta.session == recording.session))
-        for place, each in new
-    )
-    return min((place for place, _ in new), default=None) if follows else None
-
-
-def _place(carried: Carried) -> int:
-    """After how many turns it came."""
-    kind, record = _kind(carried)
-    return _number(record.get("turn")) - 1 if kind == "turn" else _number(record.get("at"))
-
-
-def _kind(carried: Carried) -> tuple[str, dict[str, Any]]:
-    """Its type, and the record; of what is none "", and nothing."""
-    record = carried.record
-    return (record["type"], record) if isinstance(record, dict) and isinstance(record.get("type"), str) else ("", {})
-
-
-def _number(value: Any) -> int:
-    """As a file says it; a very high one for what is none, which is named when it is read."""
-    number = whole_numbers(value)
-    return number if isinstance(number, int) else sys.maxsize
+    place = _place(carried)
+    same = carried.after in {"", shas.get(("turn", last), "")[:SHORT]} or carried.meta.session == session
+    return place > last or (place == last and same)
 
 
 def _joined(recording: Recording, records: Sequence[Carried]) -> Recording:
@@ -123,3 +108,29 @@ def _joined(recording: Recording, records: Sequence[Carried]) -> Recording:
     if set(reading.undos) != set(range(1, len(found.undos) + 1)):
         raise RecordingError("the outputs do not carry all that was undone.")
     return found
+
+
+def _type(carried: Carried) -> str:
+    """ "" for what is no record."""
+    found = carried.record.get("type") if isinstance(carried.record, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _named(carried: Carried) -> Named:
+    return _type(carried), _number(carried, _NUMBERS.get(_type(carried), ""))
+
+
+def _place(carried: Carried) -> int:
+    """After how many turns it came."""
+    return _number(carried, "turn") - 1 if _type(carried) == "turn" else _number(carried, "at")
+
+
+def _number(carried: Carried, field: str) -> int:
+    """As the record says it, unread; a very high one for what is none, which is named when it is read."""
+    number = whole_numbers(carried.record.get(field)) if isinstance(carried.record, dict) else None
+    return number if isinstance(number, int) else sys.maxsize
+
+
+def _sha(carried: Carried) -> str:
+    """As the record says it."""
+    return str(carried.record.get("sha")) if isinstance(carried.record, dict) else ""
