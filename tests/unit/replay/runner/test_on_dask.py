@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
 import pytest
 
 from kin_nb.replay.errors import ReplayError
@@ -41,6 +48,56 @@ def test_a_worker_that_dies_is_a_failed_row_and_the_others_come_in_order(cluster
     assert rows[2].error == "gone.ipynb cannot be read: No such file or directory."
     assert len(told) == 3
     assert (tmp_path / "out" / "fine" / "fine.ipynb").is_file()
+
+
+@pytest.fixture
+def apart(tmp_path):
+    """A cluster whose scheduler is a process of its own: its address, and that process."""
+    distributed = pytest.importorskip("distributed")
+    known = tmp_path / "scheduler.json"
+    place = ["--scheduler-file", str(known)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    dask = [sys.executable, "-m", "dask"]
+    scheduler = subprocess.Popen(
+        [*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", *place], **quiet
+    )
+    worker = [*dask, "worker", "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny", "--no-dashboard", *place]
+    started = [scheduler, subprocess.Popen([*worker, "--local-directory", str(tmp_path / "dask")], **quiet)]
+    try:
+        wait_for(known.exists)
+        address = json.loads(known.read_text())["address"]
+        with distributed.Client(address, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+        yield address, scheduler
+    finally:
+        for process in started:
+            process.kill()
+            process.wait(30)
+
+
+@pytest.mark.long
+@pytest.mark.kernel
+@pytest.mark.filterwarnings("default")
+def test_a_cluster_that_dies_leaves_a_failed_row_for_each_notebook(apart, tmp_path, monkeypatch):
+    address, scheduler = apart
+    monkeypatch.setattr("kin_nb.replay.runner.on_dask.CONNECT_SECONDS", 10)
+    monkeypatch.setattr("kin_nb.replay.runner.on_dask.LOOK_SECONDS", 0.5)
+    running = tmp_path / "running"
+    source = f"import pathlib, threading; pathlib.Path({str(running)!r}).touch(); threading.Event().wait(600)"
+    requests = [request(write(tmp_path / name, source)) for name in ("a.ipynb", "b.ipynb")]
+    killer = threading.Thread(target=lambda: (wait_for(running.exists), scheduler.kill()))
+    killer.start()
+    rows = replay_on_dask(address, requests, None, lambda _: None)
+    killer.join()
+    assert [row.exit_code for row in rows] == [1, 1]
+    assert all(row.error for row in rows)
+
+
+def wait_for(there: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not there():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_where_nobody_answers_is_named(monkeypatch):
