@@ -47,6 +47,15 @@ class SessionLoggingConfig(BaseModel):
     encrypt: Literal["off", "key-file", "passphrase"] = "off"
     key_file: str = ""
 
+    @field_validator("save_dir", "key_file")
+    @classmethod
+    def _leads_somewhere(cls, path: str) -> str:
+        try:
+            Path(path).expanduser()
+        except RuntimeError:
+            raise ValueError(f"{path}: nobody here has that name") from None
+        return path
+
 
 class ObservabilityConfig(BaseModel):
     """Who hears of a session's events (docs/observability.md). Paths are relative to ~/.kin-code; "" means nobody.

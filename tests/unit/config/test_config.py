@@ -70,6 +70,7 @@ def test_environment_beats_the_file_and_arguments_beat_both(monkeypatch):
         ("\n\nactive_model = \n", 3, "not valid TOML"),
         ('policy = "whatever"\n', 1, "is not a policy"),
         ('api_timeout = "soon"\n', 1, "api_timeout"),
+        ('[session_logging]\nsave_dir = "~no-such-user/x"\n', 2, "~no-such-user/x: nobody here has that name"),
         (GOOD + '[[models]]\nname = "b"\nprovider = "here"\nalias = "mine"\n', 11, "names two models"),
     ],
 )
