@@ -261,6 +261,6 @@ def test_a_prompt_runs_no_module_of_the_folder_that_it_is_asked_in(model_server,
 def test_a_folder_that_cannot_be_is_one_line(kin, model_server, home):
     settings = CONFIG.format(url=model_server.url) + '[session_logging]\nsave_dir = "~no-such-person/x"\n'
     write(home / "config.toml", settings)
-    assert error(kin, "%%kin\nHello").startswith("The session cannot begin: RuntimeError")
+    assert "save_dir: ~no-such-person/x: nobody here has that name" in error(kin, "%%kin\nHello")
     write(home / "config.toml", CONFIG.format(url=model_server.url))
     ask(kin, model_server, "Hello", "Hello.")
