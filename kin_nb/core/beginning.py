@@ -49,7 +49,8 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     agent.journal.learn_secrets(agent.config)
     begin_log(agent)
     onlookers.begins(agent)
-    told = {"turn": len(agent.turns) + 1, "model": agent.config.get_active_model().alias, "mode": agent.mode.value}
+    number = agent.turns[-1].turn + 1 if agent.turns else 1
+    told = {"turn": number, "model": agent.config.get_active_model().alias, "mode": agent.mode.value}
     begun: dict[str, Any] = {
         "fresh": agent.fresh,
         "compaction": agent.take_compaction(),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.notebook.own_file import surroundings
+from kin_nb.replay.format.carrying import AFTER
 from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.recording import SessionMeta
 
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 def carried_by(shell: InteractiveShell, agent: Agent, record: TurnRecord | UndoRecord) -> dict[str, Any]:
     """Metadata for the last output of a turn, or for the card of an undo."""
     meta = SessionMeta.of_session(agent.header, notebook_folder(shell))
-    last = record.turn - 1 if isinstance(record, TurnRecord) else record.at
-    before = [turn for turn in agent.turns if turn.turn <= last]
-    return carried(record, meta, len(agent.undone), before[-1] if before else None)
+    return carried(record, meta, len(agent.undone), str(agent.header.get(AFTER, "")))
 
 
 def notebook_folder(shell: InteractiveShell) -> Path:

@@ -50,14 +50,21 @@ class KinMagics(Magics):
         self.since_written = SinceWritten(shell)
 
     def session(self, name: str = "") -> KinSession:
-        """Made with its first command or prompt. The notebook's own has no name."""
+        """Made with its first command or prompt. The notebook's own has no name.
+
+        What it plays was perhaps asked under another name: while it plays, it is asked first, whatever is named.
+        """
         own = self._sessions.get("")
-        if own is not None and (own.in_playback or name == own.name):
-            return own  # a notebook that plays calls no model, whatever the session is called
+        return own if own is not None and (own.in_playback or name == own.name) else self.beside(name)
+
+    def beside(self, name: str) -> KinSession:
+        """The session of that name, whatever the notebook's own does."""
         if name not in self._sessions:
             from kin_nb.notebook.session import KinSession  # noqa: PLC0415  (%load_ext stays under its budget)
 
             self._sessions[name] = KinSession(self.shell, self, name)
+            if name and "" in self._sessions:
+                self._sessions[""].play_beside(self._sessions[name])
         return self._sessions[name]
 
     def spent_besides(self, session: KinSession) -> float:
@@ -87,7 +94,8 @@ class KinMagics(Magics):
         from kin_nb.notebook.commands import run_line  # noqa: PLC0415  (%load_ext stays under its budget)
 
         name, rest = session_named(line)
-        run_line(self._asked(name), rest)
+        asked = self._asked(name)
+        run_line(self._sessions.get(name, asked), rest)
 
     @cell_magic("kin_recording")
     def recording(self, line: str, cell: str) -> None:

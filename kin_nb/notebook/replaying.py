@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError, Unr
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.playback.beyond import Beyond
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
-from kin_nb.replay.playback.from_log import answer_in_log
+from kin_nb.replay.playback.from_log import Logged, logged_sessions, until_answer, until_undo
 from kin_nb.replay.playback.going_on import go_on
 from kin_nb.replay.playback.player import Player, passed_over, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
@@ -63,6 +64,7 @@ class Replaying:
     ) -> None:
         self._scratch = scratch or Scratch.given(environ)
         self._tools = environ.get("KIN_REPLAY") == "tools"
+        self._nb = nb
         self._beyond = Beyond(recording, None if self._tools else nb)
         self._player = Player(self._beyond.recording)
         self.last: TurnRecord | None = None
@@ -73,6 +75,8 @@ class Replaying:
         self._calls = environ.get(CALLS_FILE)
         self._agent: Agent | None = None
         self._so_far = SoFar()
+        self._logged: Logged | None = None
+        """The session of the log that something was found in."""
         self._passed_by = ""
         """The last command that would have moved the conversation, and did not."""
 
@@ -105,6 +109,10 @@ class Replaying:
     def recording(self) -> Recording:
         return self._player.recording
 
+    def beside(self, name: str) -> Replaying | None:
+        """What the session of that name does with its cells in this notebook; None where nobody sees it."""
+        return None if self._tools else Replaying(self._beyond.beside(name), {}, nb=self._nb)
+
     @property
     def went_on(self) -> bool:
         """Whether turns are played that only a front end saved."""
@@ -117,21 +125,21 @@ class Replaying:
             scratch.close()
 
     def run_cell(
-        self, session: KinSession, key: str, io: CellOutput, body: str, *, redo: bool = False
+        self, session: KinSession, key: str, io: CellOutput, body: str, *, redo: bool = False, beside: bool = False
     ) -> TurnRecord | None:
         """Play the cell; the last of its turns. None when it goes live, which takes a person to see it: the cell is a new one
-        after the last turn, or (`redo`) is asked anew from where its turn stood.
+        after the last turn, or (`redo`) is asked anew from where its turn stood, or speaks to a session `beside` this one.
 
         Raises NotRecorded, AmbiguousTurn, and KinError when it cannot go live; then it plays on.
         """
+        found = None if self._player.knows(key, io.cell_id) else self._answer_in_log(session, key, io)
         try:
-            turn, not_run = self._player.turn(key, io.cell_id, body)
+            turn, not_run = found or self._player.turn(key, io.cell_id, body)
         except NotRecorded as error:
-            found = None if redo else self._in_log(session, key, io)
-            if found is None:
-                self._go_live(session, key, io, error, redo=redo)
-                return None
-            turn, not_run = found
+            self._check_asked(key, io, error, redo=redo, beside=beside)
+            if not beside:
+                self._go_live(session, io, error, redo=redo)
+            return None
         if self._beyond.metadata(turn, turn.turn) and not self._somebody(io):
             self._beyond.check_not_answered(key, io.cell_id)  # a runner plays what was saved: its outputs are compared
         for output in passed_over(turn, not_run):
@@ -144,17 +152,24 @@ class Replaying:
         self.last = each
         return each
 
-    def _in_log(self, session: KinSession, key: str, io: CellOutput) -> tuple[TurnRecord, tuple[int, ...]] | None:
+    def _answer_in_log(
+        self, session: KinSession, key: str, io: CellOutput
+    ) -> tuple[TurnRecord, tuple[int, ...]] | None:
         """What the cell plays where the notebook's file lost its answer: a model is not asked again unasked."""
-        if not (self._somebody(io) and io.cell_id):
+        cell_id = io.cell_id
+        if not (self._somebody(io) and cell_id):
             return None
         with self._outside(), suppress(KinError):  # that there are no settings is said where a model is asked
             config, folder = session.config(), notebook_folder(session.shell)
             store = SessionStore.configured(config.session_logging)
-            found = answer_in_log(self.recording, key, io.cell_id, store, config.effective_workdir, folder)
-            if found is not None:
-                self._beyond.take(found)
-                return self._player.last(found.recording, key, io.cell_id)
+            kept = [self._logged] if self._logged is not None else []
+            for each in chain(kept, logged_sessions(store, config.effective_workdir, folder, cell_id)):
+                found = until_answer(self.recording, each, key, cell_id)
+                if found is not None:
+                    self._logged = each
+                    self._passed_by = ""  # what was undone until there is in the log too
+                    self._beyond.take(found)
+                    return self._player.last(found.recording, key, cell_id)
         return None
 
     def _somebody(self, io: CellOutput) -> bool:
@@ -167,24 +182,33 @@ class Replaying:
         for output in outputs + (self._scratch.play(turn) if self._scratch else []):
             io.display(output.data, output.metadata)
 
-    def _go_live(self, session: KinSession, key: str, io: CellOutput, error: NotRecorded, *, redo: bool) -> None:
-        """Leave playback with a cell that it does not have. Raises `error`, or why it may not."""
-        somebody = self._somebody(io)
-        if somebody and redo and error.turn is not None:
-            self._redo(session, error.turn, io)
-            return
-        if not redo:
-            self._beyond.check_not_answered(key, io.cell_id)
-        if somebody and error.after_last and not redo:
+    def _check_asked(self, key: str, io: CellOutput, error: NotRecorded, *, redo: bool, beside: bool) -> None:
+        """Whether a cell that plays nothing may ask a model. Raises `error`, or why it may not."""
+        if not beside:
+            self._beyond.check_not_answered(key, io.cell_id, redo=redo)
+        if not self._somebody(io) or not (redo or beside or error.after_last):
+            raise (NotRecorded(f"{_NOBODY} {error}") if redo else error) from None
+        if not (redo or beside):
             self.check_nothing_passed_by()
-        if somebody and (redo or error.after_last):
+
+    def _go_live(self, session: KinSession, io: CellOutput, error: NotRecorded, *, redo: bool) -> None:
+        """Leave playback with a cell that it does not have."""
+        if redo and error.turn is not None:
+            self._redo(session, error.turn, io)
+        else:
             session.go_live("This cell goes on where the recording ends.")
-            return
-        raise (NotRecorded(f"{_NOBODY} {error}") if redo else error) from None
 
     def undo(self, session: KinSession, asked: Undoing, io: CellOutput) -> None:
         """A cell that undoes or redoes. Raises NotRecorded."""
-        number, undo = self._player.undo(asked, io.cell_id)
+        try:
+            number, undo = self._player.undo(asked, io.cell_id)
+        except NotRecorded:
+            found = until_undo(self.recording, self._logged, asked) if self._logged is not None else None
+            if found is None:
+                raise
+            self._beyond.take(found)
+            self._player.recording = found.recording
+            number, undo = self._player.undo(asked, io.cell_id)
         if not self._tools:
             card = undo_card(undo)
             card.metadata.update(self._beyond.metadata(undo, number))
@@ -224,7 +248,7 @@ class Replaying:
         """Where the recording ends, also where that is before turns that were undone. Raises KinError."""
         with self._outside():  # its work must not go into a copy that vanishes
             agent = session.agent()
-            if agent.turns:
+            if agent.turns or not self.recording.turns:
                 return agent
             try:
                 go_on(agent, self.recording)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING
 
 from kin_nb.core.agent import Agent
@@ -17,6 +17,7 @@ from kin_nb.core.time_travel import TurnRunningError
 from kin_nb.notebook.agent_thread import AgentThread
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import KinError, TurnFailedError
+from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
 from kin_nb.notebook.tap import hearing
 from kin_nb.notebook.turns import CellTurns
@@ -85,3 +86,16 @@ def _run(
     if agent.turns[-1].outcome == "error":
         raise TurnFailedError(agent.turns[-1].message)
     return "".join(errors)
+
+
+@contextmanager
+def limits(agent: Agent, options: CellOptions, max_price: float | None, spent_besides: float) -> Iterator[None]:
+    """Those of one cell, and the notebook's own: USD for all its sessions, of which the others have spent so much."""
+    stats, cap = agent.stats, (max_price, -spent_besides)
+    prices = [(usd, before) for usd, before in [cap, (options.max_price, stats.all_cost)] if usd is not None]
+    price, before = min(prices, key=sum, default=(None, 0.0))  # the one that is reached first
+    agent.limit(options.max_turns, price, (stats.all_steps, before))
+    try:
+        yield
+    finally:
+        agent.limit(None, cap[0], (0, cap[1]))

@@ -107,10 +107,12 @@ def _target(path: str | None, own: Path | None, session: str, *, plain: bool) ->
 
 def _name(own: Path | None, session: str, kind: str) -> str:
     stem = own.stem.removesuffix(".kin") if own is not None else "session"
-    name = ".".join([*filter(None, (stem, session, kind)), "ipynb"])
+    before = _WENT_ON.fullmatch(stem)  # a session notebook that went on, and is open
+    if session and not (before["name"] if before else stem).endswith(f".{session}"):
+        stem, before = f"{stem}.{session}", None
+    name = f"{stem}.{kind}.ipynb"
     if own is None or name != own.name:
         return name
-    before = _WENT_ON.fullmatch(stem)  # a session notebook that went on, and is open
     number = int(before["number"]) + 1 if before else 2
     return f"{before['name'] if before else stem}.{number}.{kind}.ipynb"
 

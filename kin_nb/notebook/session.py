@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +29,7 @@ from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.pump import run_on_agent_thread
 from kin_nb.notebook.recorded_approvals import through_recorded
-from kin_nb.notebook.running import run_flow, run_turn
+from kin_nb.notebook.running import limits, run_flow, run_turn
 from kin_nb.notebook.tap import ShellTap
 from kin_nb.notebook.turns import CellTurns
 from kin_nb.render import Output, render_notice
@@ -55,7 +54,7 @@ class Settings(Protocol):
     max_price: float | None
     since_written: SinceWritten
 
-    def session(self, name: str = "") -> KinSession: ...
+    def beside(self, name: str) -> KinSession: ...
 
     def spent_besides(self, session: KinSession) -> float: ...
 
@@ -73,6 +72,8 @@ class KinSession:
         self._agent: Agent | None = None
         self._thread = AgentThread()
         self._replaying: Replaying | None = None
+        self._replayed: Replaying | None = None
+        """The same, also once it went live."""
         self._replay_failed = False
 
     # What the magics call.
@@ -87,7 +88,8 @@ class KinSession:
             show_command(self, typed)
             return
         io, key = cell_io(self.shell), cell_key(body, options.text)
-        if options.live and self.in_playback:
+        beside = options.session not in {None, self.name}  # it came here since this session plays
+        if options.live and self.in_playback and not beside:
             if self._replaying is not None:
                 self._replaying.check_nothing_passed_by()
             self.go_live()
@@ -96,13 +98,14 @@ class KinSession:
                 "`%kin replay` failed above, so this cell plays nothing and calls no model. `%kin live` to ask."
             )
         if self._replaying is not None:
-            played = self._replaying.run_cell(self, key, io, body, redo=options.redo)
+            live = beside and options.live
+            played = None if live else self._replaying.run_cell(self, key, io, body, redo=options.redo, beside=beside)
             if played is not None:
-                self.name = options.session or ""  # what the recorded session was called, is called
+                self.name = options.session or self.name  # what the recorded session was called, is called
                 self._bind(options.out, played)
                 return
-            if options.session not in {None, self.name}:
-                self.settings.session(options.session).run_cell(body, options)
+            if beside:
+                self.settings.beside(options.session or "").run_cell(body, options)
                 return
             options = replace(options, redo=False)  # done: the notebook is live from here
         if options.replay:
@@ -136,24 +139,12 @@ class KinSession:
         how: dict[str, Any] = {"display": display, "tools": options.tools, "attached": attached}
         how["through"] = through_recorded
         turns = CellTurns(agent, key, io, carry=partial(carried_by, self.shell, agent), **how)
-        with self._limits(agent, options):
+        with limits(agent, options, self.settings.max_price, self.settings.spent_besides(self)):
             if result.flow is not None:
                 run_flow(self.shell, self._thread, agent, turns, io, result.flow, result.prompt or "")
             else:
                 run_turn(self.shell, self._thread, agent, turns, io, result.prompt or prompt)
         self._bind(options.out, agent.turns[-1])
-
-    @contextmanager
-    def _limits(self, agent: Agent, options: CellOptions) -> Iterator[None]:
-        """Those of this cell, and the notebook's own."""
-        stats, cap = agent.stats, (self.settings.max_price, -self.settings.spent_besides(self))
-        prices = [(usd, before) for usd, before in [cap, (options.max_price, stats.all_cost)] if usd is not None]
-        price, before = min(prices, key=sum, default=(None, 0.0))  # the one that is reached first
-        agent.limit(options.max_turns, price, (stats.all_steps, before))
-        try:
-            yield
-        finally:
-            agent.limit(None, cap[0], (0, cap[1]))
 
     def _bind(self, name: str | None, turn: TurnRecord) -> None:
         """The reply as a value: the last text of the turn."""
@@ -174,7 +165,13 @@ class KinSession:
             self._replaying = Replaying.start(self, name, Path(source) if source else None, scratch=scratch)
         else:
             self._replaying = Replaying.embedded(self, name, body)
+        self._replayed = self._replaying
         self._replay_failed = False
+
+    def play_beside(self, other: KinSession) -> None:
+        """A notebook that plays has answers of `other` too, which begins now."""
+        if self._replayed is not None:
+            other._replaying = self._replayed.beside(other.name)
 
     def go_live(self, what: str = "Prompts go on where the recording ends.") -> None:
         """Leave playback, and say `what` goes on."""
@@ -185,7 +182,8 @@ class KinSession:
             return
         self._replaying.end(self)
         self._replaying = None
-        self.show(render_notice("Live from here: this notebook is in playback no more", [what]))
+        where = f"session {self.name}" if self.name else "this notebook"
+        self.show(render_notice(f"Live from here: {where} is in playback no more", [what]))
 
     def save(self, line: str) -> None:
         """`line`: the path and options that follow `save`."""

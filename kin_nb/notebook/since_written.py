@@ -20,6 +20,7 @@ class SinceWritten:
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
         self._stamp = self._begun = self._now()
+        self._loaded = shell.execution_count
         self._ids: set[str] = set()
         """Of the cells that ran, where the front end calls them as the file does."""
         self._first = 1
@@ -37,8 +38,11 @@ class SinceWritten:
         """The notebook's file, unless it is another notebook that has the name now: a kernel knows of no renaming.
 
         One that was written since the kernel looked first is ours if it holds a cell that ran here, or runs now, by its id; or
-        by its text: a prompt, since tools write files with new ids; where there are no ids any cell, commands apart.
+        all prompts that ran here, by their text, since tools write files with new ids; where there are no ids any cell that
+        ran, commands apart.
         """
+        from nbformat.v4 import new_code_cell  # noqa: PLC0415  (as below)
+
         from kin_nb.replay.cells.placing import asked_key  # noqa: PLC0415  (as below)
         from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415  (%load_ext reads no notebooks)
         from kin_nb.replay.saving.live_cells import is_told  # noqa: PLC0415  (as above)
@@ -55,7 +59,9 @@ class SinceWritten:
         ran = {source.strip() for source in self._shell.history_manager.input_hist_raw} - {""}
         known = [cell for cell in nb["cells"] if cell["source"].strip() in ran]
         if ids and self._ids:
-            return path if any(asked_key(nb, cell) for cell in known) else None
+            since = self._shell.history_manager.input_hist_raw[self._loaded :]
+            prompts = {source.strip() for source in since if asked_key(nb, new_code_cell(source))}
+            return path if prompts and prompts <= {cell["source"].strip() for cell in known} else None
         return path if any(not (is_told(nb, cell) or is_made_anew(nb, cell)) for cell in known) else None
 
     def sources(self) -> list[str]:

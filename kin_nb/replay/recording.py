@@ -14,6 +14,7 @@ from pydantic import Field
 
 from kin_nb import __version__
 from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, UndoRecord, canonical_json, sha256
+from kin_nb.replay.standing import standing_turns
 
 FORMAT = 1
 SESSION_ID = r"^[A-Za-z0-9-]{1,64}$"
@@ -60,7 +61,7 @@ class Recording:
 
     `others` holds records of types that a later kin_nb wrote, each as canonical JSON: kept, named, never played.
     `undos`: every undo and redo, oldest first. Raises ValueError when `session` is not the meta's, when two turns have
-    one number, or when an undo stands where it cannot have been.
+    one number, when one goes on from itself or a later one, or when an undo stands where it cannot have been.
     """
 
     session: str
@@ -75,6 +76,8 @@ class Recording:
             raise ValueError(f"session {self.session} is not the meta's {self.meta.session}")
         if sorted(set(numbers)) != numbers:
             raise ValueError(f"turn numbers must rise: {numbers}")
+        if any(turn.origin is not None and turn.origin.turn >= turn.turn for turn in self.turns):
+            raise ValueError("a turn goes on from itself, or from a later one")
         places = [undo.at for undo in self.undos]
         if sorted(places) != places or any(not 1 <= at <= len(numbers) for at in places):
             raise ValueError(f"undos come after turn {', '.join(map(str, places))} of {len(numbers)}")
@@ -100,6 +103,12 @@ class Recording:
         for position, turn in enumerate(self.turns):
             found.setdefault(turn.key, []).append(position)
         return found
+
+    @cached_property
+    def standing(self) -> frozenset[int]:
+        """The positions of the turns that count at its end: those that were not taken back."""
+        numbers = {turn.turn for turn in standing_turns(self.turns, self.undos)}
+        return frozenset(position for position, turn in enumerate(self.turns) if turn.turn in numbers)
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ from kin_nb.cli import main
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import KEY
 from kin_nb.replay.format.loading import load_notebook
+from tests.model_server import ModelServer
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
@@ -108,27 +109,47 @@ def test_a_command_that_was_left_in_takes_no_answer_away(page, model_server, tmp
     assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
 
 
-def test_a_session_of_another_name_beside_it_is_left_to_itself(page, model_server, capsys):
+def prompts_sent(model_server: ModelServer) -> list[str]:
+    return [message["content"] for message in model_server.requests[-1]["messages"] if message["role"] == "user"]
+
+
+def test_a_session_of_another_name_plays_beside_it(page, model_server):
     model_server.enqueue("Helper.")
     page.add("%%kin --session helper\nHelp.")
     page.save()
     assert main(["diff", str(page.path), str(page.path)]) == 0
-    assert page.restart_and_run_all() == ["ok", "ok", "ok", "error"]
-    assert page.said.startswith("This cell was answered in session ")
+    for outputs in (page.cells[3]["outputs"], []):
+        page.cells[3]["outputs"] = outputs
+        page.save()
+        assert set(page.restart_and_run_all()) == {"ok"}
+        assert "Helper." in page.said
     assert len(model_server.requests) == 4
-    model_server.enqueue("Helper again.")
-    page.cells[3]["source"] = "%%kin --session helper --redo\nHelp."
-    assert page.run(page.cells[3]) == "ok"
-    assert [m["content"] for m in model_server.requests[-1]["messages"] if m["role"] == "user"] == ["Help."]
-
-
-def test_the_first_prompt_to_another_session_after_playback_is_that_sessions(page, model_server):
-    page.restart_and_run_all()
-    model_server.enqueue("Helper.")
-    page.add("%%kin --session helper\nHelp.")
-    assert "Live from here" in page.said
-    assert [m["content"] for m in model_server.requests[-1]["messages"] if m["role"] == "user"] == ["Help."]
+    model_server.enqueue("More help.")
+    assert page.add("%%kin --session helper\nHelp more.") == "ok"
+    assert "Live from here: session helper is in playback no more" in page.said
+    assert prompts_sent(model_server) == ["Help.", "Help more."]
     model_server.enqueue("Four.")
     page.add("%%kin\nSay four.")
-    said = [m["content"] for m in model_server.requests[-1]["messages"] if m["role"] == "user"]
-    assert said == ["Say one.", "Add a note.", "Say four."]
+    assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say four."]
+
+
+def test_with_nobody_there_it_is_not_played(page, model_server):
+    model_server.enqueue("Helper.")
+    page.add("%%kin --session helper\nHelp.")
+    page.save()
+    assert page.restart_and_run_all(person=False)[-1] == "error"
+    assert len(model_server.requests) == 4
+
+
+@pytest.mark.parametrize("how", ["", " --redo", " --live"])
+def test_the_first_prompt_to_another_session_is_that_sessions_and_this_one_plays_on(page, model_server, tmp_path, how):
+    run(page.kin, "%unload_ext kin_nb")
+    for cell in page.cells[:2]:
+        assert page.run(cell) == "ok"
+    model_server.enqueue("Helper.")
+    assert page.add(f"%%kin --session helper{how}\nHelp.") == "ok"
+    assert prompts_sent(model_server) == ["Help."]
+    assert page.run(page.cells[2]) == "ok"
+    assert "Noted." in page.said
+    assert len(model_server.requests) == 4
+    assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"

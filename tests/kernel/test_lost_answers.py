@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from nbformat.v4 import new_code_cell
-from notebook_client import run
+from notebook_client import kept_outputs, run
 from page import Page
 
 from kin_nb.core.session.log import LOG_NAME, SessionLog
@@ -51,12 +51,73 @@ def test_it_may_be_asked_for_again_from_where_it_stood(lost, model_server, tmp_p
     assert (tmp_path / "a.py").read_text() == "x = 1\n"
 
 
-def test_what_was_taken_back_since_is_no_answer(lost, model_server):
-    run(lost.kin, "%kin undo")
-    model_server.enqueue("Noted again.")
-    assert set(lost.restart_and_run_all()) == {"ok"}
-    assert "This cell goes on where the recording ends." in lost.said
+def test_what_was_taken_back_is_played_and_so_is_what_took_it_back(lost, model_server, tmp_path):
+    lost.add("%kin undo 3")
+    model_server.enqueue("Three.")
+    lost.add("%%kin\nSay three.")
+    for cell in lost.cells[2:]:
+        cell["outputs"] = []
+    lost.save()
+    for _ in range(2):
+        assert set(lost.restart_and_run_all()) == {"ok"}
+        assert "Took back turns 1, 2" in str(lost.cells[3]["outputs"])
+        assert "Three." in lost.said
+        lost.save()
     assert len(model_server.requests) == 4
+    model_server.enqueue("Four.")
+    lost.add("%%kin\nSay four.")
+    assert asked(model_server) == ["Say three.", "Say four."]
+
+
+def test_a_cell_that_says_redo_is_not_asked_again_for_that(lost, model_server, tmp_path):
+    """Its answer is played, as that of any other; newly typed it asks."""
+    model_server.enqueue("Better.")
+    lost.cells[2]["source"] = "%%kin --redo\nAdd a better note."
+    assert lost.run(lost.cells[2]) == "ok"
+    for outputs in (lost.cells[2]["outputs"], []):
+        lost.cells[2]["outputs"] = outputs
+        lost.save()
+        assert set(lost.restart_and_run_all()) == {"ok"}
+        assert "Better." in lost.said
+    assert len(model_server.requests) == 4
+
+
+def test_each_cell_plays_the_answer_that_stands(lost, model_server):
+    """The first was asked again from where it stood, then the one below it was run again."""
+    model_server.enqueue("Three, old.")
+    lost.add("%%kin\nSay three.")
+    for cell, answer in zip(lost.cells[2:], ("Noted anew.", "Three, new."), strict=True):
+        model_server.enqueue(answer)
+        ran = lost.kin.run(cell["source"], cell=cell["id"])
+        if answer == "Noted anew.":
+            lost.kin.card(ran, "This cell has an answer already")
+            lost.kin.click("Ask again from where it stood")
+        lost.kin.done(ran)
+        cell["outputs"] = kept_outputs(lost.kin, ran)
+    requests = len(model_server.requests)
+    for outputs in ([cell["outputs"] for cell in lost.cells[2:]], [[], []]):
+        for cell, each in zip(lost.cells[2:], outputs, strict=True):
+            cell["outputs"] = each
+        lost.save()
+        assert set(lost.restart_and_run_all()) == {"ok"}
+        assert "Noted anew." in str(lost.cells[2]["outputs"])
+        assert "Three, new." in lost.said
+    assert len(model_server.requests) == requests
+    model_server.enqueue("Four.")
+    assert lost.add("%%kin\nSay four.") == "ok"
+    assert asked(model_server) == ["Say one.", "Add a note.", "Say three.", "Say four."]
+
+
+def test_two_cells_of_one_text_play_each_its_own(lost, model_server):
+    for answer in ("Go 1.", "Go 2."):
+        model_server.enqueue(answer)
+        lost.add("%%kin\nGo on.")
+    for cell in lost.cells[2:]:
+        cell["outputs"] = []
+    lost.save()
+    assert set(lost.restart_and_run_all()) == {"ok"}
+    assert "Go 2." in lost.said
+    assert len(model_server.requests) == 5
 
 
 def test_the_same_prompt_in_a_new_cell_is_a_new_one(lost, model_server):

@@ -110,7 +110,7 @@ def test_in_place_deletes_no_prompt_that_has_no_answer(page):
     said = page.command("%kin save --in-place", answer="")
     assert "--in-place would delete cell 3 (%%kin ⏎ A draft that I have not run yet.), cell 4 (%%kin --session" in said
     assert page.path.read_bytes() == before
-    assert "Left out: 1 prompt" in page.command("%kin save")
+    assert "Left out: 2 prompts" in page.command("%kin save")
     assert page.path.read_bytes() == before
 
 

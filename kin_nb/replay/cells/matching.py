@@ -11,6 +11,7 @@ from typing import Literal
 from kin_nb.core.session.records import TurnRecord, UndoRecord, sha256
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 from kin_nb.replay.recording import Recording
+from kin_nb.replay.standing import standing_turns
 
 _NBVAL = re.compile(r"[ \t]*#+[ \t]*NBVAL_")
 
@@ -44,6 +45,14 @@ class Undoing:
 
     type: Literal["undo", "redo"] = "undo"
     turns: int = 1
+
+
+def undoing_fits(recording: Recording, position: int, asked: Undoing) -> bool:
+    """Whether the undo at `position` is what `asked` did: as many turns, or all that stood, where those were fewer."""
+    undo = recording.undos[position]
+    if undoing(undo) == asked or (undo.type, asked.type) != ("undo", "undo") or len(undo.turns) >= asked.turns:
+        return undoing(undo) == asked
+    return len(standing_turns(recording.turns[: undo.at], recording.undos[:position])) == len(undo.turns)
 
 
 def undoing(undo: UndoRecord) -> Undoing:
@@ -98,12 +107,13 @@ def match_turn(recording: Recording, key: str, cell_id: str | None, state: State
 
     Raises NotRecorded when no turn has it, AmbiguousTurn when several have and none of them is at hand.
     """
+    sure = own_turn(recording, key, cell_id, state)
+    if sure is not None:
+        return sure
     positions = recording.asked_by.get(key, ())
-    again = state.by_cell.get(cell_id) if cell_id else None
-    if again is not None and again in positions:
-        return played(recording, again, cell_id, state, moves=False)
-    if state.next in positions:
-        return played(recording, state.next, cell_id, state, moves=True)
+    own = [n for n in positions if cell_id and recording.turns[n].cell_id == cell_id]
+    if own:
+        return played(recording, own[-1], cell_id, state, moves=True)
     if state.next - 1 in positions:
         return played(recording, state.next - 1, cell_id, state, moves=False)
     if len(positions) == 1:
@@ -113,8 +123,30 @@ def match_turn(recording: Recording, key: str, cell_id: str | None, state: State
         raise AmbiguousTurn(f"turns {numbers} have this cell's text, and none of them is next. Run the cells in order.")
     raise NotRecorded(
         "This notebook is in playback and calls no model; `%kin live` to ask",
-        after_last=state.next >= len(recording.turns),
+        after_last=_all_played(recording, state),
     )
+
+
+def own_turn(recording: Recording, key: str, cell_id: str | None, state: State) -> Match | None:
+    """The turn that this very cell plays: the one that it played; of those that it asked the next, or the last that stands;
+    the next.
+
+    None where only the text says which.
+    """
+    positions = recording.asked_by.get(key, ())
+    again = state.by_cell.get(cell_id) if cell_id else None
+    if again is not None and again in positions:
+        return played(recording, again, cell_id, state, moves=False)
+    own = [n for n in positions if cell_id and recording.turns[n].cell_id == cell_id]
+    stands = [n for n in own if n in recording.standing]
+    if stands and state.next not in own:
+        return played(recording, stands[-1], cell_id, state, moves=True)
+    return played(recording, state.next, cell_id, state, moves=True) if state.next in positions else None
+
+
+def _all_played(recording: Recording, state: State) -> bool:
+    """Whether nothing comes next: what was not played was taken back."""
+    return all(n in state.played or n not in recording.standing for n in range(state.next, len(recording.turns)))
 
 
 def turn_in_place(recording: Recording, cell_id: str | None, state: State) -> tuple[int | None, bool]:
@@ -155,7 +187,7 @@ def match_undo(recording: Recording, asked: Undoing, cell_id: str | None, state:
     What this cell played before; else what comes next where the turns stand; else what came last there (the cell was run
     again). Raises NotRecorded when none of them is what the cell asks for.
     """
-    fits = {n for n, undo in enumerate(recording.undos) if undoing(undo) == asked}
+    fits = {n for n in range(len(recording.undos)) if undoing_fits(recording, n, asked)}
     here = [n for n, undo in enumerate(recording.undos) if undo.at == state.next]
     again = state.undone_by_cell.get(cell_id) if cell_id else None
     due = next((n for n in here if n not in state.undone), None)

@@ -13,6 +13,9 @@ from kin_nb.replay.cells.matching import cell_key, normal_body, turns_of_cell
 
 _MAGIC = re.compile(r"\n*%%kin(?:[ \t]+(?P<options>[^\n]*))?(?:\n(?P<body>.*))?\Z", re.DOTALL)
 
+_LINE = re.compile(r"\s*%%?kin\b(?P<options>[^\n]*)")
+_SESSION = re.compile(r"(?:^|\s)--session[\s=]+(?P<name>\S+)")
+
 
 def asked_key(nb: Any, cell: Any) -> str | None:
     """The key of a cell that asks the agent; None for every other, /commands too. In the Kin kernel cells without magic ask."""
@@ -25,6 +28,15 @@ def asked_key(nb: Any, cell: Any) -> str | None:
     text = cell["source"].lstrip()
     command = not text or text[0] in "%!?" or is_command(normal_body(text))
     return cell_key(cell["source"], "") if is_kin_kernel(nb) and not command else None
+
+
+def named_session(cell: Any) -> str | None:
+    """The name of the session that a cell speaks to, "" for the notebook's own; None for every other cell."""
+    line = _LINE.match(cell["source"]) if cell["cell_type"] == "code" else None
+    if line is None:
+        return None
+    found = _SESSION.search(line["options"])
+    return found["name"] if found else ""
 
 
 def is_kin_kernel(nb: Any) -> bool:

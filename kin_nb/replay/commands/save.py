@@ -6,19 +6,21 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kin_nb.replay.cells.placing import named_session
 from kin_nb.replay.errors import RecordingError, ReplayError
 from kin_nb.replay.format.gone_on import gone_on
+from kin_nb.replay.format.gone_on import whole as gone_on_after
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import recording_in_outputs, sessions_in_outputs
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.plain.export import plain_notebook
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.live_cells import keep_what_plays, named_session, what_goes
+from kin_nb.replay.saving.live_cells import keep_what_plays, what_goes
 from kin_nb.replay.saving.making import empty_notebook, session_notebook
 from kin_nb.replay.saving.named_recording import in_folder, named_recording, notebook_of
 from kin_nb.replay.saving.options import SaveOptions, about_files
@@ -128,24 +130,28 @@ class SaveCommand:
         return self._gone_on(nb, recording, target) if self._is_notebook else (nb, recording, [])
 
     def _gone_on(self, nb: Any, recording: Recording, target: Path) -> tuple[Any, Recording, list[str]]:
-        """With the turns that only outputs carry; or what to say of them where they do not follow those that `nb` holds."""
-        apart = True
-        with suppress(RecordingError):
+        """With the turns that only outputs carry; or what to say of those that do not follow what `nb` holds."""
+        try:
             found = gone_on(nb, recording)
-            if found.carried:
-                return self._of_outputs(nb, found.recording, target)
-            apart = bool(found.apart)
-        save = f"kin-nb save {shlex.quote(self.source)} OUT.ipynb --from-outputs"
-        said = f"Left out: turns that only outputs carry, and that do not follow these. Save them: {save}"
-        return nb, recording, [said] if apart else []
+            apart = found.apart
+        except RecordingError:
+            found, apart = None, [*sessions_in_outputs(nb)]
+        if found is not None and found.carried:
+            return self._of_outputs(nb, found.recording, target)
+        save = f"kin-nb save {shlex.quote(self.source)} OUT.ipynb --from-outputs --session"
+        said = "Left out: turns that only outputs carry, and that do not follow these. Save them: "
+        return nb, recording, [f"{said}{save} {_short(name, apart)}" for name in apart]
 
     def _from_outputs(self, target: Path) -> tuple[Any, Recording, list[str]]:
         source = Path(self.source)
         nb = as_node(load_notebook(source), source.name)
-        with suppress(RecordingError):  # none in the metadata, or it is no beginning of what the outputs carry
-            found = gone_on(nb, read_recording(nb))
-            if found.carried and found.recording.session.startswith(self.session):
-                return self._of_outputs(nb, found.recording, target)
+        held = None
+        with suppress(RecordingError):  # damaged, or none
+            held = read_recording(nb)
+        with nullcontext() if not self.session else suppress(RecordingError):  # then it is asked for by itself
+            whole = held if held is None else gone_on_after(nb, held)
+            if whole is not None and whole is not held and whole.session.startswith(self.session):
+                return self._of_outputs(nb, whole, target)
         cells = sessions_in_outputs(nb)
         return self._of_outputs(nb, recording_in_outputs(nb, self._chosen(cells) if cells else ""), target)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 KEY = "kin_recording"
 AFTER = "after"
-"""Within it: the beginning of the hash of the turn that came before in that session."""
+"""Within it: the session that its session went on from, "" for none."""
 
 
 def carried_in(cell: Any) -> Iterator[dict[str, Any]]:

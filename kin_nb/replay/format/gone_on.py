@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import KEY
-from kin_nb.replay.format.in_outputs import Carried, carried_records, of_records
+from kin_nb.replay.format.in_outputs import Carried, carried_records, claimed_sessions, of_records
 from kin_nb.replay.format.reading import Read, Reading
-from kin_nb.replay.recording import SHORT, Recording, turn_sha, undo_sha, whole_numbers
+from kin_nb.replay.recording import Recording, turn_sha, undo_sha, whole_numbers
 
 Named = tuple[str, int]
 """A record's type, and its number: a turn's own, an undo's in its session."""
 _NUMBERS = {"turn": "turn", "undo": "n", "redo": "n"}
 """What is played, and the field that has its number."""
+_UNDONE = "the outputs do not carry all that was undone."
 
 
 @dataclass(frozen=True)
@@ -35,23 +37,26 @@ class GoneOn:
 def gone_on(nb: Any, recording: Recording) -> GoneOn:
     """What the outputs of `nb`, which holds `recording`, carry after it: of one session, or of several in turn.
 
-    Where two went on from one place, the one that stands first counts. Raises RecordingError when what follows was changed,
-    or when something between is missing (its cell was run again, or deleted).
+    Where two went on from one place, the one that stands first counts. A turn that was asked again from where it stood is not
+    in the outputs any more. Raises RecordingError when what follows was changed, or when something else is missing (its cell
+    was run again, or deleted).
     """
     sessions: dict[str, list[Carried]] = {}
     for each in carried_records(nb):
         if _type(each) in {*_NUMBERS, ""}:
             sessions.setdefault(each.meta.session, []).append(each)
     shas = _shas(recording, {_named(each) for records in sessions.values() for each in records})
-    last = _last(recording)
+    last, session = _last(recording), recording.session
     following: dict[Named, Carried] = {}
     apart = []
-    for name in sorted(sessions, key=lambda name: min(map(_place, sessions[name]))):
+    for name in sorted(sessions, key=lambda name: max(map(_place, sessions[name]))):
         new = {_named(each): each for each in sessions[name] if shas.get(_named(each)) != _sha(each)}
-        if all(_comes_after(each, last, shas, recording.session) for each in new.values()):
+        if not new:
+            continue
+        if _goes_on(new.values(), last, session):
             following |= new
             shas |= {named: _sha(each) for named, each in new.items()}
-            last = max([last, *(number for kind, number in new if kind == "turn")])
+            last, session = max([last, *(number for kind, number in new if kind == "turn")]), name
         else:
             apart.append(name)
     found = _joined(recording, list(following.values())) if following else recording
@@ -65,13 +70,17 @@ def whole(nb: Any, recording: Recording) -> Recording:
     except RecordingError as error:
         raise RecordingError(
             f"what its outputs carry does not follow its recording: {error} To have the recording alone: kin-nb save "
-            "NOTEBOOK.ipynb OUT.ipynb"
+            f"NOTEBOOK.ipynb OUT.ipynb; all of it, where the log has it: kin-nb save {_newest(nb)} OUT.ipynb"
         ) from error
 
 
+def _newest(nb: Any) -> str:
+    """The session that the outputs have last."""
+    return [name for cell in nb["cells"] for name in claimed_sessions(cell)][-1][:8]
+
+
 def _shas(recording: Recording, wanted: set[Named]) -> dict[Named, str]:
-    """Of the records that outputs carry too, and of the last turn."""
-    wanted |= {("turn", _last(recording))}
+    """Of the records that outputs carry too."""
     turns = {("turn", turn.turn): turn for turn in recording.turns}
     undos = {(undo.type, number): undo for number, undo in enumerate(recording.undos, 1)}
     return {named: turn_sha(turn) for named, turn in turns.items() if named in wanted} | {
@@ -83,14 +92,12 @@ def _last(recording: Recording) -> int:
     return recording.turns[-1].turn if recording.turns else 0
 
 
-def _comes_after(carried: Carried, last: int, shas: Mapping[Named, str], session: str) -> bool:
-    """Whether it came after turn `last`: after that very turn, if it says so and is not of `session` itself.
-
-    Texts may have been taken out of that one's recording.
-    """
-    place = _place(carried)
-    same = carried.after in {"", shas.get(("turn", last), "")[:SHORT]} or carried.meta.session == session
-    return place > last or (place == last and same)
+def _goes_on(records: Collection[Carried], last: int, session: str) -> bool:
+    """Whether they came after turn `last`, the last that is known of `session`, in this or in one that went on from it."""
+    first = min(map(_place, records))
+    if any(each.meta.session != session and each.after is None for each in records):  # an old notebook
+        return first == last
+    return first >= last and all(session in {each.meta.session, each.after} for each in records)
 
 
 def _joined(recording: Recording, records: Sequence[Carried]) -> Recording:
@@ -101,13 +108,38 @@ def _joined(recording: Recording, records: Sequence[Carried]) -> Recording:
     reading.undos.update(enumerate(recording.undos, 1))
     for each in records:
         reading.add(each.cell, each.record)
+    _check_turns(reading, _last(recording))
     found = replace(of_records(reading, meta), others=recording.others)
-    last = found.turns[-1].turn
-    if last != len(found.turns):
-        raise RecordingError(f"the outputs carry turn {last}, and not all before it.")
-    if set(reading.undos) != set(range(1, len(found.undos) + 1)):
-        raise RecordingError("the outputs do not carry all that was undone.")
+    left_out = [undo for number, undo in reading.undos.items() if number > len(found.undos)]
+    if len(left_out) + len(found.undos) != len(reading.undos) or any(
+        number in reading.turns for undo in left_out for number in undo.turns
+    ):
+        raise RecordingError(_UNDONE)
     return found
+
+
+def _check_turns(reading: Reading, known: int) -> None:
+    """Of the turns after `known` only those are missing that were taken back, and nothing was that is not undone here.
+
+    Raises RecordingError.
+    """
+    undone = {number for undo in reading.undos.values() for number in undo.turns}
+    kept = sorted(reading.turns.keys() - undone)
+    new = sorted(number for number in reading.turns if number > known)
+    if any(number not in reading.turns and number not in undone for number in range(known + 1, new[-1] if new else 0)):
+        raise RecordingError(f"the outputs carry turn {new[-1]}, and not all before it.")
+    for number in new:
+        origin = reading.turns[number].record.origin
+        if origin is None:
+            continue
+        if origin.turn in reading.turns:
+            first = origin.turn if origin.step == 0 else origin.turn + 1
+            alone = bisect_left(kept, first) == bisect_left(kept, number)
+        else:  # it goes on from the turn before it then
+            before = max((each for each in reading.turns if each < number), default=0)
+            alone = before not in undone
+        if not alone:
+            raise RecordingError(_UNDONE)
 
 
 def _type(carried: Carried) -> str:

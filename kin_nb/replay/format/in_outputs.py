@@ -18,26 +18,23 @@ from kin_nb.replay.format.carrying import AFTER, KEY, carried_in
 from kin_nb.replay.format.in_notebook import record_json
 from kin_nb.replay.format.later import later_format, refuse_later
 from kin_nb.replay.format.reading import Reading
-from kin_nb.replay.recording import FORMAT, SHORT, Recording, SessionMeta, turn_sha
+from kin_nb.replay.recording import FORMAT, Recording, SessionMeta
 
 MAX_CHARACTERS = 2_000_000
 """Of one record: a front end keeps all outputs in memory. What is larger is in the log alone."""
 
 
-def carried(
-    record: TurnRecord | UndoRecord, meta: SessionMeta, number: int = 0, after: TurnRecord | None = None
-) -> dict[str, Any]:
+def carried(record: TurnRecord | UndoRecord, meta: SessionMeta, number: int = 0, after: str = "") -> dict[str, Any]:
     """Metadata for the output that carries `record`: its hash is in it. `number`: an undo's, in its session.
 
-    `after`: the turn before it in its session. Empty for a record over MAX_CHARACTERS.
+    `after`: the session that its session went on from. Empty for a record over MAX_CHARACTERS.
     """
     blobs: dict[str, Any] = {}
     stored = record_json(record, blobs, number)
     size = sum(len(str(text)) for text in blobs.values()) + len(str(stored))
     if size > MAX_CHARACTERS:
         return {}
-    place = {} if after is None else {AFTER: turn_sha(after)[:SHORT]}
-    return {KEY: {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs, **place}}
+    return {KEY: {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs, AFTER: after}}
 
 
 def recording_in_outputs(nb: Any, session: str = "") -> Recording:
@@ -86,7 +83,7 @@ def claimed_sessions(cell: Any) -> Iterator[str]:
 class Carried:
     """A record that an output carries, unread. `cell`: from 1; `kept`: all that is carried with it.
 
-    `after`: the beginning of the hash of the turn before it in its session, "" when unknown.
+    `after`: the session that its session went on from, "" for none; None in old notebooks, which do not say.
     """
 
     cell: int
@@ -103,9 +100,9 @@ class Carried:
         return blobs if isinstance(blobs, dict) else {}
 
     @property
-    def after(self) -> str:
+    def after(self) -> str | None:
         after = self.kept.get(AFTER)
-        return after if isinstance(after, str) else ""
+        return after if isinstance(after, str) else None
 
 
 def carried_records(nb: Any) -> Iterator[Carried]:

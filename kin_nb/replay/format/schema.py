@@ -106,7 +106,7 @@ def _forms() -> dict[str, Any]:
 def _carried(record: dict[str, Any]) -> dict[str, Any]:
     session, blobs = {"$ref": "#/$defs/SessionMeta"}, {"$ref": "#/$defs/Blobs"}
     carried = _object(f"`{CARRIED}` in an output's metadata.", session=session, record=record, blobs=blobs)
-    carried["properties"][AFTER] = {"type": "string", "pattern": f"^[0-9a-f]{{{SHORT}}}$"}
+    carried["properties"][AFTER] = {"type": "string"}
     return carried
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
-from kin_nb.replay.cells.placing import asked_key
+from kin_nb.replay.cells.placing import asked_key, named_session
 from kin_nb.replay.errors import NotRecorded, RecordingError
+from kin_nb.replay.format.carrying import carried_in
 from kin_nb.replay.format.gone_on import GoneOn, Named, gone_on
-from kin_nb.replay.format.in_outputs import claimed_sessions
-from kin_nb.replay.recording import Recording
+from kin_nb.replay.format.in_outputs import claimed_sessions, recording_in_outputs
+from kin_nb.replay.recording import Recording, SessionMeta
 
-_AGAIN = "To ask the model again, where a person is there: `%%kin --redo`."
+_REDO = "To ask the model again, where a person is there: `%%kin --redo`."
+_LIVE = "To ask the model again: `%kin live`, then run it."
 
 
 class Beyond:
@@ -23,10 +26,11 @@ class Beyond:
         self._carried: dict[Named, Mapping[str, Any]] = {}
         self._apart: Sequence[str] = ()
         self._problem = ""
-        answered = [cell for cell in nb["cells"] if any(claimed_sessions(cell))] if nb is not None else []
-        self._answered = [(cell.get("id"), asked_key(nb, cell), list(claimed_sessions(cell))) for cell in answered]
+        self._nb = nb
+        answered = [cell for cell in nb["cells"] if _is_answered(nb, cell)] if nb is not None else []
+        self._answered = [(cell.get("id"), asked_key(nb, cell)) for cell in answered]
         try:
-            if answered:
+            if nb is not None:
                 found = gone_on(nb, recording)
                 self._apart = found.apart
                 self.take(found)
@@ -45,17 +49,29 @@ class Beyond:
         """What the last output of `record` carries: played, it must not be lost when the front end saves again."""
         return self._carried.get((record.type, number), {})
 
-    def check_not_answered(self, key: str, cell_id: str | None) -> None:
-        """Raises NotRecorded for a cell whose outputs hold an answer to its text: a model is asked again only when told to."""
-        for where, each, sessions in self._answered:
-            if each != key or (cell_id and where not in {None, cell_id}):
-                continue
-            save = "kin-nb save NOTEBOOK.ipynb OUT.ipynb --from-outputs"
-            apart = next((session for session in sessions if session in self._apart), "")
+    def check_not_answered(self, key: str, cell_id: str | None, *, redo: bool = False) -> None:
+        """Raises NotRecorded for a cell whose outputs hold an answer to its text: a model is asked again only when told to.
+
+        `redo`: `--redo` is in that text, and so it has been told already.
+        """
+        if any(each == key and (not cell_id or where in {None, cell_id}) for where, each in self._answered):
             raise NotRecorded(
-                f"This cell was answered in session {apart}, which is another than the one that plays here. To save that by "
-                f"itself: {save} --session {apart[:8]}. {_AGAIN}"
-                if apart
-                else f"The answer to this cell is in its outputs alone, not in the recording. To have both in one: {save}. "
-                f"{_AGAIN}{self._problem}"
+                "The answer to this cell is in its outputs alone, not in the recording. To have both in one: kin-nb save "
+                f"NOTEBOOK.ipynb OUT.ipynb --from-outputs. {_LIVE if redo else _REDO}{self._problem}"
             )
+
+    def beside(self, name: str) -> Recording:
+        """What the outputs carry of the session of that name; without turns where they have nothing of it."""
+        cells = [cell for cell in self._nb["cells"] if named_session(cell) == name] if self._nb is not None else []
+        claimed = {session for cell in cells for session in claimed_sessions(cell)}
+        for session in self._apart:
+            if session in claimed:
+                with suppress(RecordingError):  # then it is looked for in the log
+                    return recording_in_outputs(self._nb, session)
+        return Recording("none", (), SessionMeta(session="none"))
+
+
+def _is_answered(nb: Any, cell: Any) -> bool:
+    """Whether its outputs say that they hold an answer to its text as it is."""
+    records = (kept.get("record") for kept in carried_in(cell))
+    return any(isinstance(record, dict) and record.get("key") == asked_key(nb, cell) for record in records)

@@ -1,18 +1,21 @@
-"""An answer that only the session log has: the notebook went on in a kernel before, and its file lost that."""
+"""What only the session log has: the notebook went on in a kernel before, and its file lost that."""
 
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kin_nb.core.session.encryption import is_encrypted
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import LOG_NAME
+from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.core.session.store import SessionStore
-from kin_nb.replay.cells.matching import answer_in
+from kin_nb.replay.cells.matching import Undoing, turns_of_cell, undoing_fits
 from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.format.carrying import AFTER
 from kin_nb.replay.format.gone_on import GoneOn
 from kin_nb.replay.format.in_log import logged
 from kin_nb.replay.format.in_outputs import carried
@@ -20,46 +23,87 @@ from kin_nb.replay.recording import Recording
 from kin_nb.replay.standing import standing_turns
 
 
-def answer_in_log(
-    recording: Recording, key: str, cell_id: str, store: SessionStore, workdir: Path, folder: Path
-) -> GoneOn | None:
-    """`recording`, and after it what the newest session of `workdir` with this very cell has, up to that cell's answer.
+@dataclass(frozen=True)
+class Logged:
+    """A session of the log. `after`: the one that it went on from, "" for none."""
 
-    A session counts that begins as `recording` does and did not take that answer back; what else it has is left there. One
-    that cannot be read is none. `folder`: the notebook's.
+    recording: Recording
+    after: str
+
+
+def logged_sessions(store: SessionStore, workdir: Path, folder: Path, text: str) -> Iterator[Logged]:
+    """The sessions of `workdir` whose logs hold `text`, the newest first, for a notebook in `folder`.
+
+    Those that cannot be read are none. A long log is not parsed when it does not hold the text; encrypted ones may.
     """
     for summary in store.list(workdir):
         with suppress(SessionError, ReplayError, OSError, ValueError):
-            if _may_hold(summary.folder / LOG_NAME, cell_id):
-                found = _until_answer(recording, logged(store.find(summary.id), folder), key, cell_id)
-                if found is not None:
-                    return found
-    return None
+            if _may_hold(summary.folder / LOG_NAME, text):
+                stored = store.find(summary.id)
+                yield Logged(logged(stored, folder), str(stored.header.get(AFTER, "")))
 
 
-def _may_hold(log: Path, cell_id: str) -> bool:
-    """A long log is not parsed for a cell that it does not name. Encrypted ones may hold anything."""
-    with log.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        return is_encrypted(text.readline()) or text.find(cell_id.encode()) >= 0
+def _may_hold(path: Path, text: str) -> bool:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
+        return is_encrypted(log.readline()) or log.find(text.encode()) >= 0
 
 
-def _until_answer(recording: Recording, whole: Recording, key: str, cell_id: str) -> GoneOn | None:
+def until_answer(recording: Recording, session: Logged, key: str, cell_id: str) -> GoneOn | None:
+    """`recording`, and after it what `session`, which went on from it, has up to the answer to this very cell.
+
+    Of several that which stands; one that was taken back, where none does. A turn that failed is no answer, unless the
+    session went on after it: run again, it is asked again. What came later is left there. None where there is no answer.
+    """
+    known, whole = len(recording.turns), session.recording
+    if not _goes_on(whole, recording):
+        return None
+    standing = {turn.turn for turn in standing_turns(whole.turns, whole.undos)}
+    found: list[tuple[bool, int]] = []
+    for position, turn in enumerate(whole.turns[known:], known):
+        end = position + len(turns_of_cell(whole.turns, position))
+        if (turn.key, turn.cell_id) == (key, cell_id) and (_is_answer(whole.turns[end - 1]) or end < len(whole.turns)):
+            found.append((turn.turn in standing, end))
+    return _until(recording, session, max(found)[1]) if found else None
+
+
+def until_undo(recording: Recording, session: Logged, asked: Undoing) -> GoneOn | None:
+    """`recording`, and after it what `session` undid or redid next, where that is asked for and no turn comes between."""
+    number, whole = len(recording.undos), session.recording
+    if not _goes_on(whole, recording) or len(whole.undos) <= number:
+        return None
+    undo = whole.undos[number]
+    due = undo.at == len(recording.turns) and undoing_fits(whole, number, asked)
+    return _until(recording, session, undo.at, number + 1) if due else None
+
+
+def _is_answer(turn: TurnRecord) -> bool:
+    return turn.outcome in {"done", "stopped"}
+
+
+def _goes_on(whole: Recording, recording: Recording) -> bool:
+    """Whether it begins with what was recorded; of the same session texts may have been taken out since."""
     known, undone = len(recording.turns), len(recording.undos)
-    begins = whole.turns[:known] == recording.turns and whole.undos[:undone] == recording.undos
-    answer = answer_in(standing_turns(whole.turns, whole.undos), key, cell_id)
-    if not answer or not (begins or whole.session == recording.session):
-        return None
-    end = whole.turns.index(answer[-1]) + 1
-    if end <= known:
-        return None
+    turns, undos = whole.turns[:known], whole.undos[:undone]
+    if whole.session != recording.session:
+        return (turns, undos) == (recording.turns, recording.undos)
+    return _outline(turns, undos) == _outline(recording.turns, recording.undos)
+
+
+def _outline(turns: Sequence[TurnRecord], undos: Sequence[UndoRecord]) -> list[tuple[object, ...]]:
+    return [(turn.turn, turn.cell_id, turn.origin, len(turn.steps)) for turn in turns] + [
+        (undo.type, undo.at, undo.turns) for undo in undos
+    ]
+
+
+def _until(recording: Recording, session: Logged, end: int, undone: int | None = None) -> GoneOn:
+    """With the turns before position `end`, and what was undone before the last of them, or the first `undone` undos."""
+    known, before, whole = len(recording.turns), len(recording.undos), session.recording
     turns = (*recording.turns, *whole.turns[known:end])
-    undos = (*recording.undos, *(undo for undo in whole.undos[undone:] if undo.at < end))
-    carries = {
-        ("turn", turns[n].turn): carried(turns[n], whole.meta, after=turns[n - 1] if n else None)
-        for n in range(known, end)
-    }
+    later = whole.undos[before:undone] if undone else [undo for undo in whole.undos[before:] if undo.at < end]
+    carries = {("turn", turn.turn): carried(turn, whole.meta, after=session.after) for turn in turns[known:]}
     carries |= {
-        (undo.type, number): carried(undo, whole.meta, number, turns[undo.at - 1])
-        for number, undo in enumerate(undos[undone:], undone + 1)
+        (undo.type, number): carried(undo, whole.meta, number, session.after)
+        for number, undo in enumerate(later, before + 1)
     }
+    undos = (*recording.undos, *later)
     return GoneOn(replace(recording, session=whole.session, turns=turns, meta=whole.meta, undos=undos), carries)

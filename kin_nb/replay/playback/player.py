@@ -7,7 +7,16 @@ from collections.abc import Sequence
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.render import Output, render_notice, render_turn, render_undo
-from kin_nb.replay.cells.matching import State, Undoing, match_turn, match_undo, played, turn_in_place, turns_of_cell
+from kin_nb.replay.cells.matching import (
+    State,
+    Undoing,
+    match_turn,
+    match_undo,
+    own_turn,
+    played,
+    turn_in_place,
+    turns_of_cell,
+)
 from kin_nb.replay.errors import NotRecorded
 from kin_nb.replay.playback.edited import not_recorded
 from kin_nb.replay.recording import Recording
@@ -38,12 +47,20 @@ class Player:
         self._state = match.state
         return self.recording.turns[match.position], match.not_run
 
+    def knows(self, key: str, cell_id: str | None) -> bool:
+        """Whether what a cell plays is sure by more than its text."""
+        return own_turn(self.recording, key, cell_id, self._state) is not None
+
     def last(self, recording: Recording, key: str, cell_id: str | None) -> tuple[TurnRecord, tuple[int, ...]]:
-        """As `turn`, of `recording` in place of the one until now: it holds more, and ends with what this cell plays."""
+        """As `turn`, of `recording` in place of the one until now: it holds more, and ends with what this cell plays.
+
+        What was taken back before that is not missed.
+        """
         position = recording.asked_by[key][-1]
         match = played(recording, position, cell_id, self._state, moves=True)
         self.recording, self._state = recording, match.state
-        return recording.turns[position], match.not_run
+        standing = {recording.turns[n].turn for n in recording.standing}
+        return recording.turns[position], tuple(number for number in match.not_run if number in standing)
 
     def play(self, key: str, cell_id: str | None) -> list[Output]:
         """The outputs of this cell, in order: a notice first when turns were passed over, then the turn's own.

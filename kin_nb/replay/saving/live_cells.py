@@ -10,7 +10,7 @@ from kin_nb.core.commands import COMMANDS, is_command
 from kin_nb.render import one_line
 from kin_nb.render.text import count
 from kin_nb.replay.cells.matching import normal_body
-from kin_nb.replay.cells.placing import asked_key, is_kin_kernel
+from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, named_session
 from kin_nb.replay.cells.undos import undoes
 from kin_nb.replay.format.in_outputs import claimed_sessions
 from kin_nb.replay.recording import Recording
@@ -22,8 +22,6 @@ _LINES = re.compile(
 )
 """Commands that do something now, mistyped ones too: replayed, they would fail."""
 _ASKS = re.compile(rf"\s*%kin[ \t]+/?(?P<prompt>(?:{_ASKING}):[^\n]*)\s*")
-_LINE = re.compile(r"\s*%%?kin\b(?P<options>[^\n]*)")
-_SESSION = re.compile(r"(?:^|\s)--session[\s=]+(?P<name>\S+)")
 _BODY = re.compile(r"\n*%%kin[^\n]*\n(?P<body>.*)", re.DOTALL)
 _SHOWN = 60
 """Characters of a cell that is named."""
@@ -35,10 +33,11 @@ def keep_what_plays(nb: Any, recording: Recording, session: str = "") -> list[st
     `session`: what the notebook calls it, "" for its own. Commands go, the prompts of other sessions, and those that
     never became a turn of this one: they would stop the replay.
     """
-    own = [_as_prompt(cell) for cell in nb["cells"] if _is_own(nb, cell, session)]
+    before = nb["cells"]
+    own = [_as_prompt(cell) for cell in before if _is_own(nb, cell, recording, session)]
     nb["cells"] = [cell for cell in own if _may_be_played(nb, cell, recording)]
     kept = {id(cell) for cell in nb["cells"]}
-    gone = [cell for cell in own if id(cell) not in kept]
+    gone = [cell for cell in before if id(cell) not in kept and not is_told(nb, cell)]
     others = Counter(next(iter(claimed_sessions(cell)), "") for cell in gone)
     unanswered = others.pop("", 0) + others.pop(recording.session, 0)
     said = [f"Left out: {count(unanswered, 'prompt')} of which no answer is recorded."] if unanswered else []
@@ -64,15 +63,6 @@ def what_goes(nb: Any, recording: Recording, session: str = "") -> tuple[list[st
     return commands, prompts
 
 
-def named_session(cell: Any) -> str | None:
-    """The name of the session that a cell speaks to, "" for the notebook's own; None for every other cell."""
-    line = _LINE.match(cell["source"]) if cell["cell_type"] == "code" else None
-    if line is None:
-        return None
-    found = _SESSION.search(line["options"])
-    return found["name"] if found else ""
-
-
 def is_told(nb: Any, cell: Any) -> bool:
     """Whether a cell only tells the session what to do: replayed, `%kin live` would call a model, `/model` need one.
 
@@ -87,9 +77,10 @@ def is_told(nb: Any, cell: Any) -> bool:
     return _LINES.fullmatch(text) is not None
 
 
-def _is_own(nb: Any, cell: Any, session: str) -> bool:
+def _is_own(nb: Any, cell: Any, recording: Recording, session: str) -> bool:
     """What undoes stays for its place: saving makes it anew there, where it was recorded."""
-    return (not is_told(nb, cell) or undoes(nb, cell) is not None) and named_session(cell) in {None, session}
+    named = named_session(cell) in {None, session} or recording.session in claimed_sessions(cell)
+    return named and (not is_told(nb, cell) or undoes(nb, cell) is not None)
 
 
 def as_prompt(source: str) -> str:

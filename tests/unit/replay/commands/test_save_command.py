@@ -277,8 +277,9 @@ def went_on(session: str, *turns, undos=()) -> Recording:
     return Recording(session, (*TALK.turns, *turns), meta, undos=undos)
 
 
-def asked_live(whole: Recording, number: int, prompt: str, cell_id: str):
-    output = new_output("display_data", {"text/plain": "x"}, metadata=carried(whole.turns[number - 1], whole.meta))
+def asked_live(whole: Recording, number: int, prompt: str, cell_id: str, after: str = TALK.session):
+    metadata = carried(whole.turns[number - 1], whole.meta, after=after)
+    output = new_output("display_data", {"text/plain": "x"}, metadata=metadata)
     return new_code_cell(f"%%kin\n{prompt}", id=cell_id, outputs=[output])
 
 
@@ -339,7 +340,7 @@ def test_each_time_that_it_went_on_is_in_there(saved, tmp_path):
         (*GONE_ON.turns, turn(4, "fourth", cell_id="c4")),
         GONE_ON.meta.model_copy(update={"session": "live-2"}),
     )
-    cells = [asked_live(GONE_ON, 3, "third", "c3"), asked_live(more, 4, "fourth", "c4")]
+    cells = [asked_live(GONE_ON, 3, "third", "c3"), asked_live(more, 4, "fourth", "c4", after="live-1")]
     SaveCommand(str(typed(saved(), *cells)), tmp_path / "out.ipynb").run()
     assert read_recording(load_notebook(tmp_path / "out.ipynb")).digest == more.digest
 
@@ -347,7 +348,7 @@ def test_each_time_that_it_went_on_is_in_there(saved, tmp_path):
 def test_an_undo_after_playback_is_in_there_too(saved, tmp_path):
     undo = UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=-1))
     whole = went_on("live-1", turn(3, "again", cell_id="c3", origin=Place(turn=1, step=-1)), undos=(undo,))
-    card = new_output("display_data", {"text/plain": "x"}, metadata=carried(undo, whole.meta, 1))
+    card = new_output("display_data", {"text/plain": "x"}, metadata=carried(undo, whole.meta, 1, TALK.session))
     cells = [new_code_cell("%kin undo", id="u", outputs=[card]), asked_live(whole, 3, "again", "c3")]
     SaveCommand(str(typed(saved(), *cells)), tmp_path / "out.ipynb").run()
     found = load_notebook(tmp_path / "out.ipynb")
@@ -367,7 +368,7 @@ def test_what_does_not_follow_is_left_out_and_that_is_said(saved, tmp_path, numb
     (said,) = [
         line for line in told if line.startswith("Left out: turns that only outputs carry, and that do not follow")
     ]
-    assert said.endswith(f". Save them: kin-nb save {path} OUT.ipynb --from-outputs")
+    assert said.endswith(f". Save them: kin-nb save {path} OUT.ipynb --from-outputs --session other-1")
     assert [each.turn for each in read_recording(load_notebook(tmp_path / "out.ipynb")).turns] == [1, 2]
     SaveCommand(str(path), tmp_path / "own.ipynb", from_outputs=True).run()
     assert [each.turn for each in read_recording(load_notebook(tmp_path / "own.ipynb")).turns] == [number]

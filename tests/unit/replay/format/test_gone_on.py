@@ -20,8 +20,13 @@ from tests.unit.replay.sessions import recording, turn
 TALK = recording(turn(1, "a", cell_id="c1"), turn(2, "b", cell_id="c2"))
 
 
+AFTER_OF: dict[str, str] = {}
+"""Of the sessions here, which they went on from."""
+
+
 def went_on(session: str, *turns, after: Recording = TALK, undos=()) -> Recording:
     """A session that went on where `after` ends."""
+    AFTER_OF[session] = after.session if after.session != session else ""
     meta = after.meta.model_copy(update={"session": session})
     return Recording(session, (*after.turns, *turns), meta, undos=(*after.undos, *undos))
 
@@ -31,11 +36,9 @@ def notebook(*sessions: Recording, first: int = 3, held: Recording = TALK):
     nb = session_notebook(held)
     for each in sessions:
         records = [
-            carried(turn, each.meta, after=each.turns[turn.turn - 2] if turn.turn > 1 else None)
-            for turn in each.turns
-            if turn.turn >= first
+            carried(turn, each.meta, after=AFTER_OF.get(each.session, "")) for turn in each.turns if turn.turn >= first
         ]
-        records += [carried(undo, each.meta, n, each.turns[undo.at - 1]) for n, undo in enumerate(each.undos, 1)]
+        records += [carried(undo, each.meta, n, AFTER_OF.get(each.session, "")) for n, undo in enumerate(each.undos, 1)]
         nb["cells"] += [
             new_code_cell("%%kin\nx", outputs=[new_output("display_data", {"text/plain": ""}, metadata=metadata)])
             for metadata in records
@@ -56,7 +59,7 @@ def test_what_follows_is_of_the_session_that_went_on():
     found = gone_on(notebook(ONE), TALK)
     assert found.recording == ONE
     assert [*found.carried] == [("turn", 3)]
-    assert found.carried["turn", 3][KEY] == carried(ONE.turns[2], ONE.meta, after=TALK.turns[1])[KEY]
+    assert found.carried["turn", 3][KEY] == carried(ONE.turns[2], ONE.meta, after=TALK.session)[KEY]
 
 
 def test_nothing_follows():
@@ -140,6 +143,37 @@ def test_a_missing_turn_is_an_error():
         gone_on(without(notebook(more), 4, "one"), TALK)
     with pytest.raises(RecordingError, match="carry turn 5, and not all before it"):
         gone_on(without(notebook(more, first=4), 4, "one"), TALK)
+
+
+def asked_again(*leave_out: int, undos: int = 1):
+    """Turns 3 and 4; then turn 3 was asked again from where it stood, as turn 5."""
+    stood = Place(turn=3)
+    again = turn(5, "c", cell_id="c3", origin=stood)
+    taken = (UndoRecord(at=4, turns=(3, 4), to=stood),)[:undos]
+    nb = notebook(went_on("again", turn(3, "c"), turn(4, "d"), again, undos=taken))
+    for number in leave_out:
+        nb = without(nb, number, "again")
+    return nb
+
+
+def test_a_turn_that_was_asked_again_is_not_missed():
+    nb = asked_again(3, 4)
+    found = gone_on(nb, TALK).recording
+    assert [(each.turn, each.origin) for each in found.turns[2:]] == [(5, None)]
+    assert found.undos == ()
+
+
+@pytest.mark.parametrize("leave_out", [(), (3,), (4,), (3, 4)])
+def test_what_was_taken_back_without_what_took_it_back_is_an_error(leave_out):
+    nb = asked_again(*leave_out, undos=0)
+    with pytest.raises(RecordingError, match=r"do not carry all that was undone|not all before it"):
+        gone_on(nb, TALK)
+
+
+def test_a_turn_below_that_was_taken_back_with_it_and_still_stands_in_the_notebook_is_an_error():
+    nb = asked_again(3)
+    with pytest.raises(RecordingError, match="do not carry all that was undone"):
+        gone_on(nb, TALK)
 
 
 def test_undos_follow_too_and_a_missing_one_is_an_error():

@@ -11,11 +11,11 @@ from kin_nb.core.config.kin_config import SessionLoggingConfig
 from kin_nb.core.session.log import LOG_NAME, SessionLog, session_log
 from kin_nb.core.session.records import END, Place, TurnRecord, UndoRecord
 from kin_nb.core.session.store import SessionStore
-from kin_nb.replay.cells.matching import following_key
+from kin_nb.replay.cells.matching import Undoing, following_key
 from kin_nb.replay.format.carrying import AFTER, KEY
 from kin_nb.replay.format.gone_on import GoneOn
-from kin_nb.replay.playback.from_log import answer_in_log
-from kin_nb.replay.recording import SHORT, turn_sha
+from kin_nb.replay.playback.from_log import Logged, logged_sessions, until_answer, until_undo
+from kin_nb.replay.recording import Recording
 from tests.unit.replay.sessions import SESSION, recording, turn
 
 HEADER = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}
@@ -36,7 +36,7 @@ def logged(settings, tmp_path):
 
     def logged(session: str, *records: TurnRecord | UndoRecord, begins=TALK.turns, settings=settings) -> Path:
         log: SessionLog = session_log(session, settings)
-        log.append("session", **HEADER, session=session, workspace=str(tmp_path / "work"))
+        log.append("session", **HEADER, session=session, workspace=str(tmp_path / "work"), after=SESSION)
         log.append("continued", turns=[each.model_dump(mode="json") for each in begins])
         for record in records:
             kind = "turn" if isinstance(record, TurnRecord) else "undo"
@@ -50,8 +50,9 @@ def logged(settings, tmp_path):
 @pytest.fixture
 def looked_for(settings, tmp_path):
     def looked_for(key=LOST.key, cell="lost", talk=TALK, settings=settings) -> GoneOn | None:
-        store = SessionStore.configured(settings)
-        return answer_in_log(talk, key, cell, store, tmp_path / "work", tmp_path / "work")
+        work = tmp_path / "work"
+        sessions = logged_sessions(SessionStore.configured(settings), work, work, cell)
+        return next(filter(None, (until_answer(talk, each, key, cell) for each in sessions)), None)
 
     return looked_for
 
@@ -62,7 +63,7 @@ def test_it_is_played_after_the_recording_and_what_came_later_is_left_there(logg
     assert found.recording.turns == (*TALK.turns, LOST)
     assert [*found.carried] == [("turn", 3)]
     kept = found.carried["turn", 3][KEY]
-    assert (kept["session"]["session"], kept[AFTER]) == ("one", turn_sha(TALK.turns[1])[:SHORT])
+    assert (kept["session"]["session"], kept[AFTER]) == ("one", SESSION)
     assert looked_for(NEXT.key, "next", found.recording).recording.turns == (*TALK.turns, LOST, NEXT)
 
 
@@ -93,16 +94,21 @@ def test_the_recordings_own_session_counts_though_texts_were_taken_out_of_that(l
 
 
 @pytest.mark.parametrize("outcome", ["error", "interrupted"])
-def test_a_turn_that_failed_is_no_answer(logged, looked_for, outcome):
-    logged("one", LOST.model_copy(update={"outcome": outcome}))
+def test_a_turn_that_failed_is_no_answer_unless_the_session_went_on_after_it(logged, looked_for, outcome):
+    failed = LOST.model_copy(update={"outcome": outcome})
+    logged("one", failed)
     assert looked_for() is None
+    logged("two", failed, NEXT)
+    assert looked_for().recording.turns == (*TALK.turns, failed)
 
 
-def test_what_was_taken_back_is_no_answer_and_what_came_in_its_place_is(logged, looked_for):
+def test_what_was_taken_back_is_played_where_nothing_stands_in_its_place(logged, looked_for):
+    """The notebook has the cell that took it back, which is played too."""
     undo = UndoRecord(at=3, turns=(3,), to=Place(turn=2, step=END))
     again = turn(4, "c", cell_id="lost", origin=Place(turn=2, step=END))
     logged("one", LOST, undo)
-    assert looked_for() is None
+    assert looked_for().recording.turns == (*TALK.turns, LOST)
+    assert looked_for().recording.undos == ()
     logged("two", LOST, undo, again)
     found = looked_for()
     assert found.recording.turns == (*TALK.turns, LOST, again)
@@ -163,3 +169,30 @@ def test_a_flow_is_taken_whole(logged, looked_for):
     follower = turn(4, "review", cell_id="lost").model_copy(update={"key": following_key(LOST.key, 1)})
     logged("one", LOST, follower, turn(5, "e", cell_id="e"))
     assert looked_for().recording.turns == (*TALK.turns, LOST, follower)
+
+
+UNDO = UndoRecord(at=3, turns=(3,), to=Place(turn=2, step=END))
+
+
+def session_of(*records: TurnRecord | UndoRecord) -> Logged:
+    turns = (*TALK.turns, *(each for each in records if isinstance(each, TurnRecord)))
+    undos = tuple(each for each in records if isinstance(each, UndoRecord))
+    meta = TALK.meta.model_copy(update={"session": "one"})
+    return Logged(Recording("one", turns, meta, undos=undos), SESSION)
+
+
+def test_an_undo_comes_next_where_the_turn_before_it_was_played():
+    session = session_of(LOST, UNDO, turn(4, "d", origin=UNDO.to))
+    played = until_answer(TALK, session, LOST.key, "lost").recording
+    assert until_undo(TALK, session, Undoing("undo", 1)) is None, "turn 3 comes first"
+    assert until_undo(played, session, Undoing("undo", 2)) is None
+    found = until_undo(played, session, Undoing("undo", 1))
+    assert (found.recording.turns, found.recording.undos) == (played.turns, (UNDO,))
+    assert [*found.carried] == [("undo", 1)]
+    assert until_undo(found.recording, session, Undoing("undo", 1)) is None
+
+
+def test_an_undo_of_more_than_stood_took_back_all():
+    undo = UndoRecord(at=2, turns=(1, 2), to=Place(turn=0))
+    assert until_undo(TALK, session_of(undo), Undoing("undo", 5)).recording.undos == (undo,)
+    assert until_undo(TALK, session_of(UndoRecord(at=2, turns=(2,), to=Place(turn=1))), Undoing("undo", 5)) is None
