@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.history import images_of
+from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.core.session.store import SessionStore
 from kin_nb.notebook.answered import undo_from
@@ -160,17 +161,34 @@ class Replaying:
         if not (self._somebody(io) and cell_id):
             return None
         with self._outside(), suppress(KinError):  # that there are no settings is said where a model is asked
-            config, folder = session.config(), notebook_folder(session.shell)
-            store = SessionStore.configured(config.session_logging)
             kept = [self._logged] if self._logged is not None else []
-            for each in chain(kept, logged_sessions(store, config.effective_workdir, folder, cell_id)):
-                found = until_answer(self.recording, each, key, cell_id)
+            store, workdir, folder = self._log(session)
+            for each in chain(kept, logged_sessions(store, workdir, folder, cell_id)):
+                following = each.following(self.recording)
+                found = until_answer(self.recording, following, key, cell_id)
                 if found is not None:
-                    self._logged = each
+                    self._logged = following
                     self._passed_by = ""  # what was undone until there is in the log too
                     self._beyond.take(found)
                     return self._player.last(found.recording, key, cell_id)
         return None
+
+    def _undo_in_log(self, session: KinSession, asked: Undoing) -> None:
+        """Where the notebook went on in a session of the log: what that undid next."""
+        with self._outside(), suppress(KinError, SessionError, ReplayError):
+            if self._logged is None and self._beyond:
+                store, _, folder = self._log(session)
+                self._logged = Logged.of(store.find(self.recording.session), folder)
+            found = until_undo(self.recording, self._logged, asked) if self._logged is not None else None
+            if found is not None:
+                self._beyond.take(found)
+                self._player.recording = found.recording
+
+    def _log(self, session: KinSession) -> tuple[SessionStore, Path, Path]:
+        """The store, and the folders of the workspace and of the notebook. Raises KinError."""
+        config = session.config()
+        store = SessionStore.configured(config.session_logging)
+        return store, config.effective_workdir, notebook_folder(session.shell)
 
     def _somebody(self, io: CellOutput) -> bool:
         """Whether a person may see what a model does."""
@@ -203,11 +221,9 @@ class Replaying:
         try:
             number, undo = self._player.undo(asked, io.cell_id)
         except NotRecorded:
-            found = until_undo(self.recording, self._logged, asked) if self._logged is not None else None
-            if found is None:
+            if not self._somebody(io):
                 raise
-            self._beyond.take(found)
-            self._player.recording = found.recording
+            self._undo_in_log(session, asked)
             number, undo = self._player.undo(asked, io.cell_id)
         if not self._tools:
             card = undo_card(undo)

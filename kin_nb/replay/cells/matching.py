@@ -191,7 +191,7 @@ def match_undo(recording: Recording, asked: Undoing, cell_id: str | None, state:
     here = [n for n, undo in enumerate(recording.undos) if undo.at == state.next]
     again = state.undone_by_cell.get(cell_id) if cell_id else None
     due = next((n for n in here if n not in state.undone), None)
-    last = max(state.undone.intersection(here), default=None)
+    last = None if cell_id else max(state.undone.intersection(here), default=None)  # with an id it is another cell
     for position in (again, due, last):
         if position in fits and position is not None:
             by_cell = {**state.undone_by_cell, cell_id: position} if cell_id else state.undone_by_cell

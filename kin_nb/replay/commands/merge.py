@@ -30,6 +30,8 @@ def merge(base: Path, a: Path, b: Path, out: Path | None, *, force: bool) -> int
     ours = Path(os.path.realpath(a))  # for git a copy, which vanishes with its name
     into = "" if target == ours else f" into {out or target}"
     print(f"Merged{into}. {_said(found.merged)}")  # noqa: T201
+    for line in found.said:
+        print(line)  # noqa: T201
     if found.notes:
         what = f"{count(found.notes, 'cell')} {'was' if found.notes == 1 else 'were'} changed by both"
         print(f"{what}: search the notebook for **Merged:** and choose.")  # noqa: T201

@@ -97,7 +97,8 @@ def _goes_on(records: Collection[Carried], last: int, session: str) -> bool:
     first = min(map(_place, records))
     if any(each.meta.session != session and each.after is None for each in records):  # an old notebook
         return first == last
-    return first >= last and all(session in {each.meta.session, each.after} for each in records)
+    # a turn that a session took over from another may have been brought from the log as its own
+    return first >= last and any(session in {each.meta.session, each.after} for each in records)
 
 
 def _joined(recording: Recording, records: Sequence[Carried]) -> Recording:

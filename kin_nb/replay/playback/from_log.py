@@ -12,7 +12,7 @@ from kin_nb.core.session.encryption import is_encrypted
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import LOG_NAME
 from kin_nb.core.session.records import TurnRecord, UndoRecord
-from kin_nb.core.session.store import SessionStore
+from kin_nb.core.session.store import SessionStore, StoredSession
 from kin_nb.replay.cells.matching import Undoing, turns_of_cell, undoing_fits
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.carrying import AFTER
@@ -30,6 +30,15 @@ class Logged:
     recording: Recording
     after: str
 
+    @classmethod
+    def of(cls, stored: StoredSession, folder: Path) -> Logged:
+        """For a notebook in `folder`. Raises ReplayError."""
+        return cls(logged(stored, folder), str(stored.header.get(AFTER, "")))
+
+    def following(self, recording: Recording) -> Logged:
+        """As what comes after `recording`, which it may have by way of other sessions."""
+        return self if recording.session == self.recording.session else replace(self, after=recording.session)
+
 
 def logged_sessions(store: SessionStore, workdir: Path, folder: Path, text: str) -> Iterator[Logged]:
     """The sessions of `workdir` whose logs hold `text`, the newest first, for a notebook in `folder`.
@@ -39,8 +48,7 @@ def logged_sessions(store: SessionStore, workdir: Path, folder: Path, text: str)
     for summary in store.list(workdir):
         with suppress(SessionError, ReplayError, OSError, ValueError):
             if _may_hold(summary.folder / LOG_NAME, text):
-                stored = store.find(summary.id)
-                yield Logged(logged(stored, folder), str(stored.header.get(AFTER, "")))
+                yield Logged.of(store.find(summary.id), folder)
 
 
 def _may_hold(path: Path, text: str) -> bool:

@@ -63,6 +63,13 @@ def what_goes(nb: Any, recording: Recording, session: str = "") -> tuple[list[st
     return commands, prompts
 
 
+def drop_commands(nb: Any) -> int:
+    """Leave out the cells that only tell the session what to do, undos apart: played, `%kin live` would call a model."""
+    before = nb["cells"]
+    nb["cells"] = [cell for cell in before if not is_told(nb, cell) or undoes(nb, cell) is not None]
+    return len(before) - len(nb["cells"])
+
+
 def is_told(nb: Any, cell: Any) -> bool:
     """Whether a cell only tells the session what to do: replayed, `%kin live` would call a model, `/model` need one.
 

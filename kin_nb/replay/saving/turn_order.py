@@ -18,6 +18,11 @@ from kin_nb.replay.saving.prompt_cells import as_cell, code_cell
 
 def cells_that_stop(nb: Any, recording: Recording) -> list[int]:
     """Those (from 1) that play nothing when all are run from the top: several turns have their text, or none; no undo is due."""
+    return _run(nb, recording)[0]
+
+
+def _run(nb: Any, recording: Recording) -> tuple[list[int], State]:
+    """`cells_that_stop`, and what was played."""
     found: list[int] = []
     state = State()
     for number, cell in enumerate(nb["cells"], 1):
@@ -29,7 +34,7 @@ def cells_that_stop(nb: Any, recording: Recording) -> list[int]:
                 state = match_turn(recording, key, None, state).state
         except (AmbiguousTurn, NotRecorded):
             found.append(number)
-    return found
+    return found, state
 
 
 def about_stops(nb: Any, recording: Recording) -> str:
@@ -40,10 +45,22 @@ def about_stops(nb: Any, recording: Recording) -> str:
 
 
 def stops_at_its_own(nb: Any, recording: Recording) -> bool:
-    """Whether an undo, or a cell that asked a turn, is among `cells_that_stop`; cells that asked nothing cannot be helped."""
-    asking = set(place_turns(nb, recording.turns).values())
+    """Whether an undo, or a cell that asked a turn, is among `cells_that_stop`; cells that asked nothing cannot be helped.
+
+    Or whether a cell plays only that it failed, and was run again.
+    """
+    placed = place_turns(nb, recording.turns)
+    asking = set(placed.values())
     cells = nb["cells"]
-    return any(n - 1 in asking or undoes(nb, cells[n - 1]) is not None for n in cells_that_stop(nb, recording))
+    stops, state = _run(nb, recording)
+    if any(n - 1 in asking or undoes(nb, cells[n - 1]) is not None for n in stops):
+        return True
+    hidden = {(placed[turn.turn], turn.key) for n, turn in enumerate(recording.turns) if n not in state.played}
+    return any(
+        turn.outcome in {"error", "interrupted"} and (placed[turn.turn], turn.key) in hidden
+        for n, turn in enumerate(recording.turns)
+        if n in state.played
+    )
 
 
 def in_turn_order(nb: Any, recording: Recording) -> Recording:
