@@ -7,20 +7,17 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.history import images_of
-from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.records import TurnRecord
-from kin_nb.core.session.store import SessionStore
 from kin_nb.notebook.answered import undo_from
-from kin_nb.notebook.carried import notebook_folder
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import InPlaybackError, KinError
+from kin_nb.notebook.in_log import InLog
 from kin_nb.notebook.live import Attached, add_live_tools
 from kin_nb.notebook.own_file import own_file, surroundings
 from kin_nb.notebook.rerun_view import RerunView
@@ -31,7 +28,6 @@ from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError, Unr
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.playback.beyond import Beyond
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
-from kin_nb.replay.playback.from_log import Logged, logged_sessions, until_answer, until_undo
 from kin_nb.replay.playback.going_on import go_on
 from kin_nb.replay.playback.player import Player, passed_over, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
@@ -76,8 +72,7 @@ class Replaying:
         self._calls = environ.get(CALLS_FILE)
         self._agent: Agent | None = None
         self._so_far = SoFar()
-        self._logged: Logged | None = None
-        """The session of the log that something was found in."""
+        self._log: InLog | None = None
         self._passed_by = ""
         """The last command that would have moved the conversation, and did not."""
 
@@ -133,8 +128,12 @@ class Replaying:
 
         Raises NotRecorded, AmbiguousTurn, and KinError when it cannot go live; then it plays on.
         """
-        found = None if self._player.knows(key, io.cell_id) else self._answer_in_log(session, key, io)
+        log = self._log = self._log or InLog(session)
+        known = self._player.knows(key, io.cell_id)
+        found = self._lost(log, key, io) if known is None or log.doubts(known) else None
         try:
+            if found is None and known is None and not beside and key not in self.recording.asked_by:
+                self._lost(log, key, io, edited=True)
             turn, not_run = found or self._player.turn(key, io.cell_id, body)
         except NotRecorded as error:
             self._check_asked(key, io, error, redo=redo, beside=beside)
@@ -153,42 +152,25 @@ class Replaying:
         self.last = each
         return each
 
-    def _answer_in_log(
-        self, session: KinSession, key: str, io: CellOutput
+    def _lost(
+        self, log: InLog, key: str, io: CellOutput, *, edited: bool = False
     ) -> tuple[TurnRecord, tuple[int, ...]] | None:
-        """What the cell plays where the notebook's file lost its answer: a model is not asked again unasked."""
-        cell_id = io.cell_id
-        if not (self._somebody(io) and cell_id):
+        """What the cell plays where the notebook's file lost its answer: a model is not asked again unasked.
+
+        With `edited` nothing is played; what its text was is known then.
+        """
+        if not (self._somebody(io) and io.cell_id):
             return None
-        with self._outside(), suppress(KinError):  # that there are no settings is said where a model is asked
-            kept = [self._logged] if self._logged is not None else []
-            store, workdir, folder = self._log(session)
-            for each in chain(kept, logged_sessions(store, workdir, folder, cell_id)):
-                following = each.following(self.recording)
-                found = until_answer(self.recording, following, key, cell_id)
-                if found is not None:
-                    self._logged = following
-                    self._passed_by = ""  # what was undone until there is in the log too
-                    self._beyond.take(found)
-                    return self._player.last(found.recording, key, cell_id)
-        return None
-
-    def _undo_in_log(self, session: KinSession, asked: Undoing) -> None:
-        """Where the notebook went on in a session of the log: what that undid next."""
-        with self._outside(), suppress(KinError, SessionError, ReplayError):
-            if self._logged is None and self._beyond:
-                store, _, folder = self._log(session)
-                self._logged = Logged.of(store.find(self.recording.session), folder)
-            found = until_undo(self.recording, self._logged, asked) if self._logged is not None else None
-            if found is not None:
-                self._beyond.take(found)
-                self._player.recording = found.recording
-
-    def _log(self, session: KinSession) -> tuple[SessionStore, Path, Path]:
-        """The store, and the folders of the workspace and of the notebook. Raises KinError."""
-        config = session.config()
-        store = SessionStore.configured(config.session_logging)
-        return store, config.effective_workdir, notebook_folder(session.shell)
+        with self._outside():
+            found = log.answer(self.recording, key, io.cell_id, edited=edited)
+        if found is None:
+            return None
+        self._passed_by = ""  # what was undone until there is in the log too
+        self._beyond.take(found)
+        if edited:
+            self._player.recording = found.recording
+            return None
+        return self._player.last(found.recording, key, io.cell_id)
 
     def _somebody(self, io: CellOutput) -> bool:
         """Whether a person may see what a model does."""
@@ -223,7 +205,12 @@ class Replaying:
         except NotRecorded:
             if not self._somebody(io):
                 raise
-            self._undo_in_log(session, asked)
+            log = self._log = self._log or InLog(session)
+            with self._outside():
+                found = log.undo(self.recording, asked, went_on=self.went_on)
+            if found is not None:
+                self._beyond.take(found)
+                self._player.recording = found.recording
             number, undo = self._player.undo(asked, io.cell_id)
         if not self._tools:
             card = undo_card(undo)

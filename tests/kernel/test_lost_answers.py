@@ -179,3 +179,20 @@ def test_an_answer_to_an_edited_prompt_is_found_too(page, model_server):
     model_server.enqueue("Four.")
     page.add("%%kin\nSay four.")
     assert asked(model_server) == ["Say one.", "Add another.", "Say four."]
+
+
+def test_an_edited_prompt_says_what_was_answered_in_its_cell(page, model_server):
+    """Its outputs say so, then the log."""
+    lost = page
+    lost.cells[2]["source"] = "%%kin\nAdd a longer note."
+    lost.save()
+    for _ in range(2):
+        assert lost.restart_and_run_all() == ["ok", "ok", "error"]
+        assert "turn 2 was recorded in this cell, with another text" in lost.said
+        lost.save()
+    assert len(model_server.requests) == 3
+    model_server.enqueue("A longer note.")
+    lost.cells[2]["source"] = "%%kin --redo\nAdd a longer note."
+    assert lost.run(lost.cells[2]) == "ok"
+    assert "Took back turn 2" in str(lost.cells[2]["outputs"])
+    assert asked(model_server) == ["Say one.", "Add a longer note."]

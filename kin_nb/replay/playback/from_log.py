@@ -20,7 +20,6 @@ from kin_nb.replay.format.gone_on import GoneOn
 from kin_nb.replay.format.in_log import logged
 from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.standing import standing_turns
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,10 @@ class Logged:
     def of(cls, stored: StoredSession, folder: Path) -> Logged:
         """For a notebook in `folder`. Raises ReplayError."""
         return cls(logged(stored, folder), str(stored.header.get(AFTER, "")))
+
+    def stands(self, turn: TurnRecord) -> bool:
+        """Whether it did not take back its turn of that number."""
+        return any(self.recording.turns[n].turn == turn.turn for n in self.recording.standing)
 
     def following(self, recording: Recording) -> Logged:
         """As what comes after `recording`, which it may have by way of other sessions."""
@@ -56,21 +59,24 @@ def _may_hold(path: Path, text: str) -> bool:
         return is_encrypted(log.readline()) or log.find(text.encode()) >= 0
 
 
-def until_answer(recording: Recording, session: Logged, key: str, cell_id: str) -> GoneOn | None:
+def until_answer(
+    recording: Recording, session: Logged, key: str, cell_id: str, *, edited: bool = False
+) -> GoneOn | None:
     """`recording`, and after it what `session`, which went on from it, has up to the answer to this very cell.
 
     Of several that which stands; one that was taken back, where none does. A turn that failed is no answer, unless the
     session went on after it: run again, it is asked again. What came later is left there. None where there is no answer.
+    With `edited`, the answer that stands to another text in this cell.
     """
     known, whole = len(recording.turns), session.recording
     if not _goes_on(whole, recording):
         return None
-    standing = {turn.turn for turn in standing_turns(whole.turns, whole.undos)}
     found: list[tuple[bool, int]] = []
     for position, turn in enumerate(whole.turns[known:], known):
         end = position + len(turns_of_cell(whole.turns, position))
-        if (turn.key, turn.cell_id) == (key, cell_id) and (_is_answer(whole.turns[end - 1]) or end < len(whole.turns)):
-            found.append((turn.turn in standing, end))
+        asked = position in whole.standing if edited else turn.key == key
+        if turn.cell_id == cell_id and asked and (_is_answer(whole.turns[end - 1]) or end < len(whole.turns)):
+            found.append((position in whole.standing, end))
     return _until(recording, session, max(found)[1]) if found else None
 
 

@@ -47,9 +47,10 @@ class Player:
         self._state = match.state
         return self.recording.turns[match.position], match.not_run
 
-    def knows(self, key: str, cell_id: str | None) -> bool:
-        """Whether what a cell plays is sure by more than its text."""
-        return own_turn(self.recording, key, cell_id, self._state) is not None
+    def knows(self, key: str, cell_id: str | None) -> TurnRecord | None:
+        """The turn that this cell plays now, where that is sure by more than its text."""
+        match = own_turn(self.recording, key, cell_id, self._state)
+        return None if match is None else self.recording.turns[match.position]
 
     def last(self, recording: Recording, key: str, cell_id: str | None) -> tuple[TurnRecord, tuple[int, ...]]:
         """As `turn`, of `recording` in place of the one until now: it holds more, and ends with what this cell plays.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from nbformat.v4 import new_code_cell
+
 from kin_nb.cli import main
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
@@ -47,3 +49,22 @@ def test_what_does_not_follow_is_named_with_the_repair(tmp_path, capsys):
     error = capsys.readouterr().err
     assert "what its outputs carry does not follow its recording" in error
     assert "kin-nb save NOTEBOOK.ipynb OUT.ipynb" in error
+
+
+def test_commands_are_left_out_and_a_prompt_that_was_not_answered_stays_and_is_named(tmp_path, capsys):
+    """Played, `%kin live` would call a model."""
+    base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), notebook(tmp_path / "a.ipynb", OURS)
+    typed(
+        ours,
+        new_code_cell("%kin live", id="l"),
+        new_code_cell("%kin cost", id="k"),
+        new_code_cell("%%kin\ndraft", id="d"),
+    )
+    out = tmp_path / "out.ipynb"
+    assert main(["merge", str(base), str(ours), str(base), "-o", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "Left out: 2 commands." in said
+    assert "was never run here, and a replay stops there" in said
+    sources = [cell["source"] for cell in load_notebook(out)["cells"]]
+    assert sources[-1] == "%%kin\ndraft"
+    assert not [source for source in sources if "%kin live" in source or "%kin cost" in source]

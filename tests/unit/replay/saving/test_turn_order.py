@@ -140,3 +140,12 @@ def test_turns_of_one_cell_that_is_not_there_have_a_cell_each(second):
     nb = session_notebook(talk)
     assert played(nb) == [("Do it.", 1), (second, 2)]
     assert [[raw["turn"] for raw in cell["metadata"].get("kin", [])] for cell in nb["cells"]] == [[], [1], [2]]
+
+
+@pytest.mark.parametrize("outcome", ["error", "interrupted"])
+def test_a_prompt_that_failed_and_was_run_again_in_its_cell_shows_both(outcome):
+    """Else its cell would show that it failed, and nothing the answer."""
+    turns = (turn(1, "Go.", cell_id="a", outcome=outcome), turn(2, "Go.", cell_id="a"), turn(3, "On.", cell_id="b"))
+    nb = session_notebook(recording(*turns), source_nb=new_notebook(cells=[asking("Go.", "a"), asking("On.", "b")]))
+    assert played(nb) == [("Go.", 1), ("Go.", 2), ("On.", 3)]
+    assert session_notebook(read_recording(nb), source_nb=nb) == nb

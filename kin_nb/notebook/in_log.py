@@ -1,0 +1,64 @@
+"""What only the session log has of a notebook that plays: it went on in a kernel before, and its file lost that."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kin_nb.core.session.errors import SessionError
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.session.store import SessionStore
+from kin_nb.notebook.carried import notebook_folder
+from kin_nb.notebook.errors import KinError
+from kin_nb.replay.cells.matching import Undoing
+from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.format.gone_on import GoneOn
+from kin_nb.replay.playback.from_log import Logged, logged_sessions, until_answer, until_undo
+from kin_nb.replay.recording import Recording
+
+if TYPE_CHECKING:
+    from kin_nb.notebook.session import KinSession
+
+
+class InLog:
+    """Where nothing can be found, since settings do not load, nothing is: that is said where a model is asked."""
+
+    def __init__(self, session: KinSession) -> None:
+        self._session = session
+        self._found: Logged | None = None
+        """The session that something was found in."""
+
+    def doubts(self, turn: TurnRecord) -> bool:
+        """Whether the session that the notebook went on in took `turn` back."""
+        return self._found is not None and not self._found.stands(turn)
+
+    def answer(self, recording: Recording, key: str, cell_id: str, *, edited: bool = False) -> GoneOn | None:
+        """`recording` until the answer to this cell; with `edited`, to another text that stood in it."""
+        with suppress(KinError):
+            store, workdir, folder = self._places()
+            kept = [self._found] if self._found is not None else []
+            for each in chain(kept, logged_sessions(store, workdir, folder, cell_id)):
+                following = each.following(recording)
+                found = until_answer(recording, following, key, cell_id, edited=edited)
+                if found is not None:
+                    self._found = following
+                    return found
+        return None
+
+    def undo(self, recording: Recording, asked: Undoing, *, went_on: bool) -> GoneOn | None:
+        """`recording` until what was undone next. `went_on`: it is known that the notebook did, in the recording's session."""
+        with suppress(KinError, SessionError, ReplayError):
+            if self._found is None and went_on:
+                store, _, folder = self._places()
+                self._found = Logged.of(store.find(recording.session), folder)
+            if self._found is not None:
+                return until_undo(recording, self._found, asked)
+        return None
+
+    def _places(self) -> tuple[SessionStore, Path, Path]:
+        """The store, and the folders of the workspace and of the notebook. Raises KinError."""
+        config = self._session.config()
+        store = SessionStore.configured(config.session_logging)
+        return store, config.effective_workdir, notebook_folder(self._session.shell)
