@@ -280,7 +280,7 @@ def test_changed_in_a_scratch_copy_nothing_outside_of_it_is_written(stage, hosti
 
 def test_what_leads_to_no_conversation_is_not_gone_on_with_and_plays_on(stage, tmp_path):
     whole = _recording()
-    lost = whole.turns[1].model_copy(update={"origin": Place(turn=9)})
+    lost = whole.turns[1].model_copy(update={"turn": 3, "origin": Place(turn=2)})
     broken = Recording(SESSION, (whole.turns[0], lost), whole.meta)
     path = write_notebook(session_notebook(broken), tmp_path / "talk.ipynb")
     kernel = stage.kernel

@@ -215,3 +215,10 @@ def test_what_a_later_version_carries_in_an_output_is_refused(session, named):
     metadata[KEY]["session"] |= session
     with pytest.raises(LaterFormatError, match=rf"^cell 1.*{named}.*update kin_nb"):
         recording_in_outputs(in_outputs(metadata))
+
+
+@pytest.mark.parametrize("origin", [2, 3])
+def test_a_turn_that_goes_on_from_itself_or_a_later_one_is_no_recording(origin):
+    """Who follows such a link never ends."""
+    with pytest.raises(ValueError, match="goes on from itself, or from a later one"):
+        recording(turn(1, "a"), turn(2, "b", origin=Place(turn=origin, step=END)), turn(3, "c"))
