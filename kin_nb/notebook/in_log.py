@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 class InLog:
     """Where nothing can be found, since settings do not load, nothing is: that is said where a model is asked."""
 
-    def __init__(self, session: KinSession) -> None:
-        self._session = session
+    def __init__(self) -> None:
         self._found: Logged | None = None
         """The session that something was found in."""
 
@@ -34,10 +33,12 @@ class InLog:
         """Whether the session that the notebook went on in took `turn` back."""
         return self._found is not None and not self._found.stands(turn)
 
-    def answer(self, recording: Recording, key: str, cell_id: str, *, edited: bool = False) -> GoneOn | None:
+    def answer(
+        self, session: KinSession, recording: Recording, key: str, cell_id: str, *, edited: bool = False
+    ) -> GoneOn | None:
         """`recording` until the answer to this cell; with `edited`, to another text that stood in it."""
         with suppress(KinError):
-            store, workdir, folder = self._places()
+            store, workdir, folder = _places(session)
             kept = [self._found] if self._found is not None else []
             for each in chain(kept, logged_sessions(store, workdir, folder, cell_id)):
                 following = each.following(recording)
@@ -47,18 +48,19 @@ class InLog:
                     return found
         return None
 
-    def undo(self, recording: Recording, asked: Undoing, *, went_on: bool) -> GoneOn | None:
+    def undo(self, session: KinSession, recording: Recording, asked: Undoing, *, went_on: bool) -> GoneOn | None:
         """`recording` until what was undone next. `went_on`: it is known that the notebook did, in the recording's session."""
         with suppress(KinError, SessionError, ReplayError):
             if self._found is None and went_on:
-                store, _, folder = self._places()
+                store, _, folder = _places(session)
                 self._found = Logged.of(store.find(recording.session), folder)
             if self._found is not None:
                 return until_undo(recording, self._found, asked)
         return None
 
-    def _places(self) -> tuple[SessionStore, Path, Path]:
-        """The store, and the folders of the workspace and of the notebook. Raises KinError."""
-        config = self._session.config()
-        store = SessionStore.configured(config.session_logging)
-        return store, config.effective_workdir, notebook_folder(self._session.shell)
+
+def _places(session: KinSession) -> tuple[SessionStore, Path, Path]:
+    """The store, and the folders of the workspace and of the notebook. Raises KinError."""
+    config = session.config()
+    store = SessionStore.configured(config.session_logging)
+    return store, config.effective_workdir, notebook_folder(session.shell)

@@ -72,7 +72,7 @@ class Replaying:
         self._calls = environ.get(CALLS_FILE)
         self._agent: Agent | None = None
         self._so_far = SoFar()
-        self._log: InLog | None = None
+        self._log = InLog()
         self._passed_by = ""
         """The last command that would have moved the conversation, and did not."""
 
@@ -128,12 +128,11 @@ class Replaying:
 
         Raises NotRecorded, AmbiguousTurn, and KinError when it cannot go live; then it plays on.
         """
-        log = self._log = self._log or InLog(session)
         known = self._player.knows(key, io.cell_id)
-        found = self._lost(log, key, io) if known is None or log.doubts(known) else None
+        found = self._lost(session, key, io) if known is None or self._log.doubts(known) else None
         try:
             if found is None and known is None and not beside and key not in self.recording.asked_by:
-                self._lost(log, key, io, edited=True)
+                self._lost(session, key, io, edited=True)
             turn, not_run = found or self._player.turn(key, io.cell_id, body)
         except NotRecorded as error:
             self._check_asked(key, io, error, redo=redo, beside=beside)
@@ -153,7 +152,7 @@ class Replaying:
         return each
 
     def _lost(
-        self, log: InLog, key: str, io: CellOutput, *, edited: bool = False
+        self, session: KinSession, key: str, io: CellOutput, *, edited: bool = False
     ) -> tuple[TurnRecord, tuple[int, ...]] | None:
         """What the cell plays where the notebook's file lost its answer: a model is not asked again unasked.
 
@@ -162,7 +161,7 @@ class Replaying:
         if not (self._somebody(io) and io.cell_id):
             return None
         with self._outside():
-            found = log.answer(self.recording, key, io.cell_id, edited=edited)
+            found = self._log.answer(session, self.recording, key, io.cell_id, edited=edited)
         if found is None:
             return None
         self._passed_by = ""  # what was undone until there is in the log too
@@ -205,9 +204,8 @@ class Replaying:
         except NotRecorded:
             if not self._somebody(io):
                 raise
-            log = self._log = self._log or InLog(session)
             with self._outside():
-                found = log.undo(self.recording, asked, went_on=self.went_on)
+                found = self._log.undo(session, self.recording, asked, went_on=self.went_on)
             if found is not None:
                 self._beyond.take(found)
                 self._player.recording = found.recording
