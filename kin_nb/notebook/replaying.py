@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import json
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -11,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.config import KinConfig
 from kin_nb.core.context.history import images_of
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.notebook.answered import undo_from
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import InPlaybackError, KinError
 from kin_nb.notebook.in_log import InLog
-from kin_nb.notebook.live import Attached, add_live_tools
+from kin_nb.notebook.live import Attached
 from kin_nb.notebook.own_file import own_file, surroundings
+from kin_nb.notebook.rerun_agent import rerun_agent
 from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import render_notice, render_turn
@@ -33,8 +31,7 @@ from kin_nb.replay.playback.player import Player, passed_over, playback_notice, 
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.calls_file import VARIABLE as CALLS_FILE
 from kin_nb.replay.rerun.calls_file import write_calls
-from kin_nb.replay.rerun.stand_ins import servers
-from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar
+from kin_nb.replay.rerun.turns import Rerun, SoFar
 from kin_nb.replay.rerun.undos import undo_again
 from kin_nb.replay.runner.scratch import Scratch, scratch_notice
 
@@ -59,7 +56,9 @@ class Replaying:
     def __init__(
         self, recording: Recording, environ: Mapping[str, str], scratch: Scratch | None = None, nb: Any = None
     ) -> None:
-        self._scratch = scratch or Scratch.given(environ)
+        self._own_scratch = scratch or Scratch.given(environ)
+        self._beside: Replaying | None = None
+        """What the notebook's own session does, where this is another one."""
         self._tools = environ.get("KIN_REPLAY") == "tools"
         self._nb = nb
         self._beyond = Beyond(recording, None if self._tools else nb)
@@ -67,8 +66,7 @@ class Replaying:
         self.last: TurnRecord | None = None
         """The turn that was played last."""
         self._approve = environ.get("KIN_REPLAY_APPROVE") == "recorded"
-        self._workspace = environ.get("KIN_REPLAY_WORKSPACE")
-        self._confined = json.loads(environ.get("KIN_REPLAY_CONFINED", "{}"))
+        self._environ = environ
         self._calls = environ.get(CALLS_FILE)
         self._agent: Agent | None = None
         self._so_far = SoFar()
@@ -107,7 +105,15 @@ class Replaying:
 
     def beside(self, name: str) -> Replaying | None:
         """What the session of that name does with its cells in this notebook; None where nobody sees it."""
-        return None if self._tools else Replaying(self._beyond.beside(name), {}, nb=self._nb)
+        if self._tools:
+            return None
+        other = Replaying(self._beyond.beside(name), {}, nb=self._nb)
+        other._beside = self
+        return other
+
+    @property
+    def scratch(self) -> Scratch | None:
+        return self._own_scratch if self._beside is None else self._beside.scratch
 
     @property
     def went_on(self) -> bool:
@@ -116,7 +122,7 @@ class Replaying:
 
     def close(self) -> None:
         """A scratch copy that was made here is gone, and the kernel is where it was."""
-        scratch, self._scratch = self._scratch, None
+        scratch, self._own_scratch = self._own_scratch, None
         if scratch is not None:
             scratch.close()
 
@@ -131,7 +137,9 @@ class Replaying:
         known = self._player.knows(key, io.cell_id)
         found = self._lost(session, key, io) if known is None or self._log.doubts(known) else None
         try:
-            if found is None and known is None and not beside and key not in self.recording.asked_by:
+            if found is None and known is None and self._beyond.fall_back():
+                self._player.recording = self._beyond.recording
+            elif found is None and known is None and not beside and key not in self.recording.asked_by:
                 self._lost(session, key, io, edited=True)
             turn, not_run = found or self._player.turn(key, io.cell_id, body)
         except NotRecorded as error:
@@ -178,7 +186,7 @@ class Replaying:
     def _show(self, turn: TurnRecord, io: CellOutput) -> None:
         outputs = render_turn(turn)
         outputs[-1].metadata.update(self._beyond.metadata(turn, turn.turn))
-        for output in outputs + (self._scratch.play(turn) if self._scratch else []):
+        for output in outputs + (self.scratch.play(turn) if self.scratch else []):
             io.display(output.data, output.metadata)
 
     def _check_asked(self, key: str, io: CellOutput, error: NotRecorded, *, redo: bool, beside: bool) -> None:
@@ -213,7 +221,7 @@ class Replaying:
         if not self._tools:
             card = undo_card(undo)
             card.metadata.update(self._beyond.metadata(undo, number))
-            for output in [card, *(self._scratch.play(undo) if self._scratch else [])]:
+            for output in [card, *(self.scratch.play(undo) if self.scratch else [])]:
                 io.display(output.data, output.metadata)
             return
         agent = self._tools_agent(session)
@@ -226,7 +234,7 @@ class Replaying:
         """Show why `command` does nothing here. Raises `error` where nobody is there to read it."""
         if not self._somebody(io):
             raise error
-        if command in _MOVE:
+        if command in _MOVE and not self._beyond.gaps:
             self._passed_by = command
         fact, _, advice = str(error).partition(". ")
         session.show(render_notice(fact, [advice]))
@@ -241,6 +249,10 @@ class Replaying:
 
     def end(self, session: KinSession) -> Agent:
         """The live agent. Raises KinError; then this goes on, in its scratch copy where it has one."""
+        if self._beside is not None and self.scratch is not None:
+            raise KinError(
+                "This notebook plays in a scratch copy, where nothing live can begin. `%kin live` leaves it."
+            )
         agent = self._live_agent(session)
         self.close()
         return agent
@@ -261,7 +273,7 @@ class Replaying:
 
     def _outside(self) -> AbstractContextManager[None]:
         """Meanwhile the kernel is not in the scratch copy, where there is one."""
-        return self._scratch.outside() if self._scratch is not None else nullcontext()
+        return self.scratch.outside() if self.scratch is not None else nullcontext()
 
     def _redo(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
         """Leave playback from where `turn` stood: it and what came after it is taken back."""
@@ -299,19 +311,6 @@ class Replaying:
                 write_calls(Path(self._calls), turn.turn, rerun.came_out)
 
     def _tools_agent(self, session: KinSession) -> Agent:
-        """Its settings are not the user's, confinement apart: a shared notebook runs under the same rules everywhere."""
-        if not self._workspace:
-            raise KinError(
-                "KIN_REPLAY=tools needs a copy of the workspace to work in: kin-nb replay --tools makes one."
-            )
         if self._agent is None:
-            # what a loop or a D-Mail led to is in the recording
-            mails = any(call.name == DMAIL for turn in self.recording.turns for call in turn.calls)
-            folder, named = Path(self._workspace), servers(os.environ)
-            tools = {"bash": self._confined} if self._confined else {}
-            self._agent = Agent(
-                KinConfig(workdir=folder, loop_detection=False, dmail=mails, mcp_servers=named, tools=tools)
-            )
-            atexit.register(lambda agent: session.on_agent_thread(agent.aclose), self._agent)  # its servers end too
-            add_live_tools(self._agent, session.shell)
+            self._agent = rerun_agent(session, self.recording, self._environ)
         return self._agent

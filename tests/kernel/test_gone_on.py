@@ -13,7 +13,7 @@ from kin_nb.cli import main
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import KEY
 from kin_nb.replay.format.loading import load_notebook
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, tool_call
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
@@ -153,3 +153,48 @@ def test_the_first_prompt_to_another_session_is_that_sessions_and_this_one_plays
     assert "Noted." in page.said
     assert len(model_server.requests) == 4
     assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
+
+
+def test_what_a_named_session_was_answered_stays_in_the_file_and_goes_on(page, model_server, tmp_path):
+    for answer in ("Helper 1.", "Helper 2."):
+        model_server.enqueue(answer)
+    page.add("%%kin --session helper\nHelp.")
+    page.add("%%kin --session helper\nHelp more.")
+    for _ in range(2):
+        page.save()
+        assert set(page.restart_and_run_all()) == {"ok"}
+        assert "Helper 2." in page.said
+        shutil.rmtree(tmp_path / "kin-home" / "sessions", ignore_errors=True)
+    assert len(model_server.requests) == 5
+    model_server.enqueue("Helper 3.")
+    page.add("%%kin --session helper\nOnce more.")
+    assert prompts_sent(model_server) == ["Help.", "Help more.", "Once more."]
+
+
+@pytest.mark.parametrize("command", ["mode auto-approve", "undo 1", "live", "clear"])
+def test_a_command_to_another_session_does_nothing_to_this_one(page, model_server, command):
+    run(page.kin, "%unload_ext kin_nb")
+    for cell in page.cells[:2]:
+        assert page.run(cell) == "ok"
+    page.command(f"%kin --session helper {command}")
+    assert page.run(page.cells[2]) == "ok"
+    assert "Noted." in page.said
+    assert "default" in page.command("%kin mode")
+    assert len(model_server.requests) == 3
+
+
+def test_in_a_scratch_copy_other_sessions_play_and_do_not_go_live(page, model_server, tmp_path):
+    model_server.enqueue("I note it.", calls=[tool_call("bash", command='echo "# help" >> a.py')])
+    model_server.enqueue("Helper.")
+    page.add("%%kin --session helper --mode auto-approve\nHelp.")
+    page.cells[0]["source"] = page.cells[0]["source"].rstrip() + " --scratch"
+    page.save()
+    before = (tmp_path / "a.py").read_text()
+    (tmp_path / "a.py").write_text("x = 1\n")
+    assert set(page.restart_and_run_all()) == {"ok"}
+    page.add("print(open('a.py').read())")
+    assert page.cells[-1]["outputs"][0]["text"].strip() == before.strip()
+    assert page.add("%%kin --session helper\nHelp again.") == "error"
+    assert page.said.startswith("This notebook plays in a scratch copy, where nothing live can begin")
+    run(page.kin, "%unload_ext kin_nb")
+    assert len(model_server.requests) == 5

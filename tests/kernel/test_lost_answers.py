@@ -79,6 +79,11 @@ def test_a_cell_that_says_redo_is_not_asked_again_for_that(lost, model_server, t
         lost.save()
         assert set(lost.restart_and_run_all()) == {"ok"}
         assert "Better." in lost.said
+    lost.save()
+    for log in (tmp_path / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
+        log.unlink()
+    assert set(lost.restart_and_run_all()) == {"ok"}, "nor by a teammate, who has no log"
+    assert "Better." in lost.said
     assert len(model_server.requests) == 4
 
 

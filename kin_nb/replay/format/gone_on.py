@@ -26,12 +26,13 @@ class GoneOn:
     """`recording`: with what follows it, as the session that went on last; as it was where nothing follows.
 
     `carried`: the metadata that carries each record which follows. `apart`: ids of sessions that the outputs have turns
-    of, which do not follow it.
+    of, which do not follow it. `gaps`: turns that were asked again are not among them, nor what took them back.
     """
 
     recording: Recording
     carried: Mapping[Named, dict[str, Any]]
     apart: Sequence[str] = ()
+    gaps: bool = False
 
 
 def gone_on(nb: Any, recording: Recording) -> GoneOn:
@@ -60,7 +61,8 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
         else:
             apart.append(name)
     found = _joined(recording, list(following.values())) if following else recording
-    return GoneOn(found, {named: {KEY: each.kept} for named, each in following.items()}, apart)
+    gaps = last - _last(recording) > len(found.turns) - len(recording.turns)
+    return GoneOn(found, {named: {KEY: each.kept} for named, each in following.items()}, apart, gaps)
 
 
 def whole(nb: Any, recording: Recording) -> Recording:
@@ -127,19 +129,18 @@ def _check_turns(reading: Reading, known: int) -> None:
     undone = {number for undo in reading.undos.values() for number in undo.turns}
     kept = sorted(reading.turns.keys() - undone)
     new = sorted(number for number in reading.turns if number > known)
-    if any(number not in reading.turns and number not in undone for number in range(known + 1, new[-1] if new else 0)):
-        raise RecordingError(f"the outputs carry turn {new[-1]}, and not all before it.")
+    passed = known  # until there each turn is here, or was taken back
     for number in new:
         origin = reading.turns[number].record.origin
+        first = number if origin is None else origin.turn + (origin.step != 0)
+        if any(each not in undone for each in range(passed + 1, min(first, number, passed + 1 + len(undone) + 1))):
+            raise RecordingError(f"the outputs carry turn {number}, and not all before it.")
+        passed = number
+        at = bisect_left(kept, number)
         if origin is None:
             continue
-        if origin.turn in reading.turns:
-            first = origin.turn if origin.step == 0 else origin.turn + 1
-            alone = bisect_left(kept, first) == bisect_left(kept, number)
-        else:  # it goes on from the turn before it then
-            before = max((each for each in reading.turns if each < number), default=0)
-            alone = before not in undone
-        if not alone:
+        before = kept[at - 1] if at else 0
+        if before >= first or (origin.turn not in reading.turns and before != origin.turn - 1):
             raise RecordingError(_UNDONE)
 
 

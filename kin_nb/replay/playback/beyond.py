@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
@@ -11,7 +10,7 @@ from kin_nb.replay.cells.placing import asked_key, named_session
 from kin_nb.replay.errors import NotRecorded, RecordingError
 from kin_nb.replay.format.carrying import carried_in
 from kin_nb.replay.format.gone_on import GoneOn, Named, gone_on
-from kin_nb.replay.format.in_outputs import claimed_sessions, recording_in_outputs
+from kin_nb.replay.format.in_outputs import claimed_sessions
 from kin_nb.replay.recording import Recording, SessionMeta
 
 _REDO = "To ask the model again, where a person is there: `%%kin --redo`."
@@ -26,6 +25,10 @@ class Beyond:
         self._carried: dict[Named, Mapping[str, Any]] = {}
         self._apart: Sequence[str] = ()
         self._problem = ""
+        self.gaps = False
+        """Whether `recording` has not all that was undone."""
+        self._later: GoneOn | None = None
+        """What the outputs add where they have not all of it: the log may."""
         self._nb = nb
         answered = [cell for cell in nb["cells"] if _is_answered(nb, cell)] if nb is not None else []
         self._answered = [(cell.get("id"), asked_key(nb, cell)) for cell in answered]
@@ -33,7 +36,10 @@ class Beyond:
             if nb is not None:
                 found = gone_on(nb, recording)
                 self._apart = found.apart
-                self.take(found)
+                if found.gaps:
+                    self._later = found
+                else:
+                    self.take(found)
         except RecordingError as error:
             self._problem = f" It cannot be played: {error}"
 
@@ -42,6 +48,7 @@ class Beyond:
 
     def take(self, found: GoneOn) -> None:
         """What follows was found."""
+        self._later = None
         self.recording = found.recording
         self._carried.update(found.carried)
 
@@ -60,15 +67,20 @@ class Beyond:
                 f"NOTEBOOK.ipynb OUT.ipynb --from-outputs. {_LIVE if redo else _REDO}{self._problem}"
             )
 
+    def fall_back(self) -> bool:
+        """Whether the outputs have more, if not all: `recording` has that now."""
+        found = self._later
+        if found is not None:
+            self.take(found)
+            self.gaps = True
+        return found is not None
+
     def beside(self, name: str) -> Recording:
-        """What the outputs carry of the session of that name; without turns where they have nothing of it."""
+        """Where the session of that name begins: without turns, since what its cells were answered went on from there."""
         cells = [cell for cell in self._nb["cells"] if named_session(cell) == name] if self._nb is not None else []
         claimed = {session for cell in cells for session in claimed_sessions(cell)}
-        for session in self._apart:
-            if session in claimed:
-                with suppress(RecordingError):  # then it is looked for in the log
-                    return recording_in_outputs(self._nb, session)
-        return Recording("none", (), SessionMeta(session="none"))
+        session = next((each for each in self._apart if each in claimed), "none")
+        return Recording(session, (), SessionMeta(session=session))
 
 
 def _is_answered(nb: Any, cell: Any) -> bool:

@@ -40,7 +40,8 @@ class Logged:
 
     def following(self, recording: Recording) -> Logged:
         """As what comes after `recording`, which it may have by way of other sessions."""
-        return self if recording.session == self.recording.session else replace(self, after=recording.session)
+        begins = recording.session == self.recording.session or not recording.turns
+        return self if begins else replace(self, after=recording.session)
 
 
 def logged_sessions(store: SessionStore, workdir: Path, folder: Path, text: str) -> Iterator[Logged]:

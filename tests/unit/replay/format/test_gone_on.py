@@ -156,14 +156,16 @@ def asked_again(*leave_out: int, undos: int = 1):
     return nb
 
 
-def test_a_turn_that_was_asked_again_is_not_missed():
-    nb = asked_again(3, 4)
+@pytest.mark.parametrize("undos", [0, 1])
+def test_a_turn_that_was_asked_again_is_not_missed(undos):
+    """Nor the card of what took it back, where the answer was played from the log."""
+    nb = asked_again(3, 4, undos=undos)
     found = gone_on(nb, TALK).recording
     assert [(each.turn, each.origin) for each in found.turns[2:]] == [(5, None)]
     assert found.undos == ()
 
 
-@pytest.mark.parametrize("leave_out", [(), (3,), (4,), (3, 4)])
+@pytest.mark.parametrize("leave_out", [(), (3,), (4,)])
 def test_what_was_taken_back_without_what_took_it_back_is_an_error(leave_out):
     nb = asked_again(*leave_out, undos=0)
     with pytest.raises(RecordingError, match=r"do not carry all that was undone|not all before it"):
@@ -203,3 +205,9 @@ def test_a_session_that_was_resumed_follows_its_own_recording_though_texts_were_
     held = replace(TALK, turns=(TALK.turns[0], turn(2, "[taken out]", cell_id="c2")))
     found = gone_on(notebook(whole_one, held=held), held)
     assert [each.prompt for each in found.recording.turns] == ["a", "[taken out]", "c"]
+
+
+def test_numbers_that_nobody_counts_to_are_an_error_at_once():
+    far = went_on("far", turn(2**52, "c", origin=Place(turn=2**51)))
+    with pytest.raises(RecordingError, match="not all before it"):
+        gone_on(notebook(replace(far, turns=(*TALK.turns, far.turns[-1]))), TALK)

@@ -1,0 +1,39 @@
+"""The agent of `kin-nb replay --tools` in a kernel: real tools, recorded replies."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.config import KinConfig
+from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.live import add_live_tools
+from kin_nb.replay.recording import Recording
+from kin_nb.replay.rerun.stand_ins import servers
+from kin_nb.replay.rerun.turns import DMAIL
+
+if TYPE_CHECKING:
+    from kin_nb.notebook.session import KinSession
+
+
+def rerun_agent(session: KinSession, recording: Recording, environ: Mapping[str, str]) -> Agent:
+    """Its settings are not the user's, confinement apart: a shared notebook runs under the same rules everywhere.
+
+    Raises KinError where there is no copy of the workspace.
+    """
+    folder = environ.get("KIN_REPLAY_WORKSPACE")
+    if not folder:
+        raise KinError("KIN_REPLAY=tools needs a copy of the workspace to work in: kin-nb replay --tools makes one.")
+    confined = json.loads(environ.get("KIN_REPLAY_CONFINED", "{}"))
+    # what a loop or a D-Mail led to is in the recording
+    mails = any(call.name == DMAIL for turn in recording.turns for call in turn.calls)
+    named, tools = servers(os.environ), {"bash": confined} if confined else {}
+    agent = Agent(KinConfig(workdir=Path(folder), loop_detection=False, dmail=mails, mcp_servers=named, tools=tools))
+    atexit.register(lambda: session.on_agent_thread(agent.aclose))  # its servers end too
+    add_live_tools(agent, session.shell)
+    return agent
