@@ -198,3 +198,21 @@ def test_in_a_scratch_copy_other_sessions_play_and_do_not_go_live(page, model_se
     assert page.said.startswith("This notebook plays in a scratch copy, where nothing live can begin")
     run(page.kin, "%unload_ext kin_nb")
     assert len(model_server.requests) == 5
+
+
+def test_a_named_session_that_asked_again_and_took_back_stands_where_it_stood(page, model_server):
+    for answer in ("Helper 1.", "Helper 2.", "Helper 3."):
+        model_server.enqueue(answer)
+    page.add("%%kin --session helper\nHelp.")
+    page.add("%%kin --session helper\nHelp more.")
+    page.cells[-1]["source"] = "%%kin --session helper --redo\nHelp more."
+    page.run(page.cells[-1])
+    page.add("%kin --session helper undo")
+    page.save()
+    for _ in range(2):
+        assert set(page.restart_and_run_all()) == {"ok"}
+        assert "Took back turn 3" in page.said
+        page.save()
+    model_server.enqueue("Helper 4.")
+    page.add("%%kin --session helper\nOnce more.")
+    assert prompts_sent(model_server) == ["Help.", "Once more."]
