@@ -67,6 +67,12 @@ class KinMagics(Magics):
                 self._sessions[""].play_beside(self._sessions[name])
         return self._sessions[name]
 
+    def begin_again(self, session: KinSession) -> None:
+        """The notebook's own session begins to play: the others, which stay in the log, play anew beside it."""
+        if self._sessions.get("") is session:
+            for name in [each for each in self._sessions if each]:
+                self._sessions.pop(name).close()
+
     def spent_besides(self, session: KinSession) -> float:
         """USD that the other sessions have cost until now."""
         others = [other.begun for other in self._sessions.values() if other is not session]

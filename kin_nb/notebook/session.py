@@ -56,6 +56,8 @@ class Settings(Protocol):
 
     def beside(self, name: str) -> KinSession: ...
 
+    def begin_again(self, session: KinSession) -> None: ...
+
     def spent_besides(self, session: KinSession) -> float: ...
 
 
@@ -158,7 +160,8 @@ class KinSession:
 
         # Should this fail, later cells must not turn to a model: that would be a silent live call.
         before, self._replaying = self._replaying, None
-        self._replay_failed = True
+        self._replay_failed, self._replayed = True, None
+        self.settings.begin_again(self)
         if before is not None:
             before.close()
         if body is None:

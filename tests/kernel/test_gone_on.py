@@ -216,3 +216,13 @@ def test_a_named_session_that_asked_again_and_took_back_stands_where_it_stood(pa
     model_server.enqueue("Helper 4.")
     page.add("%%kin --session helper\nOnce more.")
     assert prompts_sent(model_server) == ["Help.", "Once more."]
+
+
+def test_run_all_without_a_restart_asks_no_named_session_again(page, model_server):
+    model_server.enqueue("Helper.")
+    page.add("%%kin --session helper\nHelp.")
+    page.save()
+    for _ in range(2):
+        assert [page.run(cell) for cell in page.cells] == ["ok"] * 4
+        assert "Helper." in page.said
+    assert len(model_server.requests) == 4
