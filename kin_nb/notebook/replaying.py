@@ -149,6 +149,8 @@ class Replaying:
             return None
         if self._beyond.metadata(turn, turn.turn) and not self._somebody(io):
             self._beyond.check_not_answered(key, io.cell_id)  # a runner plays what was saved: its outputs are compared
+        if turn.fresh:
+            self._passed_by = ""  # as after the `%kin clear` above
         for output in passed_over(turn, not_run):
             io.display(output.data, output.metadata)
         for each in self._player.run_of(turn):
