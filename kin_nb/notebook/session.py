@@ -183,10 +183,12 @@ class KinSession:
                 raise KinError("This notebook is live already.")
             self._replay_failed = False
             return
+        played = self._replaying.recording.turns
         self._replaying.end(self)
         self._replaying = None
         where = f"session {self.name}" if self.name else "this notebook"
-        self.show(render_notice(f"Live from here: {where} is in playback no more", [what]))
+        if played:  # a session beside the notebook's own may have nothing to play
+            self.show(render_notice(f"Live from here: {where} is in playback no more", [what]))
 
     def save(self, line: str) -> None:
         """`line`: the path and options that follow `save`."""

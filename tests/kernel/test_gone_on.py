@@ -148,6 +148,7 @@ def test_the_first_prompt_to_another_session_is_that_sessions_and_this_one_plays
         assert page.run(cell) == "ok"
     model_server.enqueue("Helper.")
     assert page.add(f"%%kin --session helper{how}\nHelp.") == "ok"
+    assert "Live from here" not in page.said
     assert prompts_sent(model_server) == ["Help."]
     assert page.run(page.cells[2]) == "ok"
     assert "Noted." in page.said
