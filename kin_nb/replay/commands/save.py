@@ -131,16 +131,20 @@ class SaveCommand:
 
     def _gone_on(self, nb: Any, recording: Recording, target: Path) -> tuple[Any, Recording, list[str]]:
         """With the turns that only outputs carry; or what to say of those that do not follow what `nb` holds."""
+        said = "Left out: turns that only outputs carry, and that do not follow these."
         try:
             found = gone_on(nb, recording)
             apart = found.apart
-        except RecordingError:
-            found, apart = None, [*sessions_in_outputs(nb)]
+        except RecordingError as error:
+            found, apart = None, []
+            with suppress(RecordingError):  # no session can be told
+                apart = [*sessions_in_outputs(nb)]
+            if not apart:
+                return nb, recording, [f"{said} {error}"]
         if found is not None and found.carried:
             return self._of_outputs(nb, found.recording, target)
         save = f"kin-nb save {shlex.quote(self.source)} OUT.ipynb --from-outputs --session"
-        said = "Left out: turns that only outputs carry, and that do not follow these. Save them: "
-        return nb, recording, [f"{said}{save} {_short(name, apart)}" for name in apart]
+        return nb, recording, [f"{said} Save them: {save} {_short(name, apart)}" for name in apart]
 
     def _from_outputs(self, target: Path) -> tuple[Any, Recording, list[str]]:
         source = Path(self.source)

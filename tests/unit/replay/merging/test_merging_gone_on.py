@@ -7,6 +7,7 @@ import json
 from nbformat.v4 import new_code_cell
 
 from kin_nb.cli import main
+from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.saving.making import session_notebook
@@ -68,3 +69,17 @@ def test_commands_are_left_out_and_a_prompt_that_was_not_answered_stays_and_is_n
     sources = [cell["source"] for cell in load_notebook(out)["cells"]]
     assert sources[-1] == "%%kin\ndraft"
     assert not [source for source in sources if "%kin live" in source or "%kin cost" in source]
+
+
+def test_a_session_that_nobody_can_name_leaves_the_repair_that_is_advised(tmp_path, capsys):
+    base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), notebook(tmp_path / "a.ipynb", OURS)
+    nb = json.loads(ours.read_text())
+    nb["cells"][-1]["outputs"][0]["metadata"][KEY]["session"]["session"] = "../\x1b[31m"
+    ours.write_text(json.dumps(nb))
+    assert main(["diff", str(base), str(ours)]) == 1
+    error = capsys.readouterr().err
+    assert "kin-nb save SESSION OUT.ipynb" in error
+    assert "\x1b" not in error
+    assert main(["save", str(ours), str(tmp_path / "out.ipynb")]) == 0
+    assert "Left out: turns that only outputs carry" in capsys.readouterr().out
+    assert read_recording(load_notebook(tmp_path / "out.ipynb")) == read_recording(load_notebook(base))
