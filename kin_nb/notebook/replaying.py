@@ -23,6 +23,7 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import render_notice, render_turn
 from kin_nb.replay.cells.matching import Undoing
 from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError, UnreadableNotebookError
+from kin_nb.replay.format.gone_on import GoneOn
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.playback.beyond import Beyond
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
@@ -175,11 +176,12 @@ class Replaying:
         if found is None:
             return None
         self._passed_by = ""  # what was undone until there is in the log too
+        self._know(found)
+        return None if edited else self._player.last(key, io.cell_id)
+
+    def _know(self, found: GoneOn) -> None:
         self._beyond.take(found)
-        if edited:
-            self._player.recording = found.recording
-            return None
-        return self._player.last(found.recording, key, io.cell_id)
+        self._player.recording = found.recording
 
     def _somebody(self, io: CellOutput) -> bool:
         """Whether a person may see what a model does."""
@@ -217,8 +219,7 @@ class Replaying:
             with self._outside():
                 found = self._log.undo(session, self.recording, asked, went_on=self.went_on)
             if found is not None:
-                self._beyond.take(found)
-                self._player.recording = found.recording
+                self._know(found)
             number, undo = self._player.undo(asked, io.cell_id)
         if not self._tools:
             card = undo_card(undo)

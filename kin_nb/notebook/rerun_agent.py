@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +31,7 @@ def rerun_agent(session: KinSession, recording: Recording, environ: Mapping[str,
     confined = json.loads(environ.get("KIN_REPLAY_CONFINED", "{}"))
     # what a loop or a D-Mail led to is in the recording
     mails = any(call.name == DMAIL for turn in recording.turns for call in turn.calls)
-    named, tools = servers(os.environ), {"bash": confined} if confined else {}
+    named, tools = servers(environ), {"bash": confined} if confined else {}
     agent = Agent(KinConfig(workdir=Path(folder), loop_detection=False, dmail=mails, mcp_servers=named, tools=tools))
     atexit.register(lambda: session.on_agent_thread(agent.aclose))  # its servers end too
     add_live_tools(agent, session.shell)

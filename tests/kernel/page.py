@@ -10,8 +10,14 @@ from nbformat.v4 import new_code_cell, new_notebook
 from notebook_client import LiveKernel, kept_outputs, run, said
 
 from kin_nb.replay.format.loading import as_node, load_notebook
+from tests.model_server import ModelServer
 
 NOTE = "%%kin --mode auto-approve\nAdd a note."
+
+
+def prompts_sent(model_server: ModelServer) -> list[str]:
+    """What the person has said in the last request."""
+    return [message["content"] for message in model_server.requests[-1]["messages"] if message["role"] == "user"]
 
 
 class Page:

@@ -7,13 +7,13 @@ import shutil
 import pytest
 from nbformat.v4 import new_code_cell
 from notebook_client import run
-from page import NOTE
+from page import NOTE, prompts_sent
 
 from kin_nb.cli import main
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import KEY
 from kin_nb.replay.format.loading import load_notebook
-from tests.model_server import ModelServer, tool_call
+from tests.model_server import tool_call
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
@@ -40,8 +40,7 @@ def test_it_goes_on_where_the_last_answer_ends_and_is_saved_whole(page, model_se
     page.restart_and_run_all()
     model_server.enqueue("Four.")
     page.add("%%kin\nSay four.")
-    said = [message["content"] for message in model_server.requests[-1]["messages"] if message["role"] == "user"]
-    assert said == ["Say one.", "Add a note.", "Say four."]
+    assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say four."]
     page.save()
     assert page.restart_and_run_all() == ["ok"] * 4
     assert len(model_server.requests) == 4
@@ -65,8 +64,7 @@ def test_what_was_taken_back_is_taken_back_in_playback_too(page, model_server, t
     assert "Took back turn 2" in page.said
     model_server.enqueue("Five.")
     page.add("%%kin\nSay five.")
-    said = [message["content"] for message in model_server.requests[-1]["messages"] if message["role"] == "user"]
-    assert said == ["Say one.", "Say five."]
+    assert prompts_sent(model_server) == ["Say one.", "Say five."]
 
 
 def test_with_nobody_there_it_is_an_error_that_says_what_to_do(page, model_server):
@@ -107,10 +105,6 @@ def test_a_command_that_was_left_in_takes_no_answer_away(page, model_server, tmp
     assert KEY in load_notebook(page.path)["cells"][3]["outputs"][-1]["metadata"]
     assert len(model_server.requests) == 3
     assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
-
-
-def prompts_sent(model_server: ModelServer) -> list[str]:
-    return [message["content"] for message in model_server.requests[-1]["messages"] if message["role"] == "user"]
 
 
 def test_a_session_of_another_name_plays_beside_it(page, model_server):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from nbformat.v4 import new_code_cell
 from notebook_client import kept_outputs, run
-from page import Page
+from page import Page, prompts_sent
 
 from kin_nb.core.session.log import LOG_NAME, SessionLog
-from tests.model_server import ModelServer
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
@@ -19,11 +18,6 @@ def lost(page: Page) -> Page:
     page.cells[2]["outputs"] = []
     page.save()
     return page
-
-
-def asked(model_server: ModelServer) -> list[str]:
-    """What the person has said in the last request."""
-    return [message["content"] for message in model_server.requests[-1]["messages"] if message["role"] == "user"]
 
 
 def test_it_is_played_and_in_the_file_again(lost, model_server, tmp_path):
@@ -39,7 +33,7 @@ def test_it_is_played_and_in_the_file_again(lost, model_server, tmp_path):
     assert "Noted." in lost.said
     model_server.enqueue("Four.")
     assert lost.add("%%kin\nSay four.") == "ok"
-    assert asked(model_server) == ["Say one.", "Add a note.", "Say four."]
+    assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say four."]
 
 
 def test_it_may_be_asked_for_again_from_where_it_stood(lost, model_server, tmp_path):
@@ -66,7 +60,7 @@ def test_what_was_taken_back_is_played_and_so_is_what_took_it_back(lost, model_s
     assert len(model_server.requests) == 4
     model_server.enqueue("Four.")
     lost.add("%%kin\nSay four.")
-    assert asked(model_server) == ["Say three.", "Say four."]
+    assert prompts_sent(model_server) == ["Say three.", "Say four."]
 
 
 def test_a_cell_that_says_redo_is_not_asked_again_for_that(lost, model_server, tmp_path):
@@ -110,7 +104,7 @@ def test_each_cell_plays_the_answer_that_stands(lost, model_server):
     assert len(model_server.requests) == requests
     model_server.enqueue("Four.")
     assert lost.add("%%kin\nSay four.") == "ok"
-    assert asked(model_server) == ["Say one.", "Add a note.", "Say three.", "Say four."]
+    assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say three.", "Say four."]
 
 
 def test_two_cells_of_one_text_play_each_its_own(lost, model_server):
@@ -153,7 +147,7 @@ def test_a_session_that_is_open_in_another_kernel_is_read_all_the_same(lost, mod
     assert "Noted." in lost.said
     model_server.enqueue("Four.")
     lost.add("%%kin\nSay four.")
-    assert asked(model_server) == ["Say one.", "Add a note.", "Say four."]
+    assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say four."]
 
 
 def test_in_a_scratch_copy_it_is_found_and_its_files_change_there(lost, model_server, tmp_path):
@@ -183,7 +177,7 @@ def test_an_answer_to_an_edited_prompt_is_found_too(page, model_server):
     assert len(model_server.requests) == requests
     model_server.enqueue("Four.")
     page.add("%%kin\nSay four.")
-    assert asked(model_server) == ["Say one.", "Add another.", "Say four."]
+    assert prompts_sent(model_server) == ["Say one.", "Add another.", "Say four."]
 
 
 def test_an_edited_prompt_says_what_was_answered_in_its_cell(page, model_server):
@@ -200,4 +194,4 @@ def test_an_edited_prompt_says_what_was_answered_in_its_cell(page, model_server)
     lost.cells[2]["source"] = "%%kin --redo\nAdd a longer note."
     assert lost.run(lost.cells[2]) == "ok"
     assert "Took back turn 2" in str(lost.cells[2]["outputs"])
-    assert asked(model_server) == ["Say one.", "Add a longer note."]
+    assert prompts_sent(model_server) == ["Say one.", "Add a longer note."]

@@ -99,7 +99,12 @@ def answer_in(
     if not begun:
         return ()
     answer = turns_of_cell(standing, begun[-1])
-    return answer if edited or answer[-1].outcome in {"done", "stopped"} else ()
+    return answer if edited or is_answer(answer[-1]) else ()
+
+
+def is_answer(turn: TurnRecord) -> bool:
+    """Whether it came to its end: one that failed or was interrupted is asked again when its cell is run again."""
+    return turn.outcome in {"done", "stopped"}
 
 
 def match_turn(recording: Recording, key: str, cell_id: str | None, state: State) -> Match:

@@ -13,7 +13,7 @@ from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import LOG_NAME
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.core.session.store import SessionStore, StoredSession
-from kin_nb.replay.cells.matching import Undoing, turns_of_cell, undoing_fits
+from kin_nb.replay.cells.matching import Undoing, is_answer, turns_of_cell, undoing_fits
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.carrying import AFTER
 from kin_nb.replay.format.gone_on import GoneOn
@@ -76,7 +76,7 @@ def until_answer(
     for position, turn in enumerate(whole.turns[known:], known):
         end = position + len(turns_of_cell(whole.turns, position))
         asked = position in whole.standing if edited else turn.key == key
-        if turn.cell_id == cell_id and asked and (_is_answer(whole.turns[end - 1]) or end < len(whole.turns)):
+        if turn.cell_id == cell_id and asked and (is_answer(whole.turns[end - 1]) or end < len(whole.turns)):
             found.append((position in whole.standing, end))
     return _until(recording, session, max(found)[1]) if found else None
 
@@ -89,10 +89,6 @@ def until_undo(recording: Recording, session: Logged, asked: Undoing) -> GoneOn 
     undo = whole.undos[number]
     due = undo.at == len(recording.turns) and undoing_fits(whole, number, asked)
     return _until(recording, session, undo.at, number + 1) if due else None
-
-
-def _is_answer(turn: TurnRecord) -> bool:
-    return turn.outcome in {"done", "stopped"}
 
 
 def _goes_on(whole: Recording, recording: Recording) -> bool:

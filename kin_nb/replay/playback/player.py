@@ -52,14 +52,15 @@ class Player:
         match = own_turn(self.recording, key, cell_id, self._state)
         return None if match is None else self.recording.turns[match.position]
 
-    def last(self, recording: Recording, key: str, cell_id: str | None) -> tuple[TurnRecord, tuple[int, ...]]:
-        """As `turn`, of `recording` in place of the one until now: it holds more, and ends with what this cell plays.
+    def last(self, key: str, cell_id: str | None) -> tuple[TurnRecord, tuple[int, ...]]:
+        """As `turn`, where the recording, which holds more than it did, ends with what this cell plays.
 
         What was taken back before that is not missed.
         """
+        recording = self.recording
         position = recording.asked_by[key][-1]
         match = played(recording, position, cell_id, self._state, moves=True)
-        self.recording, self._state = recording, match.state
+        self._state = match.state
         standing = {recording.turns[n].turn for n in recording.standing}
         return recording.turns[position], tuple(number for number in match.not_run if number in standing)
 
