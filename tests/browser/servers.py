@@ -6,8 +6,10 @@ import json
 import os
 import re
 import secrets
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +29,7 @@ QUIET = (
     "--no-browser",
     "--ServerApp.ip=127.0.0.1",
     "--ServerApp.port=0",
+    "--KernelManager.transport=ipc",  # TCP ports are chosen before the kernel binds them: servers side by side take each other's
     "--LabApp.news_url=None",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     "--LabApp.extension_manager=readonly",
@@ -60,7 +63,6 @@ class JupyterHome:
             "KIN_HOME": str(self.kin_home),
             "JUPYTER_CONFIG_DIR": str(self.root / "config"),
             "JUPYTER_DATA_DIR": str(self.root / "data"),
-            "JUPYTER_RUNTIME_DIR": str(self.root / "runtime"),
             "IPYTHONDIR": str(self.root / "ipython"),
         }
 
@@ -107,8 +109,10 @@ def jupyter_server(front_end: FrontEnd, home: JupyterHome, *, timeout: float = 6
     command += ["--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True"]
     if os.geteuid() == 0:
         command.append("--allow-root")
+    runtime = tempfile.mkdtemp(prefix="kin-", dir="/tmp")  # a socket's address is short
+    environment = home.environment() | {"JUPYTER_RUNTIME_DIR": runtime}
     process = subprocess.Popen(
-        command, cwd=home.root, env=home.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, cwd=home.root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     said_where = Event()
     reader = Thread(target=_read_log, args=(process, server, said_where), name=f"log of {front_end}")
@@ -126,6 +130,7 @@ def jupyter_server(front_end: FrontEnd, home: JupyterHome, *, timeout: float = 6
             process.kill()
             process.wait()
         reader.join()
+        shutil.rmtree(runtime)
 
 
 def _wait_for_answer(server: JupyterServer, process: subprocess.Popen[str]) -> None:
