@@ -23,18 +23,21 @@ _MAKE_TOOLS = {"tools", "context", "load", "resume"}
 _TAKE_ANOTHER = {"load", "resume"}
 
 
-def run_line(session: KinSession, line: str) -> None:
-    """What stands after `%kin`. Raises KinError for an unknown command, naming the nearest."""
+def run_line(session: KinSession, line: str, name: str = "") -> None:
+    """What stands after `%kin [--session NAME]`; in playback `session` may be another. Raises KinError for an unknown
+    command, naming the nearest.
+    """
     from kin_nb.notebook.options import CellOptions  # noqa: PLC0415  (commands that ask only)
 
     try:
         typed = named_command(line)
     except CommandError as error:
         raise KinError(str(error)) from None
+    options = CellOptions(session=name, text=f"--session {name}") if name else CellOptions()
     if typed.command.asks:
-        session.run_cell(f"/{line.strip().removeprefix('/')}", CellOptions())
+        session.run_cell(f"/{line.strip().removeprefix('/')}", options)
     else:
-        show_command(session, typed)
+        show_command(session.meant(options), typed)
 
 
 def command_in(prompt: str) -> TypedCommand | None:
@@ -118,9 +121,10 @@ class NotebookHost:
 
     def check_live(self, what: str) -> None:
         if self._session.in_playback:
+            named = f"--session {self._session.name} " if self._session.name else ""
             raise InPlaybackError(
                 f"This notebook is in playback: there is no conversation to {what}. "
-                "`%kin live` to go on where the recording ends."
+                f"`%kin {named}live` to go on where the recording ends."
             )
 
     def up_to_date(self) -> Agent | None:

@@ -30,13 +30,13 @@ class InLog:
         """The session that something was found in."""
 
     def doubts(self, turn: TurnRecord) -> bool:
-        """Whether the session that the notebook went on in took `turn` back."""
+        """Whether the session that the notebook went on in took `turn` back, or asked it again in the same cell."""
         return self._found is not None and not self._found.stands(turn)
 
     def answer(
-        self, session: KinSession, recording: Recording, key: str, cell_id: str, *, edited: bool = False
+        self, session: KinSession, recording: Recording, key: str, cell_id: str, *, edited: str | None = None
     ) -> GoneOn | None:
-        """`recording` until the answer to this cell; with `edited`, to another text that stood in it."""
+        """`recording` until the answer to this cell; with `edited`, its options, to another text that stood in it."""
         with suppress(KinError):
             store, workdir, folder = _places(session)
             kept = [self._found] if self._found is not None else []

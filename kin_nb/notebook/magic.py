@@ -100,8 +100,7 @@ class KinMagics(Magics):
         from kin_nb.notebook.commands import run_line  # noqa: PLC0415  (%load_ext stays under its budget)
 
         name, rest = session_named(line)
-        session = self._asked(name)
-        run_line(session if name in {"", session.name} else self.beside(name), rest)
+        run_line(self._asked(name), rest, name)
 
     @cell_magic("kin_recording")
     def recording(self, line: str, cell: str) -> None:

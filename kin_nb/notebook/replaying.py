@@ -16,6 +16,7 @@ from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import InPlaybackError, KinError
 from kin_nb.notebook.in_log import InLog
 from kin_nb.notebook.live import Attached
+from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.own_file import own_file, surroundings
 from kin_nb.notebook.rerun_agent import rerun_agent
 from kin_nb.notebook.rerun_view import RerunView
@@ -28,7 +29,7 @@ from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.playback.beyond import Beyond
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
 from kin_nb.replay.playback.going_on import go_on
-from kin_nb.replay.playback.player import Player, passed_over, playback_notice, undo_card
+from kin_nb.replay.playback.player import Player, again_notice, passed_over, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.calls_file import VARIABLE as CALLS_FILE
 from kin_nb.replay.rerun.calls_file import write_calls
@@ -54,15 +55,17 @@ class Replaying:
     KIN_REPLAY_WORKSPACE, KIN_REPLAY_CALLS.
     """
 
+    _live = "%kin live"
+    _begins_empty = False
+    """Whether what the log has may be this notebook's, though no recorded turn says so."""
+
     def __init__(
         self, recording: Recording, environ: Mapping[str, str], scratch: Scratch | None = None, nb: Any = None
     ) -> None:
-        self._own_scratch = scratch or Scratch.given(environ)
-        self._beside: Replaying | None = None
-        """What the notebook's own session does, where this is another one."""
-        self._tools = environ.get("KIN_REPLAY") == "tools"
-        self._nb = nb
-        self._beyond = Beyond(recording, None if self._tools else nb)
+        self._scratch = scratch or Scratch.given(environ)
+        self.tools = environ.get("KIN_REPLAY") == "tools"
+        self.nb = nb
+        self._beyond = Beyond(recording, None if self.tools else nb)
         self._player = Player(self._beyond.recording)
         self.last: TurnRecord | None = None
         """The turn that was played last."""
@@ -104,17 +107,13 @@ class Replaying:
     def recording(self) -> Recording:
         return self._player.recording
 
-    def beside(self, name: str) -> Replaying | None:
-        """What the session of that name does with its cells in this notebook; None where nobody sees it."""
-        if self._tools:
-            return None
-        other = Replaying(self._beyond.beside(name), {}, nb=self._nb)
-        other._beside = self
-        return other
+    def recorded_beside(self, name: str) -> Recording:
+        """Where the session of that name begins."""
+        return self._beyond.beside(name)
 
     @property
     def scratch(self) -> Scratch | None:
-        return self._own_scratch if self._beside is None else self._beside.scratch
+        return self._scratch
 
     @property
     def went_on(self) -> bool:
@@ -123,39 +122,42 @@ class Replaying:
 
     def close(self) -> None:
         """A scratch copy that was made here is gone, and the kernel is where it was."""
-        scratch, self._own_scratch = self._own_scratch, None
+        scratch, self._scratch = self._scratch, None
         if scratch is not None:
             scratch.close()
 
     def run_cell(
-        self, session: KinSession, key: str, io: CellOutput, body: str, *, redo: bool = False, beside: bool = False
+        self, session: KinSession, key: str, io: CellOutput, body: str, options: CellOptions, *, beside: bool = False
     ) -> TurnRecord | None:
         """Play the cell; the last of its turns. None when it goes live, which takes a person to see it: the cell is a new one
-        after the last turn, or (`redo`) is asked anew from where its turn stood, or speaks to a session `beside` this one.
+        after the last turn, or (`--redo`) is asked anew from where its turn stood, or speaks to a session `beside` this one.
 
         Raises NotRecorded, AmbiguousTurn, and KinError when it cannot go live; then it plays on.
         """
         known = self._player.knows(key, io.cell_id)
-        found = self._lost(session, key, io) if known is None or self._log.doubts(known) else None
+        # what speaks to a session beside is looked for there
+        lost = not beside and (known is None or self._log.doubts(known))
+        found = self._lost(session, key, io) if lost else None
         try:
             if found is None and known is None and self._beyond.fall_back():
                 self._player.recording = self._beyond.recording
             elif found is None and known is None and not beside and key not in self.recording.asked_by:
-                self._lost(session, key, io, edited=True)
+                self._lost(session, key, io, edited=options.text)
             turn, not_run = found or self._player.turn(key, io.cell_id, body)
         except NotRecorded as error:
-            self._check_asked(key, io, error, redo=redo, beside=beside)
+            self._check_asked(key, io, error, redo=options.redo, beside=beside)
             if not beside:
-                self._go_live(session, io, error, redo=redo)
+                self._go_live(session, io, error, redo=options.redo)
             return None
         if self._beyond.metadata(turn, turn.turn) and not self._somebody(io):
             self._beyond.check_not_answered(key, io.cell_id)  # a runner plays what was saved: its outputs are compared
         if turn.fresh:
             self._passed_by = ""  # as after the `%kin clear` above
-        for output in passed_over(turn, not_run):
+        again = self._somebody(io) and self._player.again(turn, io.cell_id)
+        for output in passed_over(turn, not_run) + ([again_notice(turn, self._live)] if again else []):
             io.display(output.data, output.metadata)
         for each in self._player.run_of(turn):
-            if self._tools:
+            if self.tools:
                 self._run_tools(session, each, io)
             else:
                 self._show(each, io)
@@ -163,13 +165,13 @@ class Replaying:
         return each
 
     def _lost(
-        self, session: KinSession, key: str, io: CellOutput, *, edited: bool = False
+        self, session: KinSession, key: str, io: CellOutput, *, edited: str | None = None
     ) -> tuple[TurnRecord, tuple[int, ...]] | None:
         """What the cell plays where the notebook's file lost its answer: a model is not asked again unasked.
 
-        With `edited` nothing is played; what its text was is known then.
+        With `edited`, the cell's options, nothing is played; what its text was is known then.
         """
-        if not (self._somebody(io) and io.cell_id):
+        if not (self._somebody(io) and io.cell_id and (self.recording.turns or self._begins_empty)):
             return None
         with self._outside():
             found = self._log.answer(session, self.recording, key, io.cell_id, edited=edited)
@@ -177,7 +179,7 @@ class Replaying:
             return None
         self._passed_by = ""  # what was undone until there is in the log too
         self._know(found)
-        return None if edited else self._player.last(key, io.cell_id)
+        return self._player.last(key, io.cell_id) if edited is None else None
 
     def _know(self, found: GoneOn) -> None:
         self._beyond.take(found)
@@ -185,7 +187,7 @@ class Replaying:
 
     def _somebody(self, io: CellOutput) -> bool:
         """Whether a person may see what a model does."""
-        return not self._tools and bool(io.cell_id or io.allow_stdin)
+        return not self.tools and bool(io.cell_id or io.allow_stdin)
 
     def _show(self, turn: TurnRecord, io: CellOutput) -> None:
         outputs = render_turn(turn)
@@ -221,7 +223,7 @@ class Replaying:
             if found is not None:
                 self._know(found)
             number, undo = self._player.undo(asked, io.cell_id)
-        if not self._tools:
+        if not self.tools:
             card = undo_card(undo)
             card.metadata.update(self._beyond.metadata(undo, number))
             for output in [card, *(self.scratch.play(undo) if self.scratch else [])]:
@@ -252,10 +254,6 @@ class Replaying:
 
     def end(self, session: KinSession) -> Agent:
         """The live agent. Raises KinError; then this goes on, in its scratch copy where it has one."""
-        if self._beside is not None and self.scratch is not None:
-            raise KinError(
-                "This notebook plays in a scratch copy, where nothing live can begin. `%kin live` leaves it."
-            )
         agent = self._live_agent(session)
         self.close()
         return agent

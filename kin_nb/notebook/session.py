@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.commands import CommandResult, TypedCommand, unescaped
@@ -39,26 +39,10 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.notebook.replaying import Replaying
-    from kin_nb.notebook.since_written import SinceWritten
+    from kin_nb.notebook.settings import Settings
     from kin_nb.replay.errors import NotRecorded
 
 T = TypeVar("T")
-
-
-class Settings(Protocol):
-    """`c.KinMagics` as it is now. `rerun`: a Rerun's value. `max_price`: USD that all sessions together may cost."""
-
-    mode: str | None
-    model: str | None
-    rerun: str
-    max_price: float | None
-    since_written: SinceWritten
-
-    def beside(self, name: str) -> KinSession: ...
-
-    def begin_again(self, session: KinSession) -> None: ...
-
-    def spent_besides(self, session: KinSession) -> float: ...
 
 
 class KinSession:
@@ -87,10 +71,10 @@ class KinSession:
             raise KinError("The prompt is empty: write what you want done below %%kin.")
         typed = command_in(prompt)
         if typed is not None and not typed.command.asks:
-            show_command(self, typed)
+            show_command(self.meant(options), typed)
             return
         io, key = cell_io(self.shell), cell_key(body, options.text)
-        beside = options.session not in {None, self.name}  # it came here since this session plays
+        beside = options.session not in {None, self.name}
         if options.live and self.in_playback and not beside:
             if self._replaying is not None:
                 self._replaying.check_nothing_passed_by()
@@ -101,13 +85,13 @@ class KinSession:
             )
         if self._replaying is not None:
             live = beside and options.live
-            played = None if live else self._replaying.run_cell(self, key, io, body, redo=options.redo, beside=beside)
+            played = None if live else self._replaying.run_cell(self, key, io, body, options, beside=beside)
             if played is not None:
                 self.name = options.session or self.name  # what the recorded session was called, is called
                 self._bind(options.out, played)
                 return
             if beside:
-                self.settings.beside(options.session or "").run_cell(body, options)
+                self.meant(options).run_cell(body, options)
                 return
             options = replace(options, redo=False)  # done: the notebook is live from here
         if options.replay:
@@ -115,6 +99,10 @@ class KinSession:
         else:
             self._apply(options)
             self._ask(prompt, typed, key, options, io)
+
+    def meant(self, options: CellOptions) -> KinSession:
+        """The session that is named: what speaks to another comes here while this one plays, which may know it."""
+        return self if options.session in {None, self.name} else self.settings.beside(options.session or "")
 
     def run_turn(self, agent: Agent, prompt: str, key: str, io: CellOutput, **how: Any) -> TurnRecord:
         """One turn on the agent's thread, shown in this cell; `how` goes to CellTurns. Raises as `running.run_turn`."""
@@ -173,20 +161,22 @@ class KinSession:
 
     def play_beside(self, other: KinSession) -> None:
         """A notebook that plays has answers of `other` too, which begins now."""
-        if self._replayed is not None:
-            other._replaying = self._replayed.beside(other.name)
+        if self._replayed is not None and not self._replayed.tools:  # re-executed, nobody sees others
+            from kin_nb.notebook.replaying_beside import ReplayingBeside  # noqa: PLC0415  (as in `replay`)
+
+            other._replaying = ReplayingBeside(self._replayed, other.name)
 
     def go_live(self, what: str = "Prompts go on where the recording ends.") -> None:
         """Leave playback, and say `what` goes on."""
+        where = f"session {self.name}" if self.name else "this notebook"
         if self._replaying is None:
             if not self._replay_failed:
-                raise KinError("This notebook is live already.")
+                raise KinError(f"{where[0].upper()}{where[1:]} is live already.")
             self._replay_failed = False
             return
         played = self._replaying.recording.turns
         self._replaying.end(self)
         self._replaying = None
-        where = f"session {self.name}" if self.name else "this notebook"
         if played:  # a session beside the notebook's own may have nothing to play
             self.show(render_notice(f"Live from here: {where} is in playback no more", [what]))
 

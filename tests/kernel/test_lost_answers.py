@@ -8,6 +8,8 @@ from notebook_client import kept_outputs, run
 from page import Page, prompts_sent
 
 from kin_nb.core.session.log import LOG_NAME, SessionLog
+from kin_nb.replay.saving.making import session_notebook
+from tests.unit.replay.sessions import recording
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
@@ -195,3 +197,44 @@ def test_an_edited_prompt_says_what_was_answered_in_its_cell(page, model_server)
     assert lost.run(lost.cells[2]) == "ok"
     assert "Took back turn 2" in str(lost.cells[2]["outputs"])
     assert prompts_sent(model_server) == ["Say one.", "Add a longer note."]
+
+
+@pytest.mark.parametrize("name", ["", " --session helper"])
+def test_cells_that_were_asked_again_as_new_turns_show_what_they_showed(page, model_server, name):
+    for answer in ("A1.", "B1.", "A2.", "B2."):
+        model_server.enqueue(answer)
+    cells = [f"%%kin{name}\nPrompt {letter}." for letter in "AB"]
+    for cell in cells:
+        page.add(cell)
+    run(page.kin, "%config KinMagics.rerun = 'new'")
+    for cell in page.cells[3:]:
+        page.run(cell)
+    run(page.kin, "%config KinMagics.rerun = 'ask'")
+    page.save()
+    for _ in range(2):
+        assert set(page.restart_and_run_all()) == {"ok"}
+        assert ["A2." in str(page.cells[3]["outputs"]), "B2." in page.said] == [True, True]
+        page.save()
+    assert len(model_server.requests) == 7
+    model_server.enqueue("C.")
+    page.add(f"%%kin{name}\nPrompt C.")
+    assert prompts_sent(model_server)[-5:] == ["Prompt A.", "Prompt B.", "Prompt A.", "Prompt B.", "Prompt C."]
+
+
+@pytest.mark.parametrize("name", ["", " --session helper"])
+def test_a_notebook_that_recorded_nothing_gets_nothing_private_for_the_id_of_a_cell(
+    page, opens, kin, model_server, tmp_path, name
+):
+    model_server.enqueue("Private answer.")
+    page.add("%%kin\nPrivate prompt.")
+    run(kin, "%unload_ext kin_nb")
+    empty = recording()
+    opens(tmp_path / "strange.ipynb")
+    strange = Page(kin, tmp_path / "strange.ipynb")
+    strange.nb = session_notebook(empty)
+    strange.cells.append(new_code_cell(f"%%kin{name}\nTell me.", id=page.cells[-1]["id"]))
+    strange.save()
+    model_server.enqueue("What?")
+    assert strange.restart_and_run_all() == ["ok", "ok"]
+    assert "rivate" not in str(strange.cells)
+    assert prompts_sent(model_server) == ["Tell me."]

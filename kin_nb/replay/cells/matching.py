@@ -128,13 +128,13 @@ def match_turn(recording: Recording, key: str, cell_id: str | None, state: State
         raise AmbiguousTurn(f"turns {numbers} have this cell's text, and none of them is next. Run the cells in order.")
     raise NotRecorded(
         "This notebook is in playback and calls no model; `%kin live` to ask",
-        after_last=_all_played(recording, state),
+        after_last=all_played(recording, state),
     )
 
 
 def own_turn(recording: Recording, key: str, cell_id: str | None, state: State) -> Match | None:
-    """The turn that this very cell plays: the one that it played; of those that it asked the next, or the last that stands;
-    the next.
+    """The turn that this very cell plays: the one that it played; of those that it asked the next, if that was taken back,
+    else the last that stands; the next.
 
     None where only the text says which.
     """
@@ -144,12 +144,12 @@ def own_turn(recording: Recording, key: str, cell_id: str | None, state: State) 
         return played(recording, again, cell_id, state, moves=False)
     own = [n for n in positions if cell_id and recording.turns[n].cell_id == cell_id]
     stands = [n for n in own if n in recording.standing]
-    if stands and state.next not in own:
+    if stands and (state.next not in own or state.next in stands):  # else it is undone below
         return played(recording, stands[-1], cell_id, state, moves=True)
     return played(recording, state.next, cell_id, state, moves=True) if state.next in positions else None
 
 
-def _all_played(recording: Recording, state: State) -> bool:
+def all_played(recording: Recording, state: State) -> bool:
     """Whether nothing comes next: what was not played was taken back."""
     return all(n in state.played or n not in recording.standing for n in range(state.next, len(recording.turns)))
 

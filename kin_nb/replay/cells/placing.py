@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from kin_nb.core.commands import is_command
+from kin_nb.core.commands import escaped, is_command
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.replay.cells.matching import cell_key, normal_body, turns_of_cell
 
@@ -28,6 +28,17 @@ def asked_key(nb: Any, cell: Any) -> str | None:
     text = cell["source"].lstrip()
     command = not text or text[0] in "%!?" or is_command(normal_body(text))
     return cell_key(cell["source"], "") if is_kin_kernel(nb) and not command else None
+
+
+def asked_with(key: str, prompt: str, options: str) -> bool:
+    """Whether a turn of that `key` was asked by a `%%kin` line with just these `options`, whatever the prompt below it is now."""
+    return key == cell_key(escaped(prompt), options)
+
+
+def options_of(cell: Any) -> str:
+    """What stands after `%%kin`; "" where nothing does."""
+    found = _MAGIC.match(cell["source"]) if cell["cell_type"] == "code" else None
+    return (found["options"] or "") if found else ""
 
 
 def named_session(cell: Any) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from kin_nb.replay.errors import RecordingError, ReplayError
 from kin_nb.replay.format.gone_on import gone_on
 from kin_nb.replay.format.gone_on import whole as gone_on_after
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.in_outputs import recording_in_outputs, sessions_in_outputs
+from kin_nb.replay.format.in_outputs import claimed_sessions, recording_in_outputs, sessions_in_outputs
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.plain.export import plain_notebook
 from kin_nb.replay.recording import Recording
@@ -143,6 +143,8 @@ class SaveCommand:
                 return nb, recording, [f"{said} {error}"]
         if found is not None and found.carried:
             return self._of_outputs(nb, found.recording, target)
+        if target != Path(os.path.realpath(self.source)):
+            nb["cells"] = [cell for cell in nb["cells"] if cell["metadata"].get("kin") or not _is_of(cell, apart)]
         save = f"kin-nb save {shlex.quote(self.source)} OUT.ipynb --from-outputs --session"
         return nb, recording, [f"{said} Save them: {save} {_short(name, apart)}" for name in apart]
 
@@ -156,6 +158,8 @@ class SaveCommand:
             whole = held if held is None else gone_on_after(nb, held)
             if whole is not None and whole is not held and whole.session.startswith(self.session):
                 return self._of_outputs(nb, whole, target)
+        if held is not None and not self.session:
+            return self._gone_on(nb, in_folder(held, source.resolve().parent, target.parent), target)
         cells = sessions_in_outputs(nb)
         return self._of_outputs(nb, recording_in_outputs(nb, self._chosen(cells) if cells else ""), target)
 
@@ -181,6 +185,10 @@ class SaveCommand:
             command = shlex.join(["kin-nb", "save", str(source), str(path), "--from-outputs", "--session", name])
             lines.append(f"cell {', '.join(map(str, numbers))}: {command}")
         raise RecordingError("\n".join(lines))
+
+
+def _is_of(cell: Any, sessions: Sequence[str]) -> bool:
+    return not set(sessions).isdisjoint(claimed_sessions(cell))
 
 
 def save(command: SaveCommand) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +12,7 @@ from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_outputs import Carried, carried_records, claimed_sessions, of_records
 from kin_nb.replay.format.reading import Read, Reading
-from kin_nb.replay.recording import SESSION_ID, Recording, turn_sha, undo_sha, whole_numbers
+from kin_nb.replay.recording import Recording, turn_sha, undo_sha, whole_numbers
 
 Named = tuple[str, int]
 """A record's type, and its number: a turn's own, an undo's in its session."""
@@ -78,8 +77,8 @@ def whole(nb: Any, recording: Recording) -> Recording:
 
 
 def _newest(nb: Any) -> str:
-    """The session that the outputs have last, as far as they name one."""
-    names = [name for cell in nb["cells"] for name in claimed_sessions(cell) if re.fullmatch(SESSION_ID, name)]
+    """The session that the outputs name last."""
+    names = [name for cell in nb["cells"] for name in claimed_sessions(cell)]
     return names[-1][:8] if names else "SESSION"
 
 

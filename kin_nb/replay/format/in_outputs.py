@@ -5,6 +5,7 @@ A kernel cannot write cells' metadata. So the last output of a turn, and the car
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -18,7 +19,7 @@ from kin_nb.replay.format.carrying import AFTER, KEY, carried_in
 from kin_nb.replay.format.in_notebook import record_json
 from kin_nb.replay.format.later import later_format, refuse_later
 from kin_nb.replay.format.reading import Reading
-from kin_nb.replay.recording import FORMAT, Recording, SessionMeta
+from kin_nb.replay.recording import FORMAT, SESSION_ID, Recording, SessionMeta
 
 MAX_CHARACTERS = 2_000_000
 """Of one record: a front end keeps all outputs in memory. What is larger is in the log alone."""
@@ -71,11 +72,11 @@ def sessions_in_outputs(nb: Any) -> dict[str, list[int]]:
 
 
 def claimed_sessions(cell: Any) -> Iterator[str]:
-    """The sessions that the outputs of `cell` say they are of; nothing is checked but that these are texts."""
+    """The sessions that the outputs of `cell` say they are of; nothing is checked but that these may be ids."""
     for kept in carried_in(cell):
         session = kept.get("session")
         name = session.get("session") if isinstance(session, dict) else None
-        if isinstance(name, str):
+        if isinstance(name, str) and re.fullmatch(SESSION_ID, name):
             yield name
 
 

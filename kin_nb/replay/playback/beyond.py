@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
-from kin_nb.replay.cells.placing import asked_key, named_session
+from kin_nb.replay.cells.placing import asked_key, asked_with, named_session, options_of
 from kin_nb.replay.errors import NotRecorded, RecordingError
 from kin_nb.replay.format.carrying import carried_in
 from kin_nb.replay.format.gone_on import GoneOn, Named, gone_on
@@ -78,12 +79,25 @@ class Beyond:
     def beside(self, name: str) -> Recording:
         """Where the session of that name begins: without turns, since what its cells were answered went on from there."""
         cells = [cell for cell in self._nb["cells"] if named_session(cell) == name] if self._nb is not None else []
-        claimed = {session for cell in cells for session in claimed_sessions(cell)}
-        session = next((each for each in self._apart if each in claimed), "none")
+        claimed = {session for cell in cells if _speaks_as_then(self._nb, cell) for session in claimed_sessions(cell)}
+        session = next((each for each in self._apart if each in claimed), str(uuid4()))
         return Recording(session, (), SessionMeta(session=session))
 
 
 def _is_answered(nb: Any, cell: Any) -> bool:
     """Whether its outputs say that they hold an answer to its text as it is."""
-    records = (kept.get("record") for kept in carried_in(cell))
-    return any(isinstance(record, dict) and record.get("key") == asked_key(nb, cell) for record in records)
+    return any(record.get("key") == asked_key(nb, cell) for record in _records(cell))
+
+
+def _speaks_as_then(nb: Any, cell: Any) -> bool:
+    """Whether its outputs say that it spoke to the session that it names: it may be a copy, or have named another."""
+    line = options_of(cell)
+    return _is_answered(nb, cell) or any(
+        record.get("type") != "turn" or asked_with(str(record.get("key")), str(record.get("prompt")), line)
+        for record in _records(cell)
+    )
+
+
+def _records(cell: Any) -> Iterator[dict[str, Any]]:
+    """What its outputs carry, unchecked."""
+    return (record for kept in carried_in(cell) if isinstance(record := kept.get("record"), dict))

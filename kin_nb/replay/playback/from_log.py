@@ -6,6 +6,7 @@ import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from kin_nb.core.session.encryption import is_encrypted
@@ -14,6 +15,7 @@ from kin_nb.core.session.log import LOG_NAME
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.core.session.store import SessionStore, StoredSession
 from kin_nb.replay.cells.matching import Undoing, is_answer, turns_of_cell, undoing_fits
+from kin_nb.replay.cells.placing import asked_with
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.carrying import AFTER
 from kin_nb.replay.format.gone_on import GoneOn
@@ -35,8 +37,14 @@ class Logged:
         return cls(logged(stored, folder), str(stored.header.get(AFTER, "")))
 
     def stands(self, turn: TurnRecord) -> bool:
-        """Whether it did not take back its turn of that number."""
-        return any(self.recording.turns[n].turn == turn.turn for n in self.recording.standing)
+        """Whether it did not take back its turn of that number, nor ask it again in the same cell."""
+        return self._asked_last.get((turn.cell_id, turn.key)) == turn.turn
+
+    @cached_property
+    def _asked_last(self) -> dict[tuple[str | None, str], int]:
+        """Of each cell and text, the last turn that stands."""
+        turns = (self.recording.turns[n] for n in sorted(self.recording.standing))
+        return {(turn.cell_id, turn.key): turn.turn for turn in turns}
 
     def following(self, recording: Recording) -> Logged:
         """As what comes after `recording`, which it may have by way of other sessions."""
@@ -61,13 +69,14 @@ def _may_hold(path: Path, text: str) -> bool:
 
 
 def until_answer(
-    recording: Recording, session: Logged, key: str, cell_id: str, *, edited: bool = False
+    recording: Recording, session: Logged, key: str, cell_id: str, *, edited: str | None = None
 ) -> GoneOn | None:
     """`recording`, and after it what `session`, which went on from it, has up to the answer to this very cell.
 
     Of several that which stands; one that was taken back, where none does. A turn that failed is no answer, unless the
     session went on after it: run again, it is asked again. What came later is left there. None where there is no answer.
-    With `edited`, the answer that stands to another text in this cell.
+    With `edited`, the options of the cell's `%%kin` line: the answer that stands to another text in it; where nothing was
+    recorded, below that same line.
     """
     known, whole = len(recording.turns), session.recording
     if not _goes_on(whole, recording):
@@ -75,7 +84,9 @@ def until_answer(
     found: list[tuple[bool, int]] = []
     for position, turn in enumerate(whole.turns[known:], known):
         end = position + len(turns_of_cell(whole.turns, position))
-        asked = position in whole.standing if edited else turn.key == key
+        asked = turn.key == key if edited is None else position in whole.standing
+        if edited is not None and not known:
+            asked = asked and asked_with(turn.key, turn.prompt, edited)
         if turn.cell_id == cell_id and asked and (is_answer(whole.turns[end - 1]) or end < len(whole.turns)):
             found.append((position in whole.standing, end))
     return _until(recording, session, max(found)[1]) if found else None

@@ -10,6 +10,7 @@ from kin_nb.render import Output, render_notice, render_turn, render_undo
 from kin_nb.replay.cells.matching import (
     State,
     Undoing,
+    all_played,
     match_turn,
     match_undo,
     own_turn,
@@ -47,6 +48,12 @@ class Player:
         self._state = match.state
         return self.recording.turns[match.position], match.not_run
 
+    def again(self, turn: TurnRecord, cell_id: str | None) -> bool:
+        """Whether another cell played `turn` first, and nothing comes next: this cell may have been typed to ask it anew."""
+        position = self._position(turn)
+        cells = [cell for cell, n in self._state.by_cell.items() if n == position]
+        return cell_id in cells[1:] and all_played(self.recording, self._state)
+
     def knows(self, key: str, cell_id: str | None) -> TurnRecord | None:
         """The turn that this cell plays now, where that is sure by more than its text."""
         match = own_turn(self.recording, key, cell_id, self._state)
@@ -74,8 +81,10 @@ class Player:
 
     def run_of(self, turn: TurnRecord) -> Sequence[TurnRecord]:
         """What a cell plays whose first turn this is: a flow has several."""
-        turns = self.recording.turns
-        return turns_of_cell(turns, bisect_left(turns, turn.turn, key=lambda each: each.turn))
+        return turns_of_cell(self.recording.turns, self._position(turn))
+
+    def _position(self, turn: TurnRecord) -> int:
+        return bisect_left(self.recording.turns, turn.turn, key=lambda each: each.turn)
 
     def undo(self, asked: Undoing, cell_id: str | None) -> tuple[int, UndoRecord]:
         """The undo or redo that this cell plays now, and its number from 1. Raises NotRecorded; then nothing has moved."""
@@ -94,6 +103,14 @@ def passed_over(turn: TurnRecord, not_run: tuple[int, ...]) -> list[Output]:
 def undo_card(undo: UndoRecord) -> Output:
     """The card of an undo or redo: live, saved and played."""
     return render_undo(undo)
+
+
+def again_notice(turn: TurnRecord, live: str) -> Output:
+    """What a new cell shows before it plays what another cell has played. `live`: the command that leaves playback."""
+    return render_notice(
+        f"This is turn {turn.turn} again",
+        [f"Another cell asked it. To ask it anew: `{live}`, then run this cell again."],
+    )
 
 
 def playback_notice(recording: Recording) -> Output:

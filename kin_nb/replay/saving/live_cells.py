@@ -12,6 +12,7 @@ from kin_nb.render.text import count
 from kin_nb.replay.cells.matching import normal_body
 from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, named_session
 from kin_nb.replay.cells.undos import undoes
+from kin_nb.replay.format.carrying import carried_in
 from kin_nb.replay.format.in_outputs import claimed_sessions
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import is_made_anew
@@ -64,9 +65,14 @@ def what_goes(nb: Any, recording: Recording, session: str = "") -> tuple[list[st
 
 
 def drop_commands(nb: Any) -> int:
-    """Leave out the cells that only tell the session what to do, undos apart: played, `%kin live` would call a model."""
+    """Leave out the cells that only tell the session what to do: played, `%kin live` would call a model.
+
+    Undos stay, those of a named session too, which its outputs carry.
+    """
     before = nb["cells"]
-    nb["cells"] = [cell for cell in before if not is_told(nb, cell) or undoes(nb, cell) is not None]
+    nb["cells"] = [
+        cell for cell in before if not is_told(nb, cell) or undoes(nb, cell) is not None or any(carried_in(cell))
+    ]
     return len(before) - len(nb["cells"])
 
 

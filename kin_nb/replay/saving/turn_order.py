@@ -40,14 +40,18 @@ def _run(nb: Any, recording: Recording) -> tuple[list[int], State]:
 def about_stops(nb: Any, recording: Recording) -> str:
     """What to say of a saved notebook that has `cells_that_stop`; "" of any other."""
     found = cells_that_stop(nb, recording)
-    which = f"Cell {found[0]} was" if len(found) == 1 else f"Cells {', '.join(map(str, found))} were"
-    return f"{which} never run here, and a replay stops there: run or remove it, and save again." if found else ""
+    which = f"Cell {found[0]} has" if len(found) == 1 else f"Cells {', '.join(map(str, found))} have"
+    return (
+        f"{which} no answer in this recording, and a replay stops there. Run or remove it, and save again."
+        if found
+        else ""
+    )
 
 
 def stops_at_its_own(nb: Any, recording: Recording) -> bool:
     """Whether an undo, or a cell that asked a turn, is among `cells_that_stop`; cells that asked nothing cannot be helped.
 
-    Or whether a cell plays only that it failed, and was run again.
+    Or whether a cell plays what it was answered first, and was run again with that same text.
     """
     placed = place_turns(nb, recording.turns)
     asking = set(placed.values())
@@ -56,11 +60,7 @@ def stops_at_its_own(nb: Any, recording: Recording) -> bool:
     if any(n - 1 in asking or undoes(nb, cells[n - 1]) is not None for n in stops):
         return True
     hidden = {(placed[turn.turn], turn.key) for n, turn in enumerate(recording.turns) if n not in state.played}
-    return any(
-        turn.outcome in {"error", "interrupted"} and (placed[turn.turn], turn.key) in hidden
-        for n, turn in enumerate(recording.turns)
-        if n in state.played
-    )
+    return any((placed[turn.turn], turn.key) in hidden for n, turn in enumerate(recording.turns) if n in state.played)
 
 
 def in_turn_order(nb: Any, recording: Recording) -> Recording:

@@ -65,6 +65,7 @@ TABLE = {
     "a jump, and back for the rest": ("A B C D", "A D B C", "1 4-2-3 2 3"),
     "what was played is not passed over": ("A B C D", "A B A C D", "1 2 1 3 4"),
     "a jump over what was played": ("A B C D E", "C A E", "3-1-2 1 5-2-4"),
+    "asked again where it stood": ("A:x B:y A:x C:z", "A:x B:y C:z A:x", "3-1-2 2 4 3"),
     # cells gone
     "the first deleted": ("A B C", "B C", "2-1 3"),
     "one deleted": ("A B C", "A C", "1 3-2"),
@@ -133,17 +134,20 @@ _REPLY = (RecordedStep(content="Yes."),)
 def recorded(words: str) -> Recording:
     turns: list[TurnRecord] = []
     undos: list[UndoRecord] = []
+    origin = None
     for word in words.split():
         found = _CELL.fullmatch(word)
         if found["undo"][0] in "ur":
             kind, count = {"u": "undo", "r": "redo"}[word[0]], int(found["turns"] or 1)
             numbers = tuple(turn.turn for turn in turns[-count:])
-            undos.append(UndoRecord(type=kind, at=len(turns), turns=numbers, to=Place(turn=1, step=END)))
+            origin = Place(turn=numbers[0]) if kind == "undo" else Place(turn=numbers[-1], step=END)
+            undos.append(UndoRecord(type=kind, at=len(turns), turns=numbers, to=origin))
             continue
         key = cell_key(found["prompt"], f"--{found['option']}" if found["option"] else "")
         for number in range(int(found["n"] or 1)):
             fields = {"key": following_key(key, number) if number else key, "cell_id": found["id"], "outcome": "done"}
-            turns.append(TurnRecord(turn=len(turns) + 1, prompt=found["prompt"], steps=_REPLY, **fields))
+            turns.append(TurnRecord(turn=len(turns) + 1, prompt=found["prompt"], steps=_REPLY, origin=origin, **fields))
+            origin = None
     return Recording(SESSION, tuple(turns), SessionMeta(session=SESSION), undos=tuple(undos))
 
 

@@ -81,7 +81,7 @@ def test_a_prompt_that_would_stop_a_replay_is_said(saved, tmp_path):
     raw["cells"].append(new_code_cell("%%kin\nnever run", id="draft"))
     path.write_text(json.dumps(raw))
     said = SaveCommand(str(path), tmp_path / "b.ipynb").run()
-    assert "Cell 4 was never run here, and a replay stops there: run or remove it, and save again." in said
+    assert "Cell 4 has no answer in this recording, and a replay stops there. Run or remove it, and save again." in said
 
 
 def test_a_changed_recording_is_not_drawn_anew(saved):
@@ -361,16 +361,18 @@ def test_an_undo_after_playback_is_in_there_too(saved, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("from_outputs", [False, True])
 @pytest.mark.parametrize("number", [1, 5])
-def test_what_does_not_follow_is_left_out_and_that_is_said(saved, tmp_path, number):
+def test_what_does_not_follow_is_left_out_and_that_is_said(saved, tmp_path, number, from_outputs):
     path = typed(saved(), lived_cell("other-1", "else", number))
-    told = SaveCommand(str(path), tmp_path / "out.ipynb").run()
+    told = SaveCommand(str(path), tmp_path / "out.ipynb", from_outputs=from_outputs).run()
+    assert not [line for line in told if "stops there" in line]
     (said,) = [
         line for line in told if line.startswith("Left out: turns that only outputs carry, and that do not follow")
     ]
     assert said.endswith(f". Save them: kin-nb save {path} OUT.ipynb --from-outputs --session other-1")
     assert [each.turn for each in read_recording(load_notebook(tmp_path / "out.ipynb")).turns] == [1, 2]
-    SaveCommand(str(path), tmp_path / "own.ipynb", from_outputs=True).run()
+    SaveCommand(str(path), tmp_path / "own.ipynb", from_outputs=True, session="other").run()
     assert [each.turn for each in read_recording(load_notebook(tmp_path / "own.ipynb")).turns] == [number]
 
 

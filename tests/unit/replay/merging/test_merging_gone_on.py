@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_output
 
 from kin_nb.cli import main
+from kin_nb.core.session.records import Place, UndoRecord
 from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.recording import SessionMeta
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.commands.test_save_command import TALK, asked_live, typed, went_on
@@ -65,10 +68,22 @@ def test_commands_are_left_out_and_a_prompt_that_was_not_answered_stays_and_is_n
     assert main(["merge", str(base), str(ours), str(base), "-o", str(out)]) == 0
     said = capsys.readouterr().out
     assert "Left out: 2 commands." in said
-    assert "was never run here, and a replay stops there" in said
+    assert "has no answer in this recording, and a replay stops there" in said
     sources = [cell["source"] for cell in load_notebook(out)["cells"]]
     assert sources[-1] == "%%kin\ndraft"
     assert not [source for source in sources if "%kin live" in source or "%kin cost" in source]
+
+
+def test_what_a_named_session_undid_stays(tmp_path):
+    base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), tmp_path / "a.ipynb"
+    undo = UndoRecord(at=1, turns=(1,), to=Place(turn=1))
+    card = new_output("display_data", {"text/plain": "x"}, metadata=carried(undo, SessionMeta(session="helper"), 1))
+    cells = [new_code_cell(f"%kin --session helper {each}", id=each) for each in ("undo", "mode")]
+    cells[0]["outputs"] = [card]
+    typed(write_notebook(session_notebook(TALK), ours), *cells)
+    assert main(["merge", str(base), str(ours), str(base), "-o", str(tmp_path / "out.ipynb")]) == 0
+    last = load_notebook(tmp_path / "out.ipynb")["cells"][-1]
+    assert (last["source"], last["outputs"][0]["metadata"]) == (cells[0]["source"], card["metadata"])
 
 
 def test_a_session_that_nobody_can_name_leaves_the_repair_that_is_advised(tmp_path, capsys):
