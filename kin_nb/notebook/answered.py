@@ -107,7 +107,7 @@ def undo_from(session: KinSession, agent: Agent, first: TurnRecord, display: Dis
         undone = session.on_agent_thread(lambda: agent.undo(len(active) - active.index(first)))
     except UndoError as error:
         raise KinError(str(error)) from None
-    card = render_undo(undone)
+    card = render_undo(undone, session.name)
     card.metadata.update(carried_by(session.shell, agent, undone))
     display.draw(card, settled=True)
 

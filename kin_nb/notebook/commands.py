@@ -70,7 +70,7 @@ def _show(session: KinSession, typed: TypedCommand) -> None:
         return
     played = session.played if typed.command.name == "last" else None
     result = CommandResult(record=played) if played is not None else result_of(session, typed)
-    outputs = render_result(result)
+    outputs = render_result(result, session.name)
     if isinstance(result.record, UndoRecord) and session.begun is not None:
         outputs[-1].metadata.update(carried_by(session.shell, session.begun, result.record))
     for output in outputs:

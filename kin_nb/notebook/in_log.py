@@ -40,7 +40,9 @@ class InLog:
         with suppress(KinError):
             store, workdir, folder = _places(session)
             kept = [self._found] if self._found is not None else []
-            for each in chain(kept, logged_sessions(store, workdir, folder, cell_id)):
+            # what recorded nothing could be anybody's notebook
+            sessions = logged_sessions(store, workdir, folder, cell_id, elsewhere=bool(recording.turns))
+            for each in chain(kept, sessions):
                 following = each.following(recording)
                 found = until_answer(recording, following, key, cell_id, edited=edited)
                 if found is not None:

@@ -9,21 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.context.history import images_of
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.notebook.answered import undo_from
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import InPlaybackError, KinError
 from kin_nb.notebook.in_log import InLog
-from kin_nb.notebook.live import Attached
 from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.own_file import own_file, surroundings
-from kin_nb.notebook.rerun_agent import rerun_agent
-from kin_nb.notebook.rerun_view import RerunView
+from kin_nb.notebook.rerun_agent import rerun_agent, rerun_turn
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import render_notice, render_turn
 from kin_nb.replay.cells.matching import Undoing
-from kin_nb.replay.errors import NotRecorded, ReplayEndedError, ReplayError, UnreadableNotebookError
+from kin_nb.replay.errors import NotRecorded, ReplayError, UnreadableNotebookError
 from kin_nb.replay.format.gone_on import GoneOn
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.playback.beyond import Beyond
@@ -31,9 +28,7 @@ from kin_nb.replay.playback.finding import embedded_recording, find_recording
 from kin_nb.replay.playback.going_on import go_on
 from kin_nb.replay.playback.player import Player, again_notice, passed_over, playback_notice, undo_card
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.rerun.calls_file import VARIABLE as CALLS_FILE
-from kin_nb.replay.rerun.calls_file import write_calls
-from kin_nb.replay.rerun.turns import Rerun, SoFar
+from kin_nb.replay.rerun.turns import SoFar
 from kin_nb.replay.rerun.undos import undo_again
 from kin_nb.replay.runner.scratch import Scratch, scratch_notice
 
@@ -55,7 +50,8 @@ class Replaying:
     KIN_REPLAY_WORKSPACE, KIN_REPLAY_CALLS.
     """
 
-    _live = "%kin live"
+    _name = ""
+    """What the session is called, where it is not the notebook's own."""
     _begins_empty = False
     """Whether what the log has may be this notebook's, though no recorded turn says so."""
 
@@ -69,9 +65,7 @@ class Replaying:
         self._player = Player(self._beyond.recording)
         self.last: TurnRecord | None = None
         """The turn that was played last."""
-        self._approve = environ.get("KIN_REPLAY_APPROVE") == "recorded"
         self._environ = environ
-        self._calls = environ.get(CALLS_FILE)
         self._agent: Agent | None = None
         self._so_far = SoFar()
         self._log = InLog()
@@ -154,11 +148,11 @@ class Replaying:
         if turn.fresh:
             self._passed_by = ""  # as after the `%kin clear` above
         again = self._somebody(io) and self._player.again(turn, io.cell_id)
-        for output in passed_over(turn, not_run) + ([again_notice(turn, self._live)] if again else []):
+        for output in passed_over(turn, not_run) + ([again_notice(turn, self._name)] if again else []):
             io.display(output.data, output.metadata)
         for each in self._player.run_of(turn):
             if self.tools:
-                self._run_tools(session, each, io)
+                rerun_turn(session, self._tools_agent(session), each, io, self._so_far, self._environ)
             else:
                 self._show(each, io)
         self.last = each
@@ -191,6 +185,8 @@ class Replaying:
 
     def _show(self, turn: TurnRecord, io: CellOutput) -> None:
         outputs = render_turn(turn)
+        for number, undo in self._beyond.cards(turn):
+            self._show_undo(number, undo, io)
         outputs[-1].metadata.update(self._beyond.metadata(turn, turn.turn))
         for output in outputs + (self.scratch.play(turn) if self.scratch else []):
             io.display(output.data, output.metadata)
@@ -224,16 +220,19 @@ class Replaying:
                 self._know(found)
             number, undo = self._player.undo(asked, io.cell_id)
         if not self.tools:
-            card = undo_card(undo)
-            card.metadata.update(self._beyond.metadata(undo, number))
-            for output in [card, *(self.scratch.play(undo) if self.scratch else [])]:
-                io.display(output.data, output.metadata)
+            self._show_undo(number, undo, io)
             return
         agent = self._tools_agent(session)
         shown, drift = session.on_agent_thread(lambda: undo_again(agent, undo, self._so_far))
         card = undo_card(shown)
         told = {"undo": number, "drift": {"kind": drift.kind, "detail": drift.detail}}
         io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})
+
+    def _show_undo(self, number: int, undo: UndoRecord, io: CellOutput) -> None:
+        card = undo_card(undo, self._name)
+        card.metadata.update(self._beyond.metadata(undo, number))
+        for output in [card, *(self.scratch.play(undo) if self.scratch else [])]:
+            io.display(output.data, output.metadata)
 
     def pass_by(self, session: KinSession, command: str, error: InPlaybackError | NotRecorded, io: CellOutput) -> None:
         """Show why `command` does nothing here. Raises `error` where nobody is there to read it."""
@@ -289,27 +288,6 @@ class Replaying:
         session.go_live(
             f"Turn {turn.turn} is asked anew, from where it stood. What was recorded stays in the session's log."
         )
-
-    def _run_tools(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
-        agent = self._tools_agent(session)
-        rerun = Rerun(
-            turn,
-            agent.workspace.root,
-            approve_recorded=self._approve,
-            known_ids=agent.history.call_ids,
-            so_far=self._so_far,
-        )
-        rerun.prepare(agent)
-        how: dict[str, Any] = {"view": RerunView(io, rerun), "through": rerun.asking, "answering": rerun.answering}
-        how["attached"] = Attached(labels=turn.attached, images=tuple(images_of(turn.images)))
-        try:
-            session.run_turn(agent, rerun.prompt, turn.key, io, **how)
-        except ReplayEndedError:
-            if turn.outcome == "done":
-                raise
-        finally:
-            if self._calls:
-                write_calls(Path(self._calls), turn.turn, rerun.came_out)
 
     def _tools_agent(self, session: KinSession) -> Agent:
         if self._agent is None:

@@ -30,7 +30,7 @@ class ReplayingBeside(Replaying):
 
     def __init__(self, own: Replaying, name: str) -> None:
         super().__init__(own.recorded_beside(name), {}, nb=own.nb)
-        self._own, self._name, self._live = own, name, f"%kin --session {name} live"
+        self._own, self._name = own, name
 
     @property
     def scratch(self) -> Scratch | None:
@@ -39,6 +39,14 @@ class ReplayingBeside(Replaying):
     def run_cell(self, session: KinSession, *cell: Any, **how: Any) -> TurnRecord | None:
         with self._advising():
             return super().run_cell(session, *cell, **how)
+
+    def _check_asked(self, key: str, io: CellOutput, error: NotRecorded, *, redo: bool, beside: bool) -> None:
+        super()._check_asked(key, io, error, redo=redo, beside=beside)
+        if self._beyond.problem and not self.recording.turns:
+            raise NotRecorded(
+                f"What session {self._name} was answered before is in the outputs.{self._beyond.problem} "
+                "To begin it anew: `%kin live`, then run this cell."
+            ) from None
 
     def undo(self, session: KinSession, asked: Undoing, io: CellOutput) -> None:
         with self._advising():

@@ -6,15 +6,22 @@ import atexit
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
+from kin_nb.core.context.history import images_of
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import KinError
-from kin_nb.notebook.live import add_live_tools
+from kin_nb.notebook.live import Attached, add_live_tools
+from kin_nb.notebook.rerun_view import RerunView
+from kin_nb.replay.errors import ReplayEndedError
 from kin_nb.replay.recording import Recording
+from kin_nb.replay.rerun.calls_file import VARIABLE as CALLS_FILE
+from kin_nb.replay.rerun.calls_file import write_calls
 from kin_nb.replay.rerun.stand_ins import servers
-from kin_nb.replay.rerun.turns import DMAIL
+from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar
 
 if TYPE_CHECKING:
     from kin_nb.notebook.session import KinSession
@@ -36,3 +43,27 @@ def rerun_agent(session: KinSession, recording: Recording, environ: Mapping[str,
     atexit.register(lambda: session.on_agent_thread(agent.aclose))  # its servers end too
     add_live_tools(agent, session.shell)
     return agent
+
+
+def rerun_turn(
+    session: KinSession, agent: Agent, turn: TurnRecord, io: CellOutput, so_far: SoFar, environ: Mapping[str, str]
+) -> None:
+    """Run `turn` again, and write how its calls came out where KIN_REPLAY_CALLS says. Raises ReplayEndedError."""
+    rerun = Rerun(
+        turn,
+        agent.workspace.root,
+        approve_recorded=environ.get("KIN_REPLAY_APPROVE") == "recorded",
+        known_ids=agent.history.call_ids,
+        so_far=so_far,
+    )
+    rerun.prepare(agent)
+    how: dict[str, Any] = {"view": RerunView(io, rerun), "through": rerun.asking, "answering": rerun.answering}
+    how["attached"] = Attached(labels=turn.attached, images=tuple(images_of(turn.images)))
+    try:
+        session.run_turn(agent, rerun.prompt, turn.key, io, **how)
+    except ReplayEndedError:
+        if turn.outcome == "done":
+            raise
+    finally:
+        if CALLS_FILE in environ:
+            write_calls(Path(environ[CALLS_FILE]), turn.turn, rerun.came_out)

@@ -13,8 +13,8 @@ from kin_nb.render.turn import render_turn
 from kin_nb.render.undo import render_undo
 
 
-def render_result(result: CommandResult) -> list[Output]:
-    """Empty for a result that shows nothing."""
+def render_result(result: CommandResult, session: str = "") -> list[Output]:
+    """Empty for a result that shows nothing. `session`: the name of the one that was commanded, where it is not the only one."""
     outputs = []
     if result.table is not None:
         outputs.append(render_table(result.title, result.table, result.lines))
@@ -24,7 +24,7 @@ def render_result(result: CommandResult) -> list[Output]:
         outputs.append(render_changes(result.changes, turn=result.turn))
     match result.record:
         case UndoRecord():
-            outputs.append(render_undo(result.record))
+            outputs.append(render_undo(result.record, session))
         case RecordedCompaction():
             outputs.append(render_compaction(result.record, turn=result.turn, step=0))
         case TurnRecord():

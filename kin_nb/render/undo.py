@@ -10,8 +10,8 @@ from kin_nb.render.text import clean, count, escape, indent, one_line
 _MOST_FILES = 50
 
 
-def render_undo(undo: UndoRecord) -> Output:
-    """`metadata["kin"]["kind"]` is undo or redo."""
+def render_undo(undo: UndoRecord, session: str = "") -> Output:
+    """`metadata["kin"]["kind"]` is undo or redo. `session`: what the way back must name, "" for the notebook's own."""
     title = _title(undo)
     lines = [_file(change) for change in undo.files[:_MOST_FILES]]
     if len(undo.files) > _MOST_FILES:
@@ -21,7 +21,8 @@ def render_undo(undo: UndoRecord) -> Output:
     if not (undo.files or undo.kept):
         lines.insert(0, "no file had changed")
     lines += [f"warning: {clean(warning).strip()}" for warning in undo.warnings]
-    lines.append("%kin redo gives it back." if undo.type == "undo" else "%kin undo takes it back again.")
+    kin = f"%kin --session {session}" if session else "%kin"
+    lines.append(f"{kin} redo gives it back." if undo.type == "undo" else f"{kin} undo takes it back again.")
     html = "<br>\n".join([f"<b>{escape(title)}</b>", *map(escape, lines)])
     text = "\n".join([title, *map(indent, lines)])
     return Output.of(frame(html, label=undo.type, color=BLUE), text, kind=undo.type)

@@ -122,3 +122,30 @@ def test_a_new_cell_with_a_text_that_was_asked_shows_that_turn_and_how_to_ask_it
     page.run(page.cells[4])
     assert "Gone." in page.said
     assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Go on.", "Go on."]
+
+
+@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize("name", ["", " --session helper"])
+def test_a_cell_asked_again_from_where_it_stood_plays_and_so_does_one_below_that_was_taken_back_with_it(
+    page, model_server, tmp_path, name, log
+):
+    for answer in ("A1.", "B1.", "A2."):
+        model_server.enqueue(answer)
+    for letter in "AB":
+        page.add(f"%%kin{name}\nPrompt {letter}.")
+    run(page.kin, "%config KinMagics.rerun = 'redo'")
+    page.run(page.cells[3])
+    run(page.kin, "%config KinMagics.rerun = 'ask'")
+    page.save()
+    if not log:
+        shutil.rmtree(tmp_path / "kin-home" / "sessions")
+    for _ in range(2):
+        assert set(page.restart_and_run_all()) == {"ok"}
+        assert "A2." in str(page.cells[3]["outputs"])
+        assert "B1." in page.said
+        page.save()
+    assert len(model_server.requests) == 6
+    model_server.enqueue("C.")
+    page.add(f"%%kin{name}\nPrompt C.")
+    assert prompts_sent(model_server)[-2:] == ["Prompt A.", "Prompt C."]
+    assert "Prompt B." not in prompts_sent(model_server)

@@ -217,3 +217,35 @@ def test_a_first_prompt_that_was_edited_is_said_to_be(page, model_server, output
     assert page.restart_and_run_all()[-1] == "error"
     assert "- Help.\n+ Help me." in page.said.replace("  ", "")
     assert len(model_server.requests) == 4
+
+
+def test_one_whose_outputs_cannot_be_played_begins_anew_only_when_told_to(page, model_server, tmp_path):
+    for answer in ("A.", "B.", "C."):
+        model_server.enqueue(answer)
+    for letter in "AB":
+        page.add(f"%%kin --session helper\nPrompt {letter}.")
+    del page.cells[3]
+    page.save()
+    shutil.rmtree(tmp_path / "kin-home" / "sessions")
+    run(page.kin, "%unload_ext kin_nb")
+    for cell in page.cells[:3]:
+        page.run(cell)
+    assert page.add("%%kin --session helper\nPrompt C.") == "error"
+    assert page.said.startswith("What session helper was answered before is in the outputs. It cannot be played: ")
+    assert page.said.endswith("To begin it anew: `%kin --session helper live`, then run this cell.")
+    assert len(model_server.requests) == 5
+    page.command("%kin --session helper live")
+    assert page.run(page.cells[-1]) == "ok"
+    assert prompts_sent(model_server) == ["Prompt C."]
+
+
+def test_the_card_of_an_undo_says_the_way_back_of_that_session(page, model_server):
+    for answer in ("A.", "B."):
+        model_server.enqueue(answer)
+    for letter in "AB":
+        page.add(f"%%kin --session helper\nPrompt {letter}.")
+    page.add("%kin --session helper undo")
+    page.save()
+    for _ in range(2):
+        assert "%kin --session helper redo gives it back." in page.said
+        assert set(page.restart_and_run_all()) == {"ok"}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kin_nb.core.session.records import UndoRecord
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_outputs import Carried, carried_records, claimed_sessions, of_records
@@ -33,6 +34,8 @@ class GoneOn:
     carried: Mapping[Named, dict[str, Any]]
     apart: Sequence[str] = ()
     gaps: bool = False
+    cards: Mapping[int, Sequence[tuple[int, UndoRecord]]] = field(default_factory=dict)
+    """Before which turn something was undone that `recording` cannot hold, since turns of that are missing; with its number."""
 
 
 def gone_on(nb: Any, recording: Recording) -> GoneOn:
@@ -60,9 +63,10 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
             last, session = max([last, *(number for kind, number in new if kind == "turn")]), name
         else:
             apart.append(name)
-    found = _joined(recording, list(following.values())) if following else recording
+    found, left_out = _joined(recording, list(following.values())) if following else (recording, {})
     gaps = last - _last(recording) > len(found.turns) - len(recording.turns)
-    return GoneOn(found, {named: {KEY: each.kept} for named, each in following.items()}, apart, gaps)
+    cards = _cards(following, left_out)
+    return GoneOn(found, {named: {KEY: each.kept} for named, each in following.items()}, apart, gaps, cards)
 
 
 def whole(nb: Any, recording: Recording) -> Recording:
@@ -104,8 +108,24 @@ def _goes_on(records: Collection[Carried], last: int, session: str) -> bool:
     return first >= last and any(session in {each.meta.session, each.after} for each in records)
 
 
-def _joined(recording: Recording, records: Sequence[Carried]) -> Recording:
-    """`recording` and what follows it. Raises RecordingError for what was changed, and where something is missing."""
+def _cards(
+    following: Mapping[Named, Carried], left_out: Mapping[int, UndoRecord]
+) -> dict[int, list[tuple[int, UndoRecord]]]:
+    """Of the undos that were left out, those that stand in the cell of a turn, which was asked again from where it stood."""
+    cells = {each.cell: number for (kind, number), each in following.items() if kind == "turn"}
+    cards: dict[int, list[tuple[int, UndoRecord]]] = {}
+    for number, undo in left_out.items():
+        turn = cells.get(following[undo.type, number].cell) if (undo.type, number) in following else None
+        if turn is not None:
+            cards.setdefault(turn, []).append((number, undo))
+    return cards
+
+
+def _joined(recording: Recording, records: Sequence[Carried]) -> tuple[Recording, dict[int, UndoRecord]]:
+    """`recording` and what follows it, and the undos that it cannot hold.
+
+    Raises RecordingError for what was changed, and where something is missing.
+    """
     meta = records[-1].meta
     reading = Reading(meta, {sha: text for each in records for sha, text in each.blobs.items()})
     reading.turns.update((turn.turn, Read(0, turn)) for turn in recording.turns)
@@ -114,12 +134,13 @@ def _joined(recording: Recording, records: Sequence[Carried]) -> Recording:
         reading.add(each.cell, each.record)
     _check_turns(reading, _last(recording))
     found = replace(of_records(reading, meta), others=recording.others)
-    left_out = [undo for number, undo in reading.undos.items() if number > len(found.undos)]
+    left_out = {number: undo for number, undo in reading.undos.items() if number > len(found.undos)}
+    standing = {found.turns[position].turn for position in found.standing}
     if len(left_out) + len(found.undos) != len(reading.undos) or any(
-        number in reading.turns for undo in left_out for number in undo.turns
+        number in standing for undo in left_out.values() for number in undo.turns
     ):
         raise RecordingError(_UNDONE)
-    return found
+    return found, left_out
 
 
 def _check_turns(reading: Reading, known: int) -> None:
@@ -141,7 +162,8 @@ def _check_turns(reading: Reading, known: int) -> None:
         if origin is None:
             continue
         before = kept[at - 1] if at else 0
-        if before >= first or (origin.turn not in reading.turns and before != origin.turn - 1):
+        between = range(before + 1, origin.turn if origin.turn not in reading.turns else before + 1)
+        if before >= first or any(each not in undone for each in between):
             raise RecordingError(_UNDONE)
 
 

@@ -6,7 +6,7 @@ A kernel cannot write cells' metadata. So the last output of a turn, and the car
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -19,6 +19,7 @@ from kin_nb.replay.format.carrying import AFTER, KEY, carried_in
 from kin_nb.replay.format.in_notebook import record_json
 from kin_nb.replay.format.later import later_format, refuse_later
 from kin_nb.replay.format.reading import Reading
+from kin_nb.replay.format.relinking import relinked
 from kin_nb.replay.recording import FORMAT, SESSION_ID, Recording, SessionMeta
 
 MAX_CHARACTERS = 2_000_000
@@ -39,36 +40,67 @@ def carried(record: TurnRecord | UndoRecord, meta: SessionMeta, number: int = 0,
 
 
 def recording_in_outputs(nb: Any, session: str = "") -> Recording:
-    """What the outputs of `nb` carry, every hash checked; of several sessions, what `session` left there.
+    """What the outputs of `nb` carry, every hash checked; of several sessions, what `session` left there, and those that it
+    went on from.
 
     Turns whose cells were run again are not in there any more; an undo of such turns is left out, and what followed it
     goes on from the turn before. Raises NoRecordingError when no output carries a record, RecordingError when one was
     changed, or when they are of several sessions and none is named.
     """
-    found = [each for each in carried_records(nb) if session in {"", each.meta.session}]
+    found = list(carried_records(nb))
     if not found:
         raise NoRecordingError(
             "No output of this notebook carries a record: it was not made by %%kin, or outputs were cleared."
         )
-    metas = {each.meta.session: each.meta for each in found}
-    if len(metas) > 1:
+    names = [session] if session else [*sessions_in_outputs(nb)]
+    if len(names) > 1:
         raise RecordingError(
-            f"The outputs are of {len(metas)} sessions ({', '.join(metas)}), and a recording holds one. "
+            f"The outputs are of {len(names)} sessions ({', '.join(names)}), and a recording holds one. "
             "Write each from the log: kin-nb save SESSION PATH"
         )
-    (meta,) = metas.values()
-    reading = Reading(meta, {sha: text for each in found for sha, text in each.blobs.items()})
-    for each in found:
-        reading.add(each.cell, each.record)
-    return of_records(reading, meta)
+    led = _led_to(found, names[0])
+    try:
+        return _as_one(found, led)
+    except RecordingError:
+        if len(led) == 1:
+            raise
+        return _as_one(found, led[-1:])  # it went on from another place than the end
 
 
 def sessions_in_outputs(nb: Any) -> dict[str, list[int]]:
-    """Of each session whose records the outputs of `nb` carry, the cells, from 1. Raises RecordingError."""
-    cells: dict[str, list[int]] = {}
-    for each in carried_records(nb):
-        cells.setdefault(each.meta.session, []).append(each.cell)
-    return {session: list(dict.fromkeys(numbers)) for session, numbers in cells.items()}
+    """Of each session whose records the outputs of `nb` carry, the cells, from 1, with those of the sessions that it went on
+    from, which are not named by themselves. Raises RecordingError.
+    """
+    found = list(carried_records(nb))
+    names = dict.fromkeys(each.meta.session for each in found)
+    before = {each.after for each in found if each.after != each.meta.session}
+    ends = [name for name in names if name not in before] or names
+    return {
+        name: list(dict.fromkeys(each.cell for each in found if each.meta.session in led))
+        for name in ends
+        for led in [_led_to(found, name)]
+    }
+
+
+def _led_to(records: Sequence[Carried], session: str) -> list[str]:
+    """`session`, and before it those of `records` that it went on from, the first one first."""
+    after = {each.meta.session: each.after or "" for each in records}
+    led = [session]
+    while (before := after.get(led[0], "")) in after and before not in led:
+        led.insert(0, before)
+    return led
+
+
+def _as_one(records: Sequence[Carried], sessions: Sequence[str]) -> Recording:
+    """What `sessions`, of which each went on from the one before, left in `records`. Raises RecordingError."""
+    of_them = [each for each in records if each.meta.session in sessions]
+    if not of_them:
+        raise NoRecordingError(f"No output of this notebook carries a record of session {sessions[-1]}.")
+    meta = next(each.meta for each in of_them if each.meta.session == sessions[-1])
+    reading = Reading(meta, {sha: text for each in of_them for sha, text in each.blobs.items()})
+    for each in of_them:
+        reading.add(each.cell, each.record)
+    return of_records(reading, meta)
 
 
 def claimed_sessions(cell: Any) -> Iterator[str]:
@@ -127,13 +159,9 @@ def of_records(reading: Reading, meta: SessionMeta) -> Recording:
     turns = [reading.turns[number].record for number in sorted(reading.turns)]
     numbers = {turn.turn for turn in turns}
     whole = next(number for number in count(1) if number not in numbers) - 1  # no turn before it is missing
-    undos = [reading.undos[number] for number in sorted(reading.undos)]
-    undos = [undo for undo in undos if undo.at <= whole and numbers.issuperset(undo.turns)]
-    linked = tuple(
-        turn if turn.origin is None or turn.origin.turn in {0, *numbers} else turn.model_copy(update={"origin": None})
-        for turn in turns
-    )
+    undone = [reading.undos[number] for number in sorted(reading.undos)]
+    undos = [undo for undo in undone if undo.at <= whole and numbers.issuperset(undo.turns)]
     try:
-        return Recording(meta.session, linked, meta, tuple(reading.others.values()), tuple(undos))
+        return Recording(meta.session, relinked(turns, undone), meta, tuple(reading.others.values()), tuple(undos))
     except ValueError as error:
         raise reading.error("outputs", str(error)) from error

@@ -24,8 +24,10 @@ class Beyond:
     def __init__(self, recording: Recording, nb: Any = None) -> None:
         self.recording = recording
         self._carried: dict[Named, Mapping[str, Any]] = {}
+        self._cards: dict[int, Sequence[tuple[int, UndoRecord]]] = {}
         self._apart: Sequence[str] = ()
-        self._problem = ""
+        self.problem = ""
+        """Why what the outputs hold cannot be played."""
         self.gaps = False
         """Whether `recording` has not all that was undone."""
         self._later: GoneOn | None = None
@@ -42,7 +44,7 @@ class Beyond:
                 else:
                     self.take(found)
         except RecordingError as error:
-            self._problem = f" It cannot be played: {error}"
+            self.problem = f" It cannot be played: {error}"
 
     def __bool__(self) -> bool:
         return bool(self._carried)
@@ -52,6 +54,11 @@ class Beyond:
         self._later = None
         self.recording = found.recording
         self._carried.update(found.carried)
+        self._cards.update(found.cards)
+
+    def cards(self, turn: TurnRecord) -> Sequence[tuple[int, UndoRecord]]:
+        """What was undone when this was asked again, as far as only a card says so; with its number."""
+        return self._cards.get(turn.turn, ())
 
     def metadata(self, record: TurnRecord | UndoRecord, number: int) -> Mapping[str, Any]:
         """What the last output of `record` carries: played, it must not be lost when the front end saves again."""
@@ -65,7 +72,7 @@ class Beyond:
         if any(each == key and (not cell_id or where in {None, cell_id}) for where, each in self._answered):
             raise NotRecorded(
                 "The answer to this cell is in its outputs alone, not in the recording. To have both in one: kin-nb save "
-                f"NOTEBOOK.ipynb OUT.ipynb --from-outputs. {_LIVE if redo else _REDO}{self._problem}"
+                f"NOTEBOOK.ipynb OUT.ipynb --from-outputs. {_LIVE if redo else _REDO}{self.problem}"
             )
 
     def fall_back(self) -> bool:

@@ -14,7 +14,8 @@ from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import LOG_NAME
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.core.session.store import SessionStore, StoredSession
-from kin_nb.replay.cells.matching import Undoing, is_answer, turns_of_cell, undoing_fits
+from kin_nb.core.session.summary import SessionSummary
+from kin_nb.replay.cells.matching import Undoing, turns_of_cell, undoing_fits
 from kin_nb.replay.cells.placing import asked_with
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.carrying import AFTER
@@ -52,12 +53,24 @@ class Logged:
         return self if begins else replace(self, after=recording.session)
 
 
-def logged_sessions(store: SessionStore, workdir: Path, folder: Path, text: str) -> Iterator[Logged]:
+def logged_sessions(
+    store: SessionStore, workdir: Path, folder: Path, text: str, *, elsewhere: bool
+) -> Iterator[Logged]:
     """The sessions of `workdir` whose logs hold `text`, the newest first, for a notebook in `folder`.
 
     Those that cannot be read are none. A long log is not parsed when it does not hold the text; encrypted ones may.
+    With `elsewhere` then those of other folders: the notebook may have been copied, or its folder renamed.
     """
-    for summary in store.list(workdir):
+    here = store.list(workdir)
+    yield from _that_hold(store, here, folder, text)
+    if elsewhere:
+        known = {summary.id for summary in here}
+        others = [summary for summary in store.list() if summary.id not in known and not summary.locked]
+        yield from _that_hold(store, others, folder, text)
+
+
+def _that_hold(store: SessionStore, sessions: Sequence[SessionSummary], folder: Path, text: str) -> Iterator[Logged]:
+    for summary in sessions:
         with suppress(SessionError, ReplayError, OSError, ValueError):
             if _may_hold(summary.folder / LOG_NAME, text):
                 yield Logged.of(store.find(summary.id), folder)
@@ -87,7 +100,7 @@ def until_answer(
         asked = turn.key == key if edited is None else position in whole.standing
         if edited is not None and not known:
             asked = asked and asked_with(turn.key, turn.prompt, edited)
-        if turn.cell_id == cell_id and asked and (is_answer(whole.turns[end - 1]) or end < len(whole.turns)):
+        if turn.cell_id == cell_id and asked and (whole.turns[end - 1].outcome != "error" or end < len(whole.turns)):
             found.append((position in whole.standing, end))
     return _until(recording, session, max(found)[1]) if found else None
 

@@ -100,13 +100,14 @@ def passed_over(turn: TurnRecord, not_run: tuple[int, ...]) -> list[Output]:
     return [render_notice(f"This is turn {turn.turn}", [f"{were} not run before it."])]
 
 
-def undo_card(undo: UndoRecord) -> Output:
+def undo_card(undo: UndoRecord, session: str = "") -> Output:
     """The card of an undo or redo: live, saved and played."""
-    return render_undo(undo)
+    return render_undo(undo, session)
 
 
-def again_notice(turn: TurnRecord, live: str) -> Output:
-    """What a new cell shows before it plays what another cell has played. `live`: the command that leaves playback."""
+def again_notice(turn: TurnRecord, session: str = "") -> Output:
+    """What a new cell shows before it plays what another cell has played."""
+    live = f"%kin --session {session} live" if session else "%kin live"
     return render_notice(
         f"This is turn {turn.turn} again",
         [f"Another cell asked it. To ask it anew: `{live}`, then run this cell again."],

@@ -41,7 +41,7 @@ def keep_what_plays(nb: Any, recording: Recording, session: str = "") -> list[st
     gone = [cell for cell in before if id(cell) not in kept and not is_told(nb, cell)]
     others = Counter(next(iter(claimed_sessions(cell)), "") for cell in gone)
     unanswered = others.pop("", 0) + others.pop(recording.session, 0)
-    said = [f"Left out: {count(unanswered, 'prompt')} of which no answer is recorded."] if unanswered else []
+    said = [f"Left out: {count(unanswered, 'prompt')} without an answer in this session."] if unanswered else []
     return said + [
         f"Left out: {count(number, 'prompt')} of session {name}: kin-nb save NOTEBOOK.ipynb FILE --from-outputs --session {name}"
         for name, number in others.items()

@@ -156,7 +156,7 @@ def test_the_session_that_is_chosen_keeps_what_can_be_played_and_the_rest_is_sai
     said = SaveCommand(str(restarted), tmp_path / "b.ipynb", from_outputs=True, session="bbbb").run()
     cells = load_notebook(tmp_path / "b.ipynb")["cells"]
     assert [cell["source"] for cell in cells[1:]] == ["x = 1", "%%kin\nsecond", "%%kin\nthird"]
-    assert "Left out: 1 prompt of which no answer is recorded." in said
+    assert "Left out: 1 prompt without an answer in this session." in said
     assert any(line.startswith("Left out: 1 prompt of session aaaaaaaa-1: kin-nb save") for line in said)
 
 
@@ -321,7 +321,7 @@ def test_what_was_asked_after_playback_is_saved_with_what_came_before_it(gone_on
         "x = 1",
         "%%kin\nthird",
     ]
-    assert "Left out: 1 prompt of which no answer is recorded." in capsys.readouterr().out
+    assert "Left out: 1 prompt without an answer in this session." in capsys.readouterr().out
 
 
 def test_it_may_be_written_onto_itself_once_no_draft_would_go(gone_on):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 
-from kin_nb.core.session.records import Place, UndoRecord
+from kin_nb.core.session.records import END, Place, UndoRecord
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import AFTER, KEY
 from kin_nb.replay.format.gone_on import gone_on, whole
@@ -172,10 +172,28 @@ def test_what_was_taken_back_without_what_took_it_back_is_an_error(leave_out):
         gone_on(nb, TALK)
 
 
-def test_a_turn_below_that_was_taken_back_with_it_and_still_stands_in_the_notebook_is_an_error():
-    nb = asked_again(3)
-    with pytest.raises(RecordingError, match="do not carry all that was undone"):
+def test_a_turn_below_that_was_taken_back_with_it_is_there_and_does_not_stand():
+    """Its cell still shows it."""
+    found = gone_on(asked_again(3), TALK)
+    assert [(each.turn, each.origin) for each in found.recording.turns[2:]] == [(4, None), (5, Place(turn=2, step=END))]
+    assert sorted(found.recording.standing) == [0, 1, 3]
+    assert (found.recording.undos, found.gaps) == ((), True)
+
+
+def test_a_turn_below_that_was_taken_back_is_an_error_where_nothing_says_that_it_was():
+    nb = without(asked_again(3), 5, "again")
+    with pytest.raises(RecordingError, match=r"do not carry all that was undone|not all before it"):
         gone_on(nb, TALK)
+
+
+def test_what_was_undone_before_it_was_asked_again_is_not_gone_on_from():
+    """c, undo, d, and d asked again from where it stood: only c and the last are in the outputs."""
+    undos = (UndoRecord(at=3, turns=(3,), to=Place(turn=3)), UndoRecord(at=4, turns=(4,), to=Place(turn=4)))
+    turns = turn(3, "c"), turn(4, "d", origin=Place(turn=3)), turn(5, "d", origin=Place(turn=4))
+    found = gone_on(without(notebook(went_on("one", *turns, undos=undos)), 4, "one"), TALK)
+    assert [each.turn for each in found.recording.turns] == [1, 2, 3, 5]
+    assert sorted(found.recording.standing) == [0, 1, 3]
+    assert found.recording.undos == undos[:1]
 
 
 def test_undos_follow_too_and_a_missing_one_is_an_error():

@@ -13,6 +13,7 @@ from kin_nb.replay.errors import NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import MAX_CHARACTERS, carried, recording_in_outputs, sessions_in_outputs
+from kin_nb.replay.recording import SessionMeta
 from tests.unit.replay.sessions import recording, turn
 
 UNDO = UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=-1))
@@ -78,6 +79,35 @@ def test_one_of_two_sessions_is_taken_by_its_name(two, session):
     assert sessions_in_outputs(two) == {"5b1c-session": [1, 2], "other": [3, 4]}
     assert recording_in_outputs(two, "5b1c-session") == session
     assert recording_in_outputs(two, "other").turns == session.turns
+
+
+def lived(session: str, after: str, *turns):
+    meta = SessionMeta(session=session)
+    return [
+        new_code_cell("x", outputs=[new_output("display_data", {}, metadata=carried(each, meta, after=after))])
+        for each in turns
+    ]
+
+
+def test_a_session_is_taken_with_those_that_it_went_on_from():
+    a, b, c, d = (turn(number, text) for number, text in enumerate("abcd", 1))
+    nb = new_notebook(cells=[*lived("one", "", a, b), *lived("two", "one", c), *lived("three", "two", d)])
+    nb["cells"] += lived("apart", "", a)
+    assert sessions_in_outputs(nb) == {"three": [1, 2, 3, 4], "apart": [5]}
+    found = recording_in_outputs(nb, "three")
+    assert (found.session, found.turns) == ("three", (a, b, c, d))
+    assert recording_in_outputs(nb, "two").turns == (a, b, c)
+    assert recording_in_outputs(nb, "apart").turns == (a,)
+
+
+def test_one_that_went_on_from_another_place_than_the_end_is_taken_alone():
+    nb = new_notebook(cells=[*lived("one", "", turn(1, "a"), turn(2, "b")), *lived("two", "one", turn(2, "else"))])
+    assert [each.prompt for each in recording_in_outputs(nb, "two").turns] == ["else"]
+
+
+def test_sessions_that_say_they_went_on_from_one_another_are_each_there():
+    nb = new_notebook(cells=[*lived("one", "two", turn(1, "a")), *lived("two", "one", turn(2, "b"))])
+    assert set(sessions_in_outputs(nb)) == {"one", "two"}
 
 
 @pytest.mark.parametrize("spoil", [{"session": {"session": "../x"}}, {"session": None}])

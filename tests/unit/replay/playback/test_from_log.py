@@ -49,9 +49,8 @@ def logged(settings, tmp_path):
 
 @pytest.fixture
 def looked_for(settings, tmp_path):
-    def looked_for(key=LOST.key, cell="lost", talk=TALK, settings=settings) -> GoneOn | None:
-        work = tmp_path / "work"
-        sessions = logged_sessions(SessionStore.configured(settings), work, work, cell)
+    def looked_for(key=LOST.key, cell="lost", talk=TALK, settings=settings, work=tmp_path / "work") -> GoneOn | None:
+        sessions = logged_sessions(SessionStore.configured(settings), work, work, cell, elsewhere=bool(talk.turns))
         return next(filter(None, (until_answer(talk, each, key, cell) for each in sessions)), None)
 
     return looked_for
@@ -93,9 +92,22 @@ def test_the_recordings_own_session_counts_though_texts_were_taken_out_of_that(l
     assert looked_for(talk=held).recording.turns == (*held.turns, LOST)
 
 
-@pytest.mark.parametrize("outcome", ["error", "interrupted"])
-def test_a_turn_that_failed_is_no_answer_unless_the_session_went_on_after_it(logged, looked_for, outcome):
-    failed = LOST.model_copy(update={"outcome": outcome})
+def test_a_turn_that_the_person_stopped_is_played_and_not_run_again(logged, looked_for):
+    stopped = LOST.model_copy(update={"outcome": "interrupted"})
+    logged("one", stopped)
+    assert looked_for().recording.turns == (*TALK.turns, stopped)
+
+
+def test_a_session_of_another_folder_counts_where_it_begins_with_what_was_recorded(logged, looked_for, tmp_path):
+    """The notebook was copied, or its folder renamed."""
+    logged("one", LOST)
+    (tmp_path / "other").mkdir()
+    assert looked_for(work=tmp_path / "other").recording.turns == (*TALK.turns, LOST)
+    assert looked_for(talk=recording(), work=tmp_path / "other") is None
+
+
+def test_a_turn_that_failed_is_no_answer_unless_the_session_went_on_after_it(logged, looked_for):
+    failed = LOST.model_copy(update={"outcome": "error"})
     logged("one", failed)
     assert looked_for() is None
     logged("two", failed, NEXT)
