@@ -63,6 +63,7 @@ class Replaying:
         self.nb = nb
         self._beyond = Beyond(recording, None if self.tools else nb)
         self._player = Player(self._beyond.recording)
+        self._player.know(self._beyond.recording, self._beyond.replaced)
         self.last: TurnRecord | None = None
         """The turn that was played last."""
         self._environ = environ
@@ -128,16 +129,8 @@ class Replaying:
 
         Raises NotRecorded, AmbiguousTurn, and KinError when it cannot go live; then it plays on.
         """
-        known = self._player.knows(key, io.cell_id)
-        # what speaks to a session beside is looked for there
-        lost = not beside and (known is None or self._log.doubts(known))
-        found = self._lost(session, key, io) if lost else None
         try:
-            if found is None and known is None and self._beyond.fall_back():
-                self._player.recording = self._beyond.recording
-            elif found is None and known is None and not beside and key not in self.recording.asked_by:
-                self._lost(session, key, io, edited=options.text)
-            turn, not_run = found or self._player.turn(key, io.cell_id, body)
+            turn, not_run = self._turn(session, key, io, body, options, beside=beside)
         except NotRecorded as error:
             self._check_asked(key, io, error, redo=options.redo, beside=beside)
             if not beside:
@@ -158,6 +151,25 @@ class Replaying:
         self.last = each
         return each
 
+    def _turn(
+        self, session: KinSession, key: str, io: CellOutput, body: str, options: CellOptions, *, beside: bool
+    ) -> tuple[TurnRecord, tuple[int, ...]]:
+        """What the cell plays, and which turns are passed over to get there. Raises as Player.turn; then nothing has moved."""
+        known = self._player.knows(key, io.cell_id)
+        later = known is not None and self._beyond.shows_later(known, io.cell_id)
+        if not beside and (known is None or later or self._log.doubts(known)):  # else it is looked for there
+            found = self._lost(session, key, io)
+            if found is not None:
+                return found
+        if known is None or later:
+            if self._beyond.fall_back():
+                self._player.know(self._beyond.recording, self._beyond.replaced)
+            elif later:
+                self._beyond.check_not_answered(key, io.cell_id)
+            elif not beside and key not in self.recording.asked_by:
+                self._lost(session, key, io, edited=options.text)
+        return self._player.turn(key, io.cell_id, body)
+
     def _lost(
         self, session: KinSession, key: str, io: CellOutput, *, edited: str | None = None
     ) -> tuple[TurnRecord, tuple[int, ...]] | None:
@@ -177,7 +189,7 @@ class Replaying:
 
     def _know(self, found: GoneOn) -> None:
         self._beyond.take(found)
-        self._player.recording = found.recording
+        self._player.know(found.recording, self._beyond.replaced)
 
     def _somebody(self, io: CellOutput) -> bool:
         """Whether a person may see what a model does."""

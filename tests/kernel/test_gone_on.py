@@ -149,3 +149,46 @@ def test_a_cell_asked_again_from_where_it_stood_plays_and_so_does_one_below_that
     page.add(f"%%kin{name}\nPrompt C.")
     assert prompts_sent(model_server)[-2:] == ["Prompt A.", "Prompt C."]
     assert "Prompt B." not in prompts_sent(model_server)
+
+
+@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize(("rule", "sent"), [("redo", []), ("new", ["Say one.", "Add a note."])])
+def test_a_recorded_cell_that_was_asked_again_live_shows_what_it_showed(page, model_server, tmp_path, rule, sent, log):
+    page.cells[1]["id"] = read_recording(page.nb).turns[0].cell_id
+    for answer in ("Anew.", "Later."):
+        model_server.enqueue(answer)
+    run(page.kin, f"%config KinMagics.rerun = {rule!r}")
+    page.run(page.cells[1])
+    run(page.kin, "%config KinMagics.rerun = 'ask'")
+    page.add("%%kin\nLater.")
+    page.save()
+    if not log:
+        shutil.rmtree(tmp_path / "kin-home" / "sessions")
+    for _ in range(2):
+        assert set(page.restart_and_run_all()) == {"ok"}
+        assert "Anew." in str(page.cells[1]["outputs"])
+        assert ("Took back turns 1, 2" in str(page.cells[1]["outputs"])) == (rule == "redo")
+        assert "Later." in page.said
+        page.save()
+    assert len(model_server.requests) == 5
+    model_server.enqueue("Next.")
+    assert page.add("%%kin\nNext.") == "ok"
+    assert prompts_sent(model_server) == [*sent, "Say one.", "Later.", "Next."]
+
+
+@pytest.mark.parametrize("rule", ["redo", "new"])
+@pytest.mark.parametrize("log", [True, False])
+def test_one_that_was_asked_again_twice_is_played_from_the_log_alone(page, model_server, tmp_path, rule, log):
+    page.cells[1]["id"] = read_recording(page.nb).turns[0].cell_id
+    run(page.kin, f"%config KinMagics.rerun = {rule!r}")
+    for answer in ("Anew 1.", "Anew 2."):
+        model_server.enqueue(answer)
+        page.run(page.cells[1])
+    run(page.kin, "%config KinMagics.rerun = 'ask'")
+    page.save()
+    if not log:
+        shutil.rmtree(tmp_path / "kin-home" / "sessions")
+    run(page.kin, "%unload_ext kin_nb")
+    assert [page.run(cell) for cell in page.cells[:2]] == ["ok", "ok" if log else "error"]
+    assert ("Anew 2." if log else "The answer to this cell is in its outputs alone") in page.said
+    assert len(model_server.requests) == 5

@@ -20,7 +20,8 @@ _NBVAL = re.compile(r"[ \t]*#+[ \t]*NBVAL_")
 class State:
     """What was played so far, as positions in `Recording.turns`: the next one, those played, and by which cell.
 
-    `undone` and `undone_by_cell` are the same of `Recording.undos`.
+    `undone` and `undone_by_cell` are the same of `Recording.undos`. `replaced`: the numbers of turns that were asked again in
+    their cell, which shows what took them back itself.
     """
 
     next: int = 0
@@ -28,6 +29,7 @@ class State:
     by_cell: Mapping[str, int] = field(default_factory=dict)
     undone: frozenset[int] = frozenset()
     undone_by_cell: Mapping[str, int] = field(default_factory=dict)
+    replaced: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,8 @@ def own_turn(recording: Recording, key: str, cell_id: str | None, state: State) 
         return played(recording, again, cell_id, state, moves=False)
     own = [n for n in positions if cell_id and recording.turns[n].cell_id == cell_id]
     stands = [n for n in own if n in recording.standing]
-    if stands and (state.next not in own or state.next in stands):  # else it is undone below
+    undone_below = state.next in own and state.next not in stands
+    if stands and not (undone_below and recording.turns[state.next].turn not in state.replaced):
         return played(recording, stands[-1], cell_id, state, moves=True)
     return played(recording, state.next, cell_id, state, moves=True) if state.next in positions else None
 

@@ -35,7 +35,7 @@ class GoneOn:
     apart: Sequence[str] = ()
     gaps: bool = False
     cards: Mapping[int, Sequence[tuple[int, UndoRecord]]] = field(default_factory=dict)
-    """Before which turn something was undone that `recording` cannot hold, since turns of that are missing; with its number."""
+    """What was undone, with its number, in the cell of the turn that came after it: asked again from where it stood."""
 
 
 def gone_on(nb: Any, recording: Recording) -> GoneOn:
@@ -63,10 +63,10 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
             last, session = max([last, *(number for kind, number in new if kind == "turn")]), name
         else:
             apart.append(name)
-    found, left_out = _joined(recording, list(following.values())) if following else (recording, {})
+    found, undos = _joined(recording, list(following.values())) if following else (recording, {})
     gaps = last - _last(recording) > len(found.turns) - len(recording.turns)
-    cards = _cards(following, left_out)
-    return GoneOn(found, {named: {KEY: each.kept} for named, each in following.items()}, apart, gaps, cards)
+    carries = {named: {KEY: each.kept} for named, each in following.items()}
+    return GoneOn(found, carries, apart, gaps, _cards(following, undos))
 
 
 def whole(nb: Any, recording: Recording) -> Recording:
@@ -109,20 +109,20 @@ def _goes_on(records: Collection[Carried], last: int, session: str) -> bool:
 
 
 def _cards(
-    following: Mapping[Named, Carried], left_out: Mapping[int, UndoRecord]
+    following: Mapping[Named, Carried], undos: Mapping[int, UndoRecord]
 ) -> dict[int, list[tuple[int, UndoRecord]]]:
-    """Of the undos that were left out, those that stand in the cell of a turn, which was asked again from where it stood."""
+    """Those of `undos` that stand in the cell of a turn, by that turn."""
     cells = {each.cell: number for (kind, number), each in following.items() if kind == "turn"}
     cards: dict[int, list[tuple[int, UndoRecord]]] = {}
-    for number, undo in left_out.items():
-        turn = cells.get(following[undo.type, number].cell) if (undo.type, number) in following else None
-        if turn is not None:
-            cards.setdefault(turn, []).append((number, undo))
+    for number, undo in undos.items():
+        card = following.get((undo.type, number))
+        if card is not None and card.cell in cells:
+            cards.setdefault(cells[card.cell], []).append((number, undo))
     return cards
 
 
 def _joined(recording: Recording, records: Sequence[Carried]) -> tuple[Recording, dict[int, UndoRecord]]:
-    """`recording` and what follows it, and the undos that it cannot hold.
+    """`recording` and what follows it, and all that was undone, also what it cannot hold: turns of that are missing.
 
     Raises RecordingError for what was changed, and where something is missing.
     """
@@ -133,6 +133,7 @@ def _joined(recording: Recording, records: Sequence[Carried]) -> tuple[Recording
     for each in records:
         reading.add(each.cell, each.record)
     _check_turns(reading, _last(recording))
+    _check_places(reading)
     found = replace(of_records(reading, meta), others=recording.others)
     left_out = {number: undo for number, undo in reading.undos.items() if number > len(found.undos)}
     standing = {found.turns[position].turn for position in found.standing}
@@ -140,7 +141,7 @@ def _joined(recording: Recording, records: Sequence[Carried]) -> tuple[Recording
         number in standing for undo in left_out.values() for number in undo.turns
     ):
         raise RecordingError(_UNDONE)
-    return found, left_out
+    return found, reading.undos
 
 
 def _check_turns(reading: Reading, known: int) -> None:
@@ -165,6 +166,16 @@ def _check_turns(reading: Reading, known: int) -> None:
         between = range(before + 1, origin.turn if origin.turn not in reading.turns else before + 1)
         if before >= first or any(each not in undone for each in between):
             raise RecordingError(_UNDONE)
+
+
+def _check_places(reading: Reading) -> None:
+    """Where a turn went on from one that is missing, what stood there is known only with all that was undone until then.
+
+    Raises RecordingError.
+    """
+    origins = {read.record.origin.turn for read in reading.turns.values() if read.record.origin is not None}
+    if origins - reading.turns.keys() - {0} and len(reading.undos) < max(reading.undos, default=0):
+        raise RecordingError(_UNDONE)
 
 
 def _type(carried: Carried) -> str:

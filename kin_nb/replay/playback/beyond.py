@@ -24,7 +24,7 @@ class Beyond:
     def __init__(self, recording: Recording, nb: Any = None) -> None:
         self.recording = recording
         self._carried: dict[Named, Mapping[str, Any]] = {}
-        self._cards: dict[int, Sequence[tuple[int, UndoRecord]]] = {}
+        self._cards: Mapping[int, Sequence[tuple[int, UndoRecord]]] = {}
         self._apart: Sequence[str] = ()
         self.problem = ""
         """Why what the outputs hold cannot be played."""
@@ -34,11 +34,12 @@ class Beyond:
         """What the outputs add where they have not all of it: the log may."""
         self._nb = nb
         answered = [cell for cell in nb["cells"] if _is_answered(nb, cell)] if nb is not None else []
-        self._answered = [(cell.get("id"), asked_key(nb, cell)) for cell in answered]
+        self._answered = [(cell.get("id"), asked_key(nb, cell), _last_turn(cell)) for cell in answered]
         try:
             if nb is not None:
                 found = gone_on(nb, recording)
                 self._apart = found.apart
+                self._show_cards(found)
                 if found.gaps:
                     self._later = found
                 else:
@@ -54,11 +55,28 @@ class Beyond:
         self._later = None
         self.recording = found.recording
         self._carried.update(found.carried)
-        self._cards.update(found.cards)
+
+    def _show_cards(self, found: GoneOn) -> None:
+        self._cards = found.cards
+        named = [(undo.type, number) for cards in found.cards.values() for number, undo in cards]
+        self._carried.update({each: found.carried[each] for each in named})
 
     def cards(self, turn: TurnRecord) -> Sequence[tuple[int, UndoRecord]]:
-        """What was undone when this was asked again, as far as only a card says so; with its number."""
+        """What was undone when this was asked again in its cell; with its number."""
         return self._cards.get(turn.turn, ())
+
+    @property
+    def replaced(self) -> frozenset[int]:
+        """Turns that were taken back so."""
+        return frozenset(n for cards in self._cards.values() for _, undo in cards for n in undo.turns)
+
+    def shows_later(self, turn: TurnRecord, cell_id: str | None) -> bool:
+        """Whether the outputs of the cell hold a later answer to the text of `turn`, which `recording` does not have."""
+        known = self.recording.turns[-1].turn if self.recording.turns else 0
+        return any(
+            (where, key) == (cell_id, turn.key) and number > max(known, turn.turn)
+            for where, key, number in self._answered
+        )
 
     def metadata(self, record: TurnRecord | UndoRecord, number: int) -> Mapping[str, Any]:
         """What the last output of `record` carries: played, it must not be lost when the front end saves again."""
@@ -69,7 +87,7 @@ class Beyond:
 
         `redo`: `--redo` is in that text, and so it has been told already.
         """
-        if any(each == key and (not cell_id or where in {None, cell_id}) for where, each in self._answered):
+        if any(each == key and (not cell_id or where in {None, cell_id}) for where, each, _ in self._answered):
             raise NotRecorded(
                 "The answer to this cell is in its outputs alone, not in the recording. To have both in one: kin-nb save "
                 f"NOTEBOOK.ipynb OUT.ipynb --from-outputs. {_LIVE if redo else _REDO}{self.problem}"
@@ -94,6 +112,12 @@ class Beyond:
 def _is_answered(nb: Any, cell: Any) -> bool:
     """Whether its outputs say that they hold an answer to its text as it is."""
     return any(record.get("key") == asked_key(nb, cell) for record in _records(cell))
+
+
+def _last_turn(cell: Any) -> int:
+    """The number of the turn that its outputs say to hold; 0 for none."""
+    numbers = (record.get("turn") for record in _records(cell) if record.get("type") == "turn")
+    return max((number for number in numbers if isinstance(number, int)), default=0)
 
 
 def _speaks_as_then(nb: Any, cell: Any) -> bool:

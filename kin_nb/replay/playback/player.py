@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.render import Output, render_notice, render_turn, render_undo
@@ -29,6 +30,11 @@ class Player:
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self._state = State()
+
+    def know(self, recording: Recording, replaced: Collection[int]) -> None:
+        """`recording`: with more than it had. `replaced`: turns whose cells show what took them back, and the next answer."""
+        self.recording = recording
+        self._state = replace(self._state, replaced=frozenset(replaced))
 
     def turn(self, key: str, cell_id: str | None, body: str = "") -> tuple[TurnRecord, tuple[int, ...]]:
         """The turn that this cell plays now, and the numbers of turns passed over to get there.
