@@ -161,7 +161,7 @@ class SaveCommand:
         if held is not None and not self.session:
             return self._gone_on(nb, in_folder(held, source.resolve().parent, target.parent), target)
         cells = sessions_in_outputs(nb)
-        return self._of_outputs(nb, recording_in_outputs(nb, self._chosen(cells) if cells else ""), target)
+        return self._of_outputs(nb, recording_in_outputs(nb, self._chosen(cells) if cells else "", held), target)
 
     def _of_outputs(self, nb: Any, recording: Recording, target: Path) -> tuple[Any, Recording, list[str]]:
         cells = sessions_in_outputs(nb)[recording.session]

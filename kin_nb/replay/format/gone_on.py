@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kin_nb.core.session.records import UndoRecord
+from kin_nb.replay.cells.placing import named_session
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_outputs import Carried, carried_records, claimed_sessions, of_records
-from kin_nb.replay.format.reading import Read, Reading
+from kin_nb.replay.format.reading import Reading
 from kin_nb.replay.recording import Recording, turn_sha, undo_sha, whole_numbers
 
 Named = tuple[str, int]
@@ -81,8 +82,9 @@ def whole(nb: Any, recording: Recording) -> Recording:
 
 
 def _newest(nb: Any) -> str:
-    """The session that the outputs name last."""
-    names = [name for cell in nb["cells"] for name in claimed_sessions(cell)]
+    """The session that the outputs name last; one that the notebook has beside its own only where there is no other."""
+    beside = [(bool(named_session(cell)), name) for cell in nb["cells"] for name in claimed_sessions(cell)]
+    names = [name for named, name in beside if not named] or [name for _, name in beside]
     return names[-1][:8] if names else "SESSION"
 
 
@@ -128,8 +130,7 @@ def _joined(recording: Recording, records: Sequence[Carried]) -> tuple[Recording
     """
     meta = records[-1].meta
     reading = Reading(meta, {sha: text for each in records for sha, text in each.blobs.items()})
-    reading.turns.update((turn.turn, Read(0, turn)) for turn in recording.turns)
-    reading.undos.update(enumerate(recording.undos, 1))
+    reading.hold(recording)
     for each in records:
         reading.add(each.cell, each.record)
     _check_turns(reading, _last(recording))

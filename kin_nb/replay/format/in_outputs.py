@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -39,9 +39,9 @@ def carried(record: TurnRecord | UndoRecord, meta: SessionMeta, number: int = 0,
     return {KEY: {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs, AFTER: after}}
 
 
-def recording_in_outputs(nb: Any, session: str = "") -> Recording:
+def recording_in_outputs(nb: Any, session: str = "", held: Recording | None = None) -> Recording:
     """What the outputs of `nb` carry, every hash checked; of several sessions, what `session` left there, and those that it
-    went on from.
+    went on from. `held`: what the notebook recorded, which may be the first of these.
 
     Turns whose cells were run again are not in there any more; an undo of such turns is left out, and what followed it
     goes on from the turn before. Raises NoRecordingError when no output carries a record, RecordingError when one was
@@ -58,11 +58,13 @@ def recording_in_outputs(nb: Any, session: str = "") -> Recording:
             f"The outputs are of {len(names)} sessions ({', '.join(names)}), and a recording holds one. "
             "Write each from the log: kin-nb save SESSION PATH"
         )
-    led = _led_to(found, names[0])
+    after = _afters(found)
+    led = _led_to(after, names[0])
+    began = held if held is not None and held.session in {led[0], after.get(led[0])} else None
     try:
-        return _as_one(found, led)
+        return _as_one(found, led, began)
     except RecordingError:
-        if len(led) == 1:
+        if len(led) == 1 and began is None:
             raise
         return _as_one(found, led[-1:])  # it went on from another place than the end
 
@@ -72,35 +74,47 @@ def sessions_in_outputs(nb: Any) -> dict[str, list[int]]:
     from, which are not named by themselves. Raises RecordingError.
     """
     found = list(carried_records(nb))
-    names = dict.fromkeys(each.meta.session for each in found)
-    before = {each.after for each in found if each.after != each.meta.session}
-    ends = [name for name in names if name not in before] or names
-    return {
-        name: list(dict.fromkeys(each.cell for each in found if each.meta.session in led))
-        for name in ends
-        for led in [_led_to(found, name)]
-    }
+    cells: dict[str, set[int]] = {}
+    for each in found:
+        cells.setdefault(each.meta.session, set()).add(each.cell)
+    after = _afters(found)
+    before = {name for session, name in after.items() if name != session}
+    ends = [name for name in cells if name not in before] or [*cells]
+    return {name: sorted(set().union(*(cells[each] for each in _led_to(after, name)))) for name in ends}
 
 
-def _led_to(records: Sequence[Carried], session: str) -> list[str]:
-    """`session`, and before it those of `records` that it went on from, the first one first."""
-    after = {each.meta.session: each.after or "" for each in records}
-    led = [session]
-    while (before := after.get(led[0], "")) in after and before not in led:
-        led.insert(0, before)
-    return led
+def _afters(records: Sequence[Carried]) -> dict[str, str]:
+    """Of each session the one that it went on from, "" for none."""
+    return {each.meta.session: each.after or "" for each in records}
 
 
-def _as_one(records: Sequence[Carried], sessions: Sequence[str]) -> Recording:
-    """What `sessions`, of which each went on from the one before, left in `records`. Raises RecordingError."""
-    of_them = [each for each in records if each.meta.session in sessions]
+def _led_to(after: Mapping[str, str], session: str) -> list[str]:
+    """`session`, and before it those that it went on from, the first one first."""
+    led = {session: None}
+    before = after.get(session, "")
+    while before in after and before not in led:
+        led[before] = None
+        before = after[before]
+    return [*led][::-1]
+
+
+def _as_one(records: Sequence[Carried], sessions: Sequence[str], held: Recording | None = None) -> Recording:
+    """What `sessions`, of which each went on from the one before, and the first from `held`, left in `records`.
+
+    Raises RecordingError.
+    """
+    wanted = set(sessions)
+    of_them = [each for each in records if each.meta.session in wanted]
     if not of_them:
         raise NoRecordingError(f"No output of this notebook carries a record of session {sessions[-1]}.")
     meta = next(each.meta for each in of_them if each.meta.session == sessions[-1])
     reading = Reading(meta, {sha: text for each in of_them for sha, text in each.blobs.items()})
+    if held is not None:
+        reading.hold(held)
     for each in of_them:
         reading.add(each.cell, each.record)
-    return of_records(reading, meta)
+    found = of_records(reading, meta)
+    return found if held is None else replace(found, others=held.others)
 
 
 def claimed_sessions(cell: Any) -> Iterator[str]:

@@ -55,6 +55,11 @@ class Reading:
             f"Put {one_line(sidecar)}, as it was saved, beside the notebook" if sidecar else "Restore the notebook"
         )
 
+    def hold(self, recording: Recording) -> None:
+        """What is verified already, and gone on with."""
+        self.turns.update((turn.turn, Read(0, turn)) for turn in recording.turns)
+        self.undos.update(enumerate(recording.undos, 1))
+
     def add(self, cell: int, raw: Any) -> None:
         """Verify one record. A cell that was copied brings its record twice: the second, if equal, adds nothing."""
         if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):

@@ -14,6 +14,7 @@ from kin_nb.replay.format.gone_on import GoneOn, Named, gone_on
 from kin_nb.replay.format.in_outputs import claimed_sessions
 from kin_nb.replay.recording import Recording, SessionMeta
 
+_JOIN = " To have both in one: kin-nb save NOTEBOOK.ipynb OUT.ipynb --from-outputs."
 _REDO = "To ask the model again, where a person is there: `%%kin --redo`."
 _LIVE = "To ask the model again: `%kin live`, then run it."
 
@@ -89,8 +90,8 @@ class Beyond:
         """
         if any(each == key and (not cell_id or where in {None, cell_id}) for where, each, _ in self._answered):
             raise NotRecorded(
-                "The answer to this cell is in its outputs alone, not in the recording. To have both in one: kin-nb save "
-                f"NOTEBOOK.ipynb OUT.ipynb --from-outputs. {_LIVE if redo else _REDO}{self.problem}"
+                "The answer to this cell is in its outputs alone, not in the recording."
+                f"{self.problem or _JOIN} {_LIVE if redo else _REDO}"
             )
 
     def fall_back(self) -> bool:

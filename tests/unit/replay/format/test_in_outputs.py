@@ -105,6 +105,18 @@ def test_one_that_went_on_from_another_place_than_the_end_is_taken_alone():
     assert [each.prompt for each in recording_in_outputs(nb, "two").turns] == ["else"]
 
 
+def test_what_the_notebook_recorded_comes_first_where_the_session_went_on_from_that(session):
+    number = len(session.turns)
+    nb = new_notebook(
+        cells=[*lived("live", session.session, turn(number + 2, "later")), *lived("apart", "", turn(1, "x"))]
+    )
+    found = recording_in_outputs(nb, "live", session)
+    assert [each.turn for each in found.turns] == [*range(1, number + 1), number + 2]
+    assert recording_in_outputs(nb, "apart", session).turns == (turn(1, "x"),)
+    held = replace(session, turns=(*session.turns, turn(number + 1, "else"), turn(number + 2, "else")), undos=())
+    assert [each.turn for each in recording_in_outputs(nb, "live", held).turns] == [number + 2]
+
+
 def test_sessions_that_say_they_went_on_from_one_another_are_each_there():
     nb = new_notebook(cells=[*lived("one", "two", turn(1, "a")), *lived("two", "one", turn(2, "b"))])
     assert set(sessions_in_outputs(nb)) == {"one", "two"}

@@ -49,10 +49,14 @@ def test_what_does_not_follow_is_named_with_the_repair(tmp_path, capsys):
     base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), notebook(tmp_path / "a.ipynb", OURS)
     text = ours.read_text()
     ours.write_text(json.dumps(json.loads(text.replace('"turn": 3', '"turn": 5'))))
+    helper = carried(turn(1, "help"), SessionMeta(session="helper"))
+    outputs = [new_output("display_data", {"text/plain": "x"}, metadata=helper)]
+    typed(ours, new_code_cell("%%kin --session helper\nhelp", id="h", outputs=outputs))
     assert main(["diff", str(base), str(ours)]) == 1
     error = capsys.readouterr().err
     assert "what its outputs carry does not follow its recording" in error
     assert "kin-nb save NOTEBOOK.ipynb OUT.ipynb" in error
+    assert "kin-nb save ours OUT.ipynb" in error
 
 
 def test_commands_are_left_out_and_a_prompt_that_was_not_answered_stays_and_is_named(tmp_path, capsys):
