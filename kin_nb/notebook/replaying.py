@@ -197,8 +197,8 @@ class Replaying:
 
     def _show(self, turn: TurnRecord, io: CellOutput) -> None:
         outputs = render_turn(turn)
-        for number, undo in self._beyond.cards(turn):
-            self._show_undo(number, undo, io)
+        for undo, metadata in self._beyond.cards(turn):
+            self._show_undo(undo, metadata, io)
         outputs[-1].metadata.update(self._beyond.metadata(turn, turn.turn))
         for output in outputs + (self.scratch.play(turn) if self.scratch else []):
             io.display(output.data, output.metadata)
@@ -232,7 +232,7 @@ class Replaying:
                 self._know(found)
             number, undo = self._player.undo(asked, io.cell_id)
         if not self.tools:
-            self._show_undo(number, undo, io)
+            self._show_undo(undo, self._beyond.metadata(undo, number), io)
             return
         agent = self._tools_agent(session)
         shown, drift = session.on_agent_thread(lambda: undo_again(agent, undo, self._so_far))
@@ -240,9 +240,9 @@ class Replaying:
         told = {"undo": number, "drift": {"kind": drift.kind, "detail": drift.detail}}
         io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})
 
-    def _show_undo(self, number: int, undo: UndoRecord, io: CellOutput) -> None:
+    def _show_undo(self, undo: UndoRecord, metadata: Mapping[str, Any], io: CellOutput) -> None:
         card = undo_card(undo, self._name)
-        card.metadata.update(self._beyond.metadata(undo, number))
+        card.metadata.update(metadata)
         for output in [card, *(self.scratch.play(undo) if self.scratch else [])]:
             io.display(output.data, output.metadata)
 

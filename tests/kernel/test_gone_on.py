@@ -192,3 +192,30 @@ def test_one_that_was_asked_again_twice_is_played_from_the_log_alone(page, model
     assert [page.run(cell) for cell in page.cells[:2]] == ["ok", "ok" if log else "error"]
     assert ("Anew 2." if log else "The answer to this cell is in its outputs alone") in page.said
     assert len(model_server.requests) == 5
+
+
+@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize("name", ["", " --session helper"])
+def test_below_a_cell_that_was_asked_again_an_undo_plays_too(page, model_server, tmp_path, name, log):
+    for answer in ("A1.", "A2.", "B."):
+        model_server.enqueue(answer)
+    page.add(f"%%kin{name}\nPrompt A.")
+    run(page.kin, "%config KinMagics.rerun = 'redo'")
+    page.run(page.cells[3])
+    run(page.kin, "%config KinMagics.rerun = 'ask'")
+    page.add(f"%kin{name} undo")
+    page.add(f"%%kin{name}\nPrompt B.")
+    page.save()
+    if not log:
+        shutil.rmtree(tmp_path / "kin-home" / "sessions")
+    for _ in range(2):
+        assert set(page.restart_and_run_all()) == {"ok"}
+        assert "A2." in str(page.cells[3]["outputs"])
+        assert "Took back turn" in str(page.cells[4]["outputs"])
+        assert "B." in page.said
+        page.save()
+    assert len(model_server.requests) == 6
+    model_server.enqueue("C.")
+    page.add(f"%%kin{name}\nPrompt C.")
+    assert prompts_sent(model_server)[-2:] == ["Prompt B.", "Prompt C."]
+    assert "Prompt A." not in prompts_sent(model_server)

@@ -12,12 +12,15 @@ from kin_nb.core.session.records import UndoRecord
 from kin_nb.replay.cells.placing import named_session
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import KEY
-from kin_nb.replay.format.in_outputs import Carried, carried_records, claimed_sessions, of_records
+from kin_nb.replay.format.in_outputs import Carried, carried_records, claimed_sessions, of_records, sorted_turns
 from kin_nb.replay.format.reading import Reading
+from kin_nb.replay.format.relinking import relinked
 from kin_nb.replay.recording import Recording, turn_sha, undo_sha, whole_numbers
 
 Named = tuple[str, int]
 """A record's type, and its number: a turn's own, an undo's in its session."""
+Card = tuple[UndoRecord, Mapping[str, Any]]
+"""An undo, and the metadata that carries it."""
 _NUMBERS = {"turn": "turn", "undo": "n", "redo": "n"}
 """What is played, and the field that has its number."""
 _UNDONE = "the outputs do not carry all that was undone."
@@ -35,8 +38,8 @@ class GoneOn:
     carried: Mapping[Named, dict[str, Any]]
     apart: Sequence[str] = ()
     gaps: bool = False
-    cards: Mapping[int, Sequence[tuple[int, UndoRecord]]] = field(default_factory=dict)
-    """What was undone, with its number, in the cell of the turn that came after it: asked again from where it stood."""
+    cards: Mapping[int, Sequence[Card]] = field(default_factory=dict)
+    """What was undone in the cell of the turn that came after it: asked again from where it stood."""
 
 
 def gone_on(nb: Any, recording: Recording) -> GoneOn:
@@ -64,9 +67,13 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
             last, session = max([last, *(number for kind, number in new if kind == "turn")]), name
         else:
             apart.append(name)
-    found, undos = _joined(recording, list(following.values())) if following else (recording, {})
+    found, undos, held = _joined(recording, list(following.values())) if following else (recording, {}, ())
     gaps = last - _last(recording) > len(found.turns) - len(recording.turns)
-    carries = {named: {KEY: each.kept} for named, each in following.items()}
+    carries = {named: {KEY: each.kept} for named, each in following.items() if named[0] == "turn"}
+    for position, number in enumerate(held, 1):
+        named = undos[number].type, number
+        if named in following:
+            carries[named[0], position] = {KEY: following[named].kept}
     return GoneOn(found, carries, apart, gaps, _cards(following, undos))
 
 
@@ -110,23 +117,24 @@ def _goes_on(records: Collection[Carried], last: int, session: str) -> bool:
     return first >= last and any(session in {each.meta.session, each.after} for each in records)
 
 
-def _cards(
-    following: Mapping[Named, Carried], undos: Mapping[int, UndoRecord]
-) -> dict[int, list[tuple[int, UndoRecord]]]:
+def _cards(following: Mapping[Named, Carried], undos: Mapping[int, UndoRecord]) -> dict[int, list[Card]]:
     """Those of `undos` that stand in the cell of a turn, by that turn."""
     cells = {each.cell: number for (kind, number), each in following.items() if kind == "turn"}
-    cards: dict[int, list[tuple[int, UndoRecord]]] = {}
+    cards: dict[int, list[Card]] = {}
     for number, undo in undos.items():
         card = following.get((undo.type, number))
         if card is not None and card.cell in cells:
-            cards.setdefault(cells[card.cell], []).append((number, undo))
+            cards.setdefault(cells[card.cell], []).append((undo, {KEY: card.kept}))
     return cards
 
 
-def _joined(recording: Recording, records: Sequence[Carried]) -> tuple[Recording, dict[int, UndoRecord]]:
-    """`recording` and what follows it, and all that was undone, also what it cannot hold: turns of that are missing.
+def _joined(
+    recording: Recording, records: Sequence[Carried]
+) -> tuple[Recording, Mapping[int, UndoRecord], Sequence[int]]:
+    """`recording` and what follows it; all that was undone, by its number; the numbers of what of that it holds.
 
-    Raises RecordingError for what was changed, and where something is missing.
+    It cannot hold what takes back a turn that is missing. Raises RecordingError for what was changed, and where something
+    else is missing.
     """
     meta = records[-1].meta
     reading = Reading(meta, {sha: text for each in records for sha, text in each.blobs.items()})
@@ -134,15 +142,16 @@ def _joined(recording: Recording, records: Sequence[Carried]) -> tuple[Recording
     for each in records:
         reading.add(each.cell, each.record)
     _check_turns(reading, _last(recording))
-    _check_places(reading)
     found = replace(of_records(reading, meta), others=recording.others)
-    left_out = {number: undo for number, undo in reading.undos.items() if number > len(found.undos)}
-    standing = {found.turns[position].turn for position in found.standing}
-    if len(left_out) + len(found.undos) != len(reading.undos) or any(
-        number in standing for undo in left_out.values() for number in undo.turns
-    ):
+    _, held = relinked(sorted_turns(reading), reading.undos)
+    origins = {turn.origin.turn for turn in sorted_turns(reading) if turn.origin is not None}
+    guessed = held or origins - reading.turns.keys() - {0}  # what stood there is known only with all that was undone
+    if guessed and len(reading.undos) < max(reading.undos, default=0):
         raise RecordingError(_UNDONE)
-    return found, reading.undos
+    standing = {found.turns[position].turn for position in found.standing}
+    if any(n not in held and not standing.isdisjoint(undo.turns) for n, undo in reading.undos.items()):
+        raise RecordingError(_UNDONE)
+    return found, reading.undos, [*held]
 
 
 def _check_turns(reading: Reading, known: int) -> None:
@@ -167,16 +176,6 @@ def _check_turns(reading: Reading, known: int) -> None:
         between = range(before + 1, origin.turn if origin.turn not in reading.turns else before + 1)
         if before >= first or any(each not in undone for each in between):
             raise RecordingError(_UNDONE)
-
-
-def _check_places(reading: Reading) -> None:
-    """Where a turn went on from one that is missing, what stood there is known only with all that was undone until then.
-
-    Raises RecordingError.
-    """
-    origins = {read.record.origin.turn for read in reading.turns.values() if read.record.origin is not None}
-    if origins - reading.turns.keys() - {0} and len(reading.undos) < max(reading.undos, default=0):
-        raise RecordingError(_UNDONE)
 
 
 def _type(carried: Carried) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 from pydantic import ValidationError
@@ -170,12 +169,12 @@ def carried_records(nb: Any) -> Iterator[Carried]:
 
 def of_records(reading: Reading, meta: SessionMeta) -> Recording:
     """The turns that are there, and the undos that can be played with them."""
-    turns = [reading.turns[number].record for number in sorted(reading.turns)]
-    numbers = {turn.turn for turn in turns}
-    whole = next(number for number in count(1) if number not in numbers) - 1  # no turn before it is missing
-    undone = [reading.undos[number] for number in sorted(reading.undos)]
-    undos = [undo for undo in undone if undo.at <= whole and numbers.issuperset(undo.turns)]
+    turns, undos = relinked(sorted_turns(reading), reading.undos)
     try:
-        return Recording(meta.session, relinked(turns, undone), meta, tuple(reading.others.values()), tuple(undos))
+        return Recording(meta.session, turns, meta, tuple(reading.others.values()), tuple(undos.values()))
     except ValueError as error:
         raise reading.error("outputs", str(error)) from error
+
+
+def sorted_turns(reading: Reading) -> list[TurnRecord]:
+    return [reading.turns[number].record for number in sorted(reading.turns)]

@@ -1,30 +1,45 @@
-"""Turns whose outputs are gone, since their cells were run again: where those that went on from them stand then."""
+"""Turns whose outputs are gone, since their cells were run again: where what came after them stands then."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 
 from kin_nb.core.session.records import END, Place, TurnRecord, UndoRecord
 
 
-def relinked(turns: Sequence[TurnRecord], undos: Sequence[UndoRecord]) -> tuple[TurnRecord, ...]:
-    """`turns`, in order; one that went on from a turn which is not there goes on after the last that stood before that.
+def relinked(
+    turns: Sequence[TurnRecord], undos: Mapping[int, UndoRecord]
+) -> tuple[tuple[TurnRecord, ...], dict[int, UndoRecord]]:
+    """`turns`, in order, and of `undos`, by number, those all of whose turns are there, in order; as they stand among these.
 
-    `undos`, in order, may be of missing turns too. Linear.
+    What went on from a turn that is not there, or back to that, does so after the last that stood before it. Linear.
     """
-    known = {turn.turn for turn in turns}
-    missing = {turn.origin.turn for turn in turns if turn.origin is not None} - known - {0}
-    stood = _stood_before(sorted(missing), [turn.turn for turn in turns], undos) if missing else {}
+    numbers = [turn.turn for turn in turns]
+    known = set(numbers)
+    last = numbers[-1] if numbers else 0
+    held = {n: undos[n] for n in sorted(undos) if undos[n].at <= last and known.issuperset(undos[n].turns)}
+    origins = [turn.origin for turn in turns if turn.origin is not None]
+    missing = {place.turn for place in [*origins, *(undo.to for undo in held.values())]} - known - {0}
+    stood = _stood_before(sorted(missing), numbers, [undos[n] for n in sorted(undos)]) if missing else {}
     found = list(turns)
     for position, turn in enumerate(turns):
         if turn.origin is not None and turn.origin.turn in missing:
-            last, before = stood[turn.origin.turn], turns[position - 1].turn if position else 0
-            origin = Place(turn=last, step=END) if last else Place(turn=turns[0].turn)  # before that: the beginning
-            found[position] = turn.model_copy(update={"origin": None if last == before else origin})
-    return tuple(found)
+            follows = stood[turn.origin.turn] == (numbers[position - 1] if position else 0)
+            origin = None if follows else _end(stood[turn.origin.turn], numbers)
+            found[position] = turn.model_copy(update={"origin": origin})
+    for n, undo in held.items():
+        to = _end(stood[undo.to.turn], numbers) if undo.to.turn in missing else undo.to
+        held[n] = undo.model_copy(update={"at": bisect_right(numbers, undo.at), "to": to})
+    return tuple(found), held
 
 
-def _stood_before(places: Sequence[int], numbers: Sequence[int], undos: Sequence[UndoRecord]) -> dict[int, int]:
+def _end(last: int, numbers: Sequence[int]) -> Place:
+    """After turn `last`; 0: at the beginning."""
+    return Place(turn=last, step=END) if last else Place(turn=numbers[0])
+
+
+def _stood_before(places: Iterable[int], numbers: Sequence[int], undos: Sequence[UndoRecord]) -> dict[int, int]:
     """Of each of `places`, turns' numbers in order, the last turn before it that was not taken back; 0 for none."""
     turns: list[tuple[int, UndoRecord | None]] = [(number, None) for number in numbers]
     happened = sorted([*turns, *((undo.at, undo) for undo in undos)], key=lambda each: each[0])[::-1]  # a stable order

@@ -10,7 +10,7 @@ from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.replay.cells.placing import asked_key, asked_with, named_session, options_of
 from kin_nb.replay.errors import NotRecorded, RecordingError
 from kin_nb.replay.format.carrying import carried_in
-from kin_nb.replay.format.gone_on import GoneOn, Named, gone_on
+from kin_nb.replay.format.gone_on import Card, GoneOn, Named, gone_on
 from kin_nb.replay.format.in_outputs import claimed_sessions
 from kin_nb.replay.recording import Recording, SessionMeta
 
@@ -25,7 +25,7 @@ class Beyond:
     def __init__(self, recording: Recording, nb: Any = None) -> None:
         self.recording = recording
         self._carried: dict[Named, Mapping[str, Any]] = {}
-        self._cards: Mapping[int, Sequence[tuple[int, UndoRecord]]] = {}
+        self._cards: Mapping[int, Sequence[Card]] = {}
         self._apart: Sequence[str] = ()
         self.problem = ""
         """Why what the outputs hold cannot be played."""
@@ -40,7 +40,7 @@ class Beyond:
             if nb is not None:
                 found = gone_on(nb, recording)
                 self._apart = found.apart
-                self._show_cards(found)
+                self._cards = found.cards
                 if found.gaps:
                     self._later = found
                 else:
@@ -57,19 +57,14 @@ class Beyond:
         self.recording = found.recording
         self._carried.update(found.carried)
 
-    def _show_cards(self, found: GoneOn) -> None:
-        self._cards = found.cards
-        named = [(undo.type, number) for cards in found.cards.values() for number, undo in cards]
-        self._carried.update({each: found.carried[each] for each in named})
-
-    def cards(self, turn: TurnRecord) -> Sequence[tuple[int, UndoRecord]]:
-        """What was undone when this was asked again in its cell; with its number."""
+    def cards(self, turn: TurnRecord) -> Sequence[Card]:
+        """What was undone when this was asked again in its cell."""
         return self._cards.get(turn.turn, ())
 
     @property
     def replaced(self) -> frozenset[int]:
         """Turns that were taken back so."""
-        return frozenset(n for cards in self._cards.values() for _, undo in cards for n in undo.turns)
+        return frozenset(n for cards in self._cards.values() for undo, _ in cards for n in undo.turns)
 
     def shows_later(self, turn: TurnRecord, cell_id: str | None) -> bool:
         """Whether the outputs of the cell hold a later answer to the text of `turn`, which `recording` does not have."""

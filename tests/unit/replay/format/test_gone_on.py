@@ -229,3 +229,14 @@ def test_numbers_that_nobody_counts_to_are_an_error_at_once():
     far = went_on("far", turn(2**52, "c", origin=Place(turn=2**51)))
     with pytest.raises(RecordingError, match="not all before it"):
         gone_on(notebook(replace(far, turns=(*TALK.turns, far.turns[-1]))), TALK)
+
+
+def test_an_undo_after_a_turn_that_is_missing_stands_where_it_stood_among_those_that_are_there():
+    """c asked again from where it stood; that taken back; d."""
+    undos = (UndoRecord(at=3, turns=(3,), to=Place(turn=3)), UndoRecord(at=4, turns=(4,), to=Place(turn=3)))
+    turns = turn(3, "c"), turn(4, "c", origin=Place(turn=3)), turn(5, "d", origin=Place(turn=3))
+    found = gone_on(without(notebook(went_on("one", *turns, undos=undos)), 3, "one"), TALK)
+    assert [(each.turn, each.origin) for each in found.recording.turns[2:]] == [(4, None), (5, Place(turn=2, step=END))]
+    assert found.recording.undos == (undos[1].model_copy(update={"at": 3, "to": Place(turn=2, step=END)}),)
+    assert ("undo", 1) in found.carried
+    assert sorted(found.recording.standing) == [0, 1, 3]
