@@ -110,6 +110,10 @@ class Replaying:
     def scratch(self) -> Scratch | None:
         return self._scratch
 
+    def remember(self, before: Replaying) -> None:
+        """What this notebook played before, in this kernel."""
+        self._log.remember(before.recording, before._log)
+
     @property
     def went_on(self) -> bool:
         """Whether turns are played that only a front end saved."""

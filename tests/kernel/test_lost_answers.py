@@ -238,3 +238,20 @@ def test_a_notebook_that_recorded_nothing_gets_nothing_private_for_the_id_of_a_c
     assert strange.restart_and_run_all() == ["ok", "ok"]
     assert "rivate" not in str(strange.cells)
     assert prompts_sent(model_server) == ["Tell me."]
+
+
+def test_where_there_is_no_log_this_kernel_still_has_what_its_outputs_held(lost, model_server, tmp_path):
+    """Run All stopped above, the notebook was saved so; what stopped it goes, and all is run once more, without a restart."""
+    lost.restart_and_run_all()
+    lost.save()
+    for log in (tmp_path / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
+        log.unlink()
+    assert set(lost.restart_and_run_all()) == {"ok"}
+    for _ in range(2):
+        lost.cells[2]["outputs"] = []
+        lost.save()
+        assert [lost.run(cell) for cell in lost.cells] == ["ok"] * 3
+        assert "Noted." in lost.said
+    lost.save()
+    assert set(lost.restart_and_run_all()) == {"ok"}
+    assert len(model_server.requests) == 3
