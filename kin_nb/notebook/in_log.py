@@ -1,9 +1,9 @@
-"""What a notebook that plays has no more in its file: the session log has it, or this kernel has read it before."""
+"""What only the session log has of a notebook that plays: it went on in a kernel before, and its file lost that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,12 +28,6 @@ class InLog:
     def __init__(self) -> None:
         self._found: Logged | None = None
         """The session that something was found in."""
-        self._read: Recording | None = None
-
-    def remember(self, read: Recording, before: InLog) -> None:
-        """`read`: what was played before in this kernel, with what the outputs held then. The file may have lost that since."""
-        known = before._read
-        self._read = known if known is not None and len(known.turns) > len(read.turns) else read
 
     def doubts(self, turn: TurnRecord) -> bool:
         """Whether the session that the notebook went on in took `turn` back, or asked it again in the same cell."""
@@ -44,23 +38,17 @@ class InLog:
     ) -> GoneOn | None:
         """`recording` until the answer to this cell; with `edited`, its options, to another text that stood in it."""
         with suppress(KinError):
-            for each in self._candidates(session, recording, cell_id):
+            store, workdir, folder = _places(session)
+            kept = [self._found] if self._found is not None else []
+            # what recorded nothing could be anybody's notebook
+            sessions = logged_sessions(store, workdir, folder, cell_id, elsewhere=bool(recording.turns))
+            for each in chain(kept, sessions):
                 following = each.following(recording)
                 found = until_answer(recording, following, key, cell_id, edited=edited)
                 if found is not None:
                     self._found = following
                     return found
         return None
-
-    def _candidates(self, session: KinSession, recording: Recording, cell_id: str) -> Iterator[Logged]:
-        """Raises KinError where the log cannot be looked at."""
-        if self._found is not None:
-            yield self._found
-        if self._read is not None:
-            yield Logged(self._read, "")
-        store, workdir, folder = _places(session)
-        # what recorded nothing could be anybody's notebook
-        yield from logged_sessions(store, workdir, folder, cell_id, elsewhere=bool(recording.turns))
 
     def undo(self, session: KinSession, recording: Recording, asked: Undoing, *, went_on: bool) -> GoneOn | None:
         """`recording` until what was undone next. `went_on`: it is known that the notebook did, in the recording's session."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kin_nb.core.agent import Agent
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.notebook.answered import undo_from
-from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.cell_io import CellOutput, cell_io
 from kin_nb.notebook.errors import InPlaybackError, KinError
 from kin_nb.notebook.in_log import InLog
 from kin_nb.notebook.options import CellOptions
@@ -22,6 +22,7 @@ from kin_nb.render import render_notice, render_turn
 from kin_nb.replay.cells.matching import Undoing
 from kin_nb.replay.errors import NotRecorded, ReplayError, UnreadableNotebookError
 from kin_nb.replay.format.gone_on import GoneOn
+from kin_nb.replay.format.kept import keeping, restored
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.playback.beyond import Beyond
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
@@ -82,21 +83,30 @@ class Replaying:
         session_id, _, digest = name.partition("@")
         found = find_recording(session_id, digest, surroundings=surroundings(session.shell), from_path=source)
         here = Scratch.here(found) if scratch and not Scratch.given(os.environ) else None
-        session.show(playback_notice(found.recording))
+        replaying = cls(found.recording, os.environ, here, restored(found.nb))
+        replaying._say(session, found.recording)
         if here is not None:
             session.show(scratch_notice("Files change in a temporary copy of the workspace", [f"Now in {Path.cwd()}"]))
-        return cls(found.recording, os.environ, here, found.nb)
+        return replaying
 
     @classmethod
     def embedded(cls, session: KinSession, name: str, body: str) -> Replaying:
         """The recording is in the cell itself. Raises ReplayError naming what is wrong."""
         recording = embedded_recording(name, body)
-        session.show(playback_notice(recording))
         own = own_file(session.shell)
         nb = None
         with suppress(UnreadableNotebookError):  # it may be being written
-            nb = load_notebook(own) if own is not None else None
-        return cls(recording, os.environ, nb=nb)
+            nb = restored(load_notebook(own)) if own is not None else None
+        replaying = cls(recording, os.environ, nb=nb)
+        replaying._say(session, recording)
+        return replaying
+
+    def _say(self, session: KinSession, recording: Recording) -> None:
+        """What this notebook does now; the output keeps what those below may lose."""
+        notice = playback_notice(recording)
+        if self.nb is not None and self._somebody(cell_io(session.shell)):
+            notice.metadata.update(keeping(self.nb))
+        session.show(notice)
 
     @property
     def recording(self) -> Recording:
@@ -109,10 +119,6 @@ class Replaying:
     @property
     def scratch(self) -> Scratch | None:
         return self._scratch
-
-    def remember(self, before: Replaying) -> None:
-        """What this notebook played before, in this kernel."""
-        self._log.remember(before.recording, before._log)
 
     @property
     def went_on(self) -> bool:

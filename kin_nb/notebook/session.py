@@ -148,7 +148,6 @@ class KinSession:
 
         # Should this fail, later cells must not turn to a model: that would be a silent live call.
         before, self._replaying = self._replaying, None
-        played = self._replayed
         self._replay_failed, self._replayed = True, None
         self.settings.begin_again(self)
         if before is not None:
@@ -157,8 +156,6 @@ class KinSession:
             self._replaying = Replaying.start(self, name, Path(source) if source else None, scratch=scratch)
         else:
             self._replaying = Replaying.embedded(self, name, body)
-        if played is not None:
-            self._replaying.remember(played)
         self._replayed = self._replaying
         self._replay_failed = False
 

@@ -8,6 +8,7 @@ from notebook_client import kept_outputs, run
 from page import Page, prompts_sent
 
 from kin_nb.core.session.log import LOG_NAME, SessionLog
+from kin_nb.replay.format.kept import KEPT
 from kin_nb.replay.saving.making import session_notebook
 from tests.unit.replay.sessions import recording
 
@@ -240,18 +241,76 @@ def test_a_notebook_that_recorded_nothing_gets_nothing_private_for_the_id_of_a_c
     assert prompts_sent(model_server) == ["Tell me."]
 
 
-def test_where_there_is_no_log_this_kernel_still_has_what_its_outputs_held(lost, model_server, tmp_path):
-    """Run All stopped above, the notebook was saved so; what stopped it goes, and all is run once more, without a restart."""
-    lost.restart_and_run_all()
-    lost.save()
+@pytest.fixture
+def handed_on(page, tmp_path):
+    """A teammate's: there is no log. All was run once."""
     for log in (tmp_path / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
         log.unlink()
-    assert set(lost.restart_and_run_all()) == {"ok"}
+    page.restart_and_run_all()
+    page.save()
+    return page
+
+
+def test_where_there_is_no_log_the_first_cell_has_what_the_outputs_lost(handed_on, model_server):
+    """Run All stopped above, the notebook was saved so; what stopped it goes, and all is run once more."""
+    handed_on.cells[2]["outputs"] = []
+    handed_on.save()
     for _ in range(2):
-        lost.cells[2]["outputs"] = []
-        lost.save()
-        assert [lost.run(cell) for cell in lost.cells] == ["ok"] * 3
-        assert "Noted." in lost.said
-    lost.save()
-    assert set(lost.restart_and_run_all()) == {"ok"}
+        assert handed_on.restart_and_run_all() == ["ok"] * 3
+        assert "Noted." in handed_on.said
     assert len(model_server.requests) == 3
+    handed_on.save()
+    model_server.enqueue("Four.")
+    handed_on.add("%%kin\nSay four.")
+    assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say four."]
+
+
+def test_an_edited_prompt_that_is_restored_plays_and_so_do_those_below(handed_on, model_server):
+    model_server.enqueue("Three.")
+    handed_on.add("%%kin\nSay three.")
+    handed_on.save()
+    handed_on.restart_and_run_all()
+    handed_on.save()
+    text = handed_on.cells[2]["source"]
+    handed_on.cells[2]["source"] = "%%kin\nAdd another note."
+    for cell in handed_on.cells[1:]:
+        cell["outputs"] = []
+    run(handed_on.kin, "%unload_ext kin_nb")
+    assert [handed_on.run(cell) for cell in handed_on.cells[:3]] == ["ok", "ok", "error"]
+    handed_on.save()
+    handed_on.cells[2]["source"] = text
+    handed_on.save()
+    assert handed_on.restart_and_run_all() == ["ok"] * 4
+    assert "Three." in handed_on.said
+    assert len(model_server.requests) == 4
+
+
+def test_what_was_deleted_does_not_come_back(handed_on, model_server):
+    del handed_on.cells[2]
+    handed_on.save()
+    handed_on.restart_and_run_all()
+    model_server.enqueue("Two.")
+    assert handed_on.add("%%kin\nSay two.") == "ok"
+    assert prompts_sent(model_server) == ["Say one.", "Say two."]
+
+
+def test_what_cannot_be_played_stays_an_error_and_no_model_is_asked(page, model_server, tmp_path):
+    model_server.enqueue("Three.")
+    page.add("%%kin\nSay three.")
+    page.cells.insert(2, page.cells.pop(3))
+    del page.cells[3]
+    for log in (tmp_path / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
+        log.unlink()
+    page.save()
+    for _ in range(3):
+        assert page.restart_and_run_all()[-1] == "error"
+        assert "It cannot be played: the outputs carry turn 3, and not all before it" in page.said
+        page.save()
+    assert len(model_server.requests) == 4
+
+
+def test_with_nobody_there_the_first_cell_shows_what_was_saved(page):
+    page.restart_and_run_all(person=False)
+    assert KEPT not in page.cells[0]["outputs"][0]["metadata"]
+    page.restart_and_run_all()
+    assert KEPT in page.cells[0]["outputs"][0]["metadata"]
