@@ -278,8 +278,7 @@ def test_an_edited_prompt_that_is_restored_plays_and_so_do_those_below(handed_on
     run(handed_on.kin, "%unload_ext kin_nb")
     assert [handed_on.run(cell) for cell in handed_on.cells[:3]] == ["ok", "ok", "error"]
     handed_on.save()
-    handed_on.cells[2]["source"] = text
-    handed_on.save()
+    handed_on.cells[2]["source"] = text  # on the page alone
     assert handed_on.restart_and_run_all() == ["ok"] * 4
     assert "Three." in handed_on.said
     assert len(model_server.requests) == 4

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kin_nb.core.session.records import sha256
-from kin_nb.replay.cells.matching import normal_body
+from kin_nb.replay.cells.placing import is_kin_kernel, named_session
 from kin_nb.replay.format.carrying import KEY, carried_in
 
 KEPT = "kin_kept"
@@ -19,30 +18,32 @@ MAX_CHARACTERS = 8_000_000
 
 def keeping(nb: Any) -> dict[str, Any]:
     """Metadata for the output of the first cell of `nb`, which is `restored`: empty where there is nothing to keep."""
-    cells = {cell["id"]: cell for cell in nb["cells"] if isinstance(cell.get("id"), str)}
-    now = [
-        {"cell": name, "text": _text(cell), "carried": carried}
-        for name, cell in cells.items()
+    kept = [
+        {"cell": cell["id"], "carried": carried}
+        for cell in nb["cells"]
+        if isinstance(cell.get("id"), str)
         for carried in carried_in(cell)
     ]
-    edited = [each for each in _kept_in(nb) if each["cell"] in cells and not any(carried_in(cells[each["cell"]]))]
-    size = sum(len(str(each)) for each in [*now, *edited])
-    return {KEPT: [*now, *edited]} if 0 < size <= MAX_CHARACTERS else {}
+    return {KEPT: kept} if 0 < sum(len(str(each)) for each in kept) <= MAX_CHARACTERS else {}
 
 
 def restored(nb: Any) -> Any:
-    """`nb`, where cells that have their text still, and lost what their outputs carried, carry that again."""
+    """`nb`, where cells that lost what their outputs carried carry that again, unless they speak to no session any more.
+
+    Their text may be another one, or be so in the file alone: what is played is told by that later.
+    """
     kept: dict[str, list[Any]] = {}
     for each in _kept_in(nb):
-        kept.setdefault(each["cell"], []).append(each)
-    cells = [cell if any(carried_in(cell)) else _with(cell, kept.get(cell.get("id"), [])) for cell in nb["cells"]]
-    return {**nb, "cells": cells} if kept else nb
+        kept.setdefault(each["cell"], []).append(each["carried"])
+    return {**nb, "cells": [_with(nb, cell, kept.get(cell.get("id"), [])) for cell in nb["cells"]]} if kept else nb
 
 
-def _with(cell: Any, kept: list[Any]) -> Any:
-    lost = [each["carried"] for each in kept if each["text"] == _text(cell)]
-    outputs = [{"output_type": "display_data", "data": {}, "metadata": {KEY: each}} for each in lost]
-    return {**cell, "outputs": [*cell.get("outputs", []), *outputs]} if lost else cell
+def _with(nb: Any, cell: Any, kept: list[Any]) -> Any:
+    speaks = cell["cell_type"] == "code" and (named_session(cell) is not None or is_kin_kernel(nb))
+    if not speaks or any(carried_in(cell)):
+        return cell
+    outputs = [{"output_type": "display_data", "data": {}, "metadata": {KEY: each}} for each in kept]
+    return {**cell, "outputs": [*cell.get("outputs", []), *outputs]}
 
 
 def _kept_in(nb: Any) -> Iterator[Any]:
@@ -57,8 +58,4 @@ def _kept_in(nb: Any) -> Iterator[Any]:
                     and isinstance(each.get("cell"), str)
                     and isinstance(each.get("carried"), dict)
                 ):
-                    yield {"text": "", **each}
-
-
-def _text(cell: Any) -> str:
-    return sha256(normal_body(cell["source"]))[:16]
+                    yield each
