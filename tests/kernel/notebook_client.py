@@ -250,13 +250,17 @@ def run(nb: LiveKernel, code: str) -> str:
 
 
 def kept_outputs(nb: LiveKernel, cell: str) -> list[dict]:
-    """As a front end keeps them: the last state of each display, and streams."""
+    """As a front end keeps them: the last state of each display, and streams, of which those that follow are one."""
     kept: dict[str, dict] = {}
+    last: dict = {}
     for message in nb.of(cell):
         content = message["content"]
         if message["msg_type"] in {"display_data", "update_display_data"}:
             output = {"output_type": "display_data", "data": content["data"], "metadata": content["metadata"]}
             kept[content["transient"].get("display_id", message["header"]["msg_id"])] = output
+            last = output
+        elif message["msg_type"] == "stream" and last.get("name") == content["name"]:
+            last["text"] += content["text"]
         elif message["msg_type"] == "stream":
-            kept[message["header"]["msg_id"]] = {"output_type": "stream", **content}
+            last = kept[message["header"]["msg_id"]] = {"output_type": "stream", **content}
     return list(kept.values())
