@@ -12,9 +12,8 @@ from kin_nb.core.session.records import UndoRecord
 from kin_nb.replay.cells.placing import named_session
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import KEY
-from kin_nb.replay.format.in_outputs import Carried, carried_records, claimed_sessions, of_records, sorted_turns
+from kin_nb.replay.format.in_outputs import Carried, carried_records, claimed_sessions, of_records
 from kin_nb.replay.format.reading import Reading
-from kin_nb.replay.format.relinking import relinked
 from kin_nb.replay.recording import Recording, turn_sha, undo_sha, whole_numbers
 
 Named = tuple[str, int]
@@ -142,16 +141,16 @@ def _joined(
     for each in records:
         reading.add(each.cell, each.record)
     _check_turns(reading, _last(recording))
-    found = replace(of_records(reading, meta), others=recording.others)
-    _, held = relinked(sorted_turns(reading), reading.undos)
-    origins = {turn.origin.turn for turn in sorted_turns(reading) if turn.origin is not None}
+    found, held = of_records(reading, meta)
+    found = replace(found, others=recording.others)
+    origins = {read.record.origin.turn for read in reading.turns.values() if read.record.origin is not None}
     guessed = held or origins - reading.turns.keys() - {0}  # what stood there is known only with all that was undone
     if guessed and len(reading.undos) < max(reading.undos, default=0):
         raise RecordingError(_UNDONE)
     standing = {found.turns[position].turn for position in found.standing}
     if any(n not in held and not standing.isdisjoint(undo.turns) for n, undo in reading.undos.items()):
         raise RecordingError(_UNDONE)
-    return found, reading.undos, [*held]
+    return found, reading.undos, held
 
 
 def _check_turns(reading: Reading, known: int) -> None:

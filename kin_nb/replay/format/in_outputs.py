@@ -112,7 +112,7 @@ def _as_one(records: Sequence[Carried], sessions: Sequence[str], held: Recording
         reading.hold(held)
     for each in of_them:
         reading.add(each.cell, each.record)
-    found = of_records(reading, meta)
+    found, _ = of_records(reading, meta)
     return found if held is None else replace(found, others=held.others)
 
 
@@ -167,14 +167,10 @@ def carried_records(nb: Any) -> Iterator[Carried]:
             yield Carried(number, meta, kept)
 
 
-def of_records(reading: Reading, meta: SessionMeta) -> Recording:
-    """The turns that are there, and the undos that can be played with them."""
-    turns, undos = relinked(sorted_turns(reading), reading.undos)
+def of_records(reading: Reading, meta: SessionMeta) -> tuple[Recording, Sequence[int]]:
+    """The turns that are there, and the undos that can be played with them; the numbers of these. Raises RecordingError."""
+    turns, undos = relinked([reading.turns[number].record for number in sorted(reading.turns)], reading.undos)
     try:
-        return Recording(meta.session, turns, meta, tuple(reading.others.values()), tuple(undos.values()))
+        return Recording(meta.session, turns, meta, tuple(reading.others.values()), tuple(undos.values())), [*undos]
     except ValueError as error:
         raise reading.error("outputs", str(error)) from error
-
-
-def sorted_turns(reading: Reading) -> list[TurnRecord]:
-    return [reading.turns[number].record for number in sorted(reading.turns)]
