@@ -47,6 +47,13 @@ class Page:
         self.said = said(self.kin, ran)
         return status
 
+    def run_again(self, *cells: Any, rule: str) -> None:
+        """Cells that have an answer, as `KinMagics.rerun` says."""
+        run(self.kin, f"%config KinMagics.rerun = {rule!r}")
+        for cell in cells:
+            self.run(cell)
+        run(self.kin, "%config KinMagics.rerun = 'ask'")
+
     def restart_and_run_all(self, *, person: bool = True) -> list[str]:
         """The kernel stays, as far as sessions do not go."""
         run(self.kin, "%unload_ext kin_nb")

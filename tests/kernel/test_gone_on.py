@@ -133,9 +133,7 @@ def test_a_cell_asked_again_from_where_it_stood_plays_and_so_does_one_below_that
         model_server.enqueue(answer)
     for letter in "AB":
         page.add(f"%%kin{name}\nPrompt {letter}.")
-    run(page.kin, "%config KinMagics.rerun = 'redo'")
-    page.run(page.cells[3])
-    run(page.kin, "%config KinMagics.rerun = 'ask'")
+    page.run_again(page.cells[3], rule="redo")
     page.save()
     if not log:
         shutil.rmtree(tmp_path / "kin-home" / "sessions")
@@ -157,9 +155,7 @@ def test_a_recorded_cell_that_was_asked_again_live_shows_what_it_showed(page, mo
     page.cells[1]["id"] = read_recording(page.nb).turns[0].cell_id
     for answer in ("Anew.", "Later."):
         model_server.enqueue(answer)
-    run(page.kin, f"%config KinMagics.rerun = {rule!r}")
-    page.run(page.cells[1])
-    run(page.kin, "%config KinMagics.rerun = 'ask'")
+    page.run_again(page.cells[1], rule=rule)
     page.add("%%kin\nLater.")
     page.save()
     if not log:
@@ -180,11 +176,9 @@ def test_a_recorded_cell_that_was_asked_again_live_shows_what_it_showed(page, mo
 @pytest.mark.parametrize("log", [True, False])
 def test_one_that_was_asked_again_twice_is_played_from_the_log_alone(page, model_server, tmp_path, rule, log):
     page.cells[1]["id"] = read_recording(page.nb).turns[0].cell_id
-    run(page.kin, f"%config KinMagics.rerun = {rule!r}")
     for answer in ("Anew 1.", "Anew 2."):
         model_server.enqueue(answer)
-        page.run(page.cells[1])
-    run(page.kin, "%config KinMagics.rerun = 'ask'")
+        page.run_again(page.cells[1], rule=rule)
     page.save()
     if not log:
         shutil.rmtree(tmp_path / "kin-home" / "sessions")
@@ -200,9 +194,7 @@ def test_below_a_cell_that_was_asked_again_an_undo_plays_too(page, model_server,
     for answer in ("A1.", "A2.", "B."):
         model_server.enqueue(answer)
     page.add(f"%%kin{name}\nPrompt A.")
-    run(page.kin, "%config KinMagics.rerun = 'redo'")
-    page.run(page.cells[3])
-    run(page.kin, "%config KinMagics.rerun = 'ask'")
+    page.run_again(page.cells[3], rule="redo")
     page.add(f"%kin{name} undo")
     page.add(f"%%kin{name}\nPrompt B.")
     page.save()

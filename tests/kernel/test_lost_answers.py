@@ -207,10 +207,7 @@ def test_cells_that_were_asked_again_as_new_turns_show_what_they_showed(page, mo
     cells = [f"%%kin{name}\nPrompt {letter}." for letter in "AB"]
     for cell in cells:
         page.add(cell)
-    run(page.kin, "%config KinMagics.rerun = 'new'")
-    for cell in page.cells[3:]:
-        page.run(cell)
-    run(page.kin, "%config KinMagics.rerun = 'ask'")
+    page.run_again(*page.cells[3:], rule="new")
     page.save()
     for _ in range(2):
         assert set(page.restart_and_run_all()) == {"ok"}
