@@ -89,7 +89,7 @@ class _Completions:
             return _these([each.text for each in commands], text[commands[0].start :])
         mention = typed_mention(text)
         if mention is None:
-            return _of("", ())
+            return _as_it_is(text)
         start, typed = mention
         names = [f"@{name}" for name in self._variables() if name.startswith(typed)]
         paths = [each.text for each in self._path_completer().complete(text, len(text))]
@@ -114,6 +114,13 @@ class _Completions:
         from kin_nb.core.modes import AgentMode  # noqa: PLC0415  (the first Tab)
 
         return [mode.value.replace("_", "-") for mode in AgentMode]
+
+
+def _as_it_is(text: str) -> dict[str, Any]:
+    """The word as it was typed: IPython lets a matcher without completions silence nobody, and jedi sees Python in prose."""
+    line = text.rpartition("\n")[2]
+    word = line.rpartition(" ")[2] or line[-1:]
+    return _these([word] if word else [], word)
 
 
 def _of(typed: str, words: Iterable[str]) -> dict[str, Any]:
