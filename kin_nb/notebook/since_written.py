@@ -41,8 +41,6 @@ class SinceWritten:
         all prompts that ran here, by their text, since tools write files with new ids; where there are no ids any cell that
         ran, commands apart.
         """
-        from nbformat.v4 import new_code_cell  # noqa: PLC0415  (as below)
-
         from kin_nb.replay.cells.placing import asked_key  # noqa: PLC0415  (as below)
         from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415  (%load_ext reads no notebooks)
         from kin_nb.replay.saving.live_cells import is_told  # noqa: PLC0415  (as above)
@@ -60,7 +58,7 @@ class SinceWritten:
         known = [cell for cell in nb["cells"] if cell["source"].strip() in ran]
         if ids and self._ids:
             since = self._shell.history_manager.input_hist_raw[self._loaded :]
-            prompts = {source.strip() for source in since if asked_key(nb, new_code_cell(source))}
+            prompts = {source.strip() for source in since if asked_key(nb, {"cell_type": "code", "source": source})}
             return path if prompts and prompts <= {cell["source"].strip() for cell in known} else None
         return path if any(not (is_told(nb, cell) or is_made_anew(nb, cell)) for cell in known) else None
 

@@ -171,3 +171,10 @@ def test_playback_carries_nothing(asked, tmp_path):
     shown_now = [output for cell in played(nb) for output in kept_outputs(asked, run(asked, cell["source"]))]
     assert shown_now
     assert not any("kin_recording" in output.get("metadata", {}) for output in shown_now)
+
+
+def test_saving_does_not_wait_for_the_grammars_of_addresses(asked):
+    run(asked, "%kin save talk.ipynb")
+    assert (
+        asked.text(run(asked, "import sys; print('nbformat' in sys.modules, 'lark' in sys.modules)")) == "True False\n"
+    )
