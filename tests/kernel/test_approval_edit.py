@@ -7,19 +7,13 @@ from notebook_client import LiveKernel, shown
 
 from tests.model_server import tool_call
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]  # test_approval.py clicks in every version
 
 ASK = "%%kin\nDo it."
 EDIT = {"path": "a.py", "old_string": "x = 1", "new_string": "x = 2"}
 LINES = [f"line {n}\n" for n in range(1, 31)]
 NEW = "".join(["first\n", *LINES[1:14], "middle\n", *LINES[15:29], "last\n"])
 OVERWRITE = tool_call("write_file", path="long.txt", content=NEW, overwrite=True)
-
-
-@pytest.fixture
-def nb(kernel) -> LiveKernel:
-    """What is installed: test_approval.py clicks in every version."""
-    return kernel()
 
 
 @pytest.fixture

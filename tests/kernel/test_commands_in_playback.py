@@ -31,33 +31,33 @@ def error(nb: LiveKernel, code: str, *, person: bool = True) -> str:
     return reply["evalue"]
 
 
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        ("%kin save", "This notebook is in playback: there is nothing new to save"),
-        ("%%kin\n/save other --plain", "This notebook is in playback: there is nothing new to save"),
-        (
-            "%kin cost",
-            "there is no conversation to count the cost of\n  `%kin live` to go on where the recording ends.",
-        ),
-        ("%kin context", "there is no conversation to measure"),
-        ("%kin compact", "there is no conversation to compact"),
-        ("%kin diff", "there is no conversation to compare the files of"),
-        ("%kin undo", "No undo of 1 turn comes here"),
-        ("%kin redo", "No redo comes here"),
-        ("%kin clear", "there is no conversation to clear"),
-    ],
-)
-def test_a_command_that_can_do_nothing_is_a_notice_and_what_is_below_plays(kin, model_server, command, says):
-    assert says in shown(kin, run(kin, command))
-    assert "Two." in shown(kin, run(kin, "%%kin\nSay two."))
+NOTHING_TO_DO = [
+    ("%kin save", "This notebook is in playback: there is nothing new to save"),
+    ("%%kin\n/save other --plain", "This notebook is in playback: there is nothing new to save"),
+    (
+        "%kin cost",
+        "there is no conversation to count the cost of\n  `%kin live` to go on where the recording ends.",
+    ),
+    ("%kin context", "there is no conversation to measure"),
+    ("%kin compact", "there is no conversation to compact"),
+    ("%kin diff", "there is no conversation to compare the files of"),
+    ("%kin undo", "No undo of 1 turn comes here"),
+    ("%kin redo", "No redo comes here"),
+    ("%kin clear", "there is no conversation to clear"),
+]
+
+
+def test_a_command_that_can_do_nothing_is_a_notice_and_what_is_below_plays(kin, model_server):
+    for command, says in NOTHING_TO_DO:
+        assert says in shown(kin, run(kin, command))
+        assert "Two." in shown(kin, run(kin, "%%kin\nSay two.")), command
+        assert error(kin, command, person=False), f"where nobody reads {command}, it is an error"
     assert len(model_server.requests) == 2
-    assert error(kin, command, person=False), "where nobody reads it, it is an error"
 
 
-@pytest.mark.parametrize("command", ["%kin resume", "%kin load told.ipynb", "%kin undo x", "%kin nonsense"])
-def test_what_would_take_another_conversation_is_an_error_and_so_are_mistakes(kin, command):
-    error(kin, command)
+def test_what_would_take_another_conversation_is_an_error_and_so_are_mistakes(kin):
+    for command in ("%kin resume", "%kin load told.ipynb", "%kin undo x", "%kin nonsense"):
+        error(kin, command)
 
 
 @pytest.mark.parametrize("command", ["undo", "clear"])

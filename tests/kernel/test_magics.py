@@ -10,16 +10,17 @@ from notebook_client import LiveKernel, run, shown
 
 from tests.model_server import tool_call
 
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+
 EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2")
 AGAIN = "This cell has an answer already, turn 1. What now?"
 
 
 @pytest.fixture
-def nb(kernel) -> Iterator[LiveKernel]:
-    """What is installed: none of this depends on ipykernel's version. Settings do not outlive the test: others use it too."""
-    lent = kernel()
-    yield lent
-    run(lent, "if get_ipython().config.pop('KinMagics', None): pass")
+def nb(nb: LiveKernel) -> Iterator[LiveKernel]:
+    """Settings do not outlive the test: others use the kernel too."""
+    yield nb
+    run(nb, "if get_ipython().config.pop('KinMagics', None): pass")
 
 
 def prompts(server) -> list[list[str]]:
