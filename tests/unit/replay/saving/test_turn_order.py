@@ -92,7 +92,7 @@ def test_a_flow_stays_together():
     assert played(nb) == [("Flow.", 1), ("List.", 3), ("Flow.", 4), ("Other.", 5)]
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", [*range(50), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(50, 150))])
 def test_whatever_was_run_where_each_turn_that_a_saved_notebook_asks_is_told(seed):
     dice = random.Random(seed)
     count = dice.randrange(1, 9)
