@@ -164,7 +164,7 @@ class SaveCommand:
         return self._of_outputs(nb, recording_in_outputs(nb, self._chosen(cells) if cells else "", held), target)
 
     def _of_outputs(self, nb: Any, recording: Recording, target: Path) -> tuple[Any, Recording, list[str]]:
-        cells = sessions_in_outputs(nb)[recording.session]
+        cells = sessions_in_outputs(nb).get(recording.session, [])  # none: another goes on from it
         name = next(filter(None, (named_session(nb["cells"][number - 1]) for number in cells)), "")
         recording = in_folder(recording, Path(self.source).resolve().parent, target.parent)
         commands = _only_commands_go(nb, recording, name) if self.options.in_place else []

@@ -16,6 +16,7 @@ from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import AFTER, KEY, carried_in
 from kin_nb.replay.format.in_notebook import record_json
+from kin_nb.replay.format.kept import restored
 from kin_nb.replay.format.later import later_format, refuse_later
 from kin_nb.replay.format.reading import Reading
 from kin_nb.replay.format.relinking import relinked
@@ -152,8 +153,11 @@ class Carried:
 
 
 def carried_records(nb: Any) -> Iterator[Carried]:
-    """Of all outputs, in their order. Raises RecordingError for a session's metadata that no kin_nb wrote, or a later one."""
-    for number, cell in enumerate(nb["cells"], 1):
+    """Of all outputs, in their order, also what these lost and the first one keeps.
+
+    Raises RecordingError for a session's metadata that no kin_nb wrote, or a later one.
+    """
+    for number, cell in enumerate(restored(nb)["cells"], 1):
         for kept in carried_in(cell):
             try:
                 meta = SessionMeta.model_validate(kept.get("session"))

@@ -5,7 +5,7 @@ Run All that stops clears the outputs below, and a front end saves that. The fir
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kin_nb.replay.cells.placing import is_kin_kernel, named_session
@@ -27,22 +27,24 @@ def keeping(nb: Any) -> dict[str, Any]:
     return {KEPT: kept} if 0 < sum(len(str(each)) for each in kept) <= MAX_CHARACTERS else {}
 
 
-def restored(nb: Any) -> Any:
+def restored(nb: Any, before: Any = None) -> Any:
     """`nb`, where cells that lost what their outputs carried carry that again, unless they speak to no session any more.
 
-    Their text may be another one, or be so in the file alone: what is played is told by that later.
+    Their text may be another one, or be so in the file alone: what is played is told by that later. `before`: the notebook as
+    it was; what it carried counts where `nb` keeps nothing.
     """
     kept: dict[str, list[Any]] = {}
-    for each in _kept_in(nb):
+    for each in [*_kept_in(nb)] or (keeping(before).get(KEPT, []) if before is not None else []):
         kept.setdefault(each["cell"], []).append(each["carried"])
-    return {**nb, "cells": [_with(nb, cell, kept.get(cell.get("id"), [])) for cell in nb["cells"]]} if kept else nb
+    return {**nb, "cells": [_with(nb, cell, kept) for cell in nb["cells"]]} if kept else nb
 
 
-def _with(nb: Any, cell: Any, kept: list[Any]) -> Any:
+def _with(nb: Any, cell: Any, kept: Mapping[str, list[Any]]) -> Any:
+    own = kept.get(cell["id"], []) if isinstance(cell.get("id"), str) else []
     speaks = cell["cell_type"] == "code" and (named_session(cell) is not None or is_kin_kernel(nb))
-    if not speaks or any(carried_in(cell)):
+    if not own or not speaks or any(carried_in(cell)):
         return cell
-    outputs = [{"output_type": "display_data", "data": {}, "metadata": {KEY: each}} for each in kept]
+    outputs = [{"output_type": "display_data", "data": {}, "metadata": {KEY: each}} for each in own]
     return {**cell, "outputs": [*cell.get("outputs", []), *outputs]}
 
 

@@ -20,13 +20,15 @@ def relinked(
     last = numbers[-1] if numbers else 0
     held = {n: undos[n] for n in sorted(undos) if undos[n].at <= last and known.issuperset(undos[n].turns)}
     origins = [turn.origin for turn in turns if turn.origin is not None]
-    missing = {place.turn for place in [*origins, *(undo.to for undo in held.values())]} - known - {0}
+    implied = {turn.turn - 1 for turn in turns if turn.origin is None}
+    missing = {place.turn for place in [*origins, *(undo.to for undo in held.values())]}.union(implied) - known - {0}
     stood = _stood_before(sorted(missing), numbers, [undos[n] for n in sorted(undos)]) if missing else {}
     found = list(turns)
     for position, turn in enumerate(turns):
-        if turn.origin is not None and turn.origin.turn in missing:
-            follows = stood[turn.origin.turn] == (numbers[position - 1] if position else 0)
-            origin = None if follows else _end(stood[turn.origin.turn], numbers)
+        before = turn.turn - 1 if turn.origin is None else turn.origin.turn
+        if before in missing:
+            follows = stood[before] == (numbers[position - 1] if position else 0)
+            origin = None if follows else _end(stood[before], numbers)
             found[position] = turn.model_copy(update={"origin": origin})
     for n, undo in held.items():
         to = _end(stood[undo.to.turn], numbers) if undo.to.turn in missing else undo.to

@@ -11,13 +11,15 @@ from typing import Any
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.render import Output, render_turn
 from kin_nb.replay.cells.bound import BOUND, HEAD, IGNORED, drop_bound_cells, put_bound_cells
-from kin_nb.replay.cells.placing import asked_key
+from kin_nb.replay.cells.placing import asked_key, named_session
 from kin_nb.replay.cells.undo_placing import put_undo_cells, with_own_cells
 from kin_nb.replay.cells.undos import undoes
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
+from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import write_recording
 from kin_nb.replay.format.jupytext import keep_out_of_text
+from kin_nb.replay.format.kept import KEPT, restored
 from kin_nb.replay.format.loading import as_node, import_nbformat
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.format.validity import is_id
@@ -54,11 +56,12 @@ def session_notebook(
     code that bound variables. `source_nb` itself is not changed. Of `options` only the form counts here.
     """
     options = options or SaveOptions()
-    nb = as_node(source_nb) if source_nb is not None else _from_cells(cells or ())
+    nb = as_node(restored(source_nb)) if source_nb is not None else _from_cells(cells or ())
     nb["cells"] = [
         cell for cell in nb["cells"] if not (cell["cell_type"] == "code" and _SAVE.fullmatch(cell["source"]))
     ]
     drop_bound_cells(nb)
+    _drop_carried(nb)
     recording = with_every_turn_asked(nb, with_own_cells(nb, recording))
     put_undo_cells(nb, recording)
     if stops_at_its_own(nb, recording):
@@ -104,6 +107,15 @@ def _from_cells(cells: Sequence[Cell]) -> Any:
             made["metadata"]["tags"] = [BOUND] if cell.source.startswith(HEAD) else [IGNORED]
         nb["cells"].append(made)
     return nb
+
+
+def _drop_carried(nb: Any) -> None:
+    """What outputs carry is in the cells that asked, and nowhere else: not where somebody edited one into another cell."""
+    for cell in nb["cells"]:
+        asks = named_session(cell) is not None or asked_key(nb, cell) is not None or undoes(nb, cell) is not None
+        for output in cell.get("outputs", []):
+            for key in (KEPT,) if asks else (KEPT, KEY):
+                output.get("metadata", {}).pop(key, None)
 
 
 def _put_outputs(nb: Any, recording: Recording, head: Any) -> None:

@@ -13,6 +13,7 @@ from kin_nb.replay.errors import NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import MAX_CHARACTERS, carried, recording_in_outputs, sessions_in_outputs
+from kin_nb.replay.format.kept import keeping
 from kin_nb.replay.recording import SessionMeta
 from tests.unit.replay.sessions import recording, turn
 
@@ -53,6 +54,23 @@ def test_an_undo_of_turns_that_are_not_there_is_left_out():
     assert [each.turn for each in found.turns] == [1, 3]
     assert found.undos == ()
     assert found.turns[1].origin is None
+
+
+def test_what_came_after_a_missing_turn_does_not_go_on_from_what_was_taken_back():
+    four = recording(turn(1, "a"), turn(2, "b", origin=Place(turn=1, step=0)), turn(3, "c"), turn(4, "d"))
+    undone = replace(four, undos=(UndoRecord(at=1, turns=(1,), to=Place(turn=1, step=0)),))
+    found = recording_in_outputs(as_saved(undone, leave_out={2}))
+    assert [each.turn for each in found.turns] == [1, 3, 4]
+    assert [found.turns[position].turn for position in sorted(found.standing)] == [3, 4]
+
+
+def test_what_an_output_lost_and_the_first_cell_keeps_is_there(session):
+    nb = as_saved(session)
+    head = new_output("display_data", {}, metadata=keeping(nb))
+    for cell in nb["cells"]:
+        cell["outputs"] = []
+    nb["cells"].insert(0, new_code_cell("%kin replay x@y", id="head", outputs=[head]))
+    assert recording_in_outputs(nb) == session
 
 
 @pytest.mark.parametrize("nb", [new_notebook(), new_notebook(cells=[new_code_cell("1", id="a")])])

@@ -66,3 +66,14 @@ def test_what_anybody_may_have_written_there_is_no_more_than_nothing(nb, claimed
     nb["cells"][1]["outputs"] = []
     assert restored(nb)["cells"] == nb["cells"]
     assert keeping(restored(nb)) == {}
+
+
+def test_what_the_notebook_carried_when_it_was_read_before_counts_where_it_keeps_nothing(nb):
+    emptied = new_notebook(cells=[new_code_cell(cell["source"], id=cell["id"]) for cell in nb["cells"]])
+    assert list(carried_in(restored(emptied, nb)["cells"][1])) == [CARRIED]
+    assert restored(nb, emptied) == nb
+
+
+def test_an_id_that_is_none_is_nobodys(nb):
+    nb["cells"][1].update(outputs=[], id=["b"])
+    assert list(carried_in(restored(nb)["cells"][1])) == []

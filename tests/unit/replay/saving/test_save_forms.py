@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.replay.errors import LaterFormatError, MissingTextError, RecordingError
+from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.jupytext import keep_out_of_text
+from kin_nb.replay.format.kept import KEPT
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
 from kin_nb.replay.playback.surroundings import Surroundings
@@ -263,3 +265,16 @@ def test_a_sidecar_is_said_to_travel_along(tmp_path):
         "Its long texts are in talk.kin.json, which belongs beside it: copy and commit both."
     )
     assert about_files(path, PORTABLE) == ""
+
+
+def test_what_outputs_carry_stays_in_no_cell_that_was_made_into_another(session):
+    carries = {"kin": {}, KEY: {"record": LONG}, KEPT: [{"cell": "a", "carried": {"record": LONG}}]}
+    output = new_output("display_data", {"text/plain": "said"}, metadata=carries)
+    cells = [new_code_cell(source, outputs=[output]) for source in ("print(1)", "%%kin --session helper\nAsk.")]
+    made = session_notebook(session, source_nb=new_notebook(cells=cells))
+    left = {
+        cell["source"]: set(cell["outputs"][0]["metadata"]) for cell in made["cells"] if "said" in str(cell["outputs"])
+    }
+    assert left == {"print(1)": {"kin"}, "%%kin --session helper\nAsk.": {"kin", KEY}}, (
+        "the helper's answer is nowhere else"
+    )
