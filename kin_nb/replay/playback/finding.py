@@ -15,8 +15,10 @@ from kin_nb.replay.errors import (
     RecordingNotFoundError,
     UnreadableNotebookError,
 )
+from kin_nb.replay.format.carrying import carried_in
 from kin_nb.replay.format.embedded import embedded
 from kin_nb.replay.format.in_notebook import read_recording, session_of
+from kin_nb.replay.format.kept import restored
 from kin_nb.replay.format.loading import load_notebook, read_text
 from kin_nb.replay.playback.surroundings import Surroundings
 from kin_nb.replay.recording import SESSION_ID, Recording
@@ -65,10 +67,10 @@ def find_recording(
             continue
         if found:
             return found
-    for path in _bounded(surroundings.near_files()):
-        found = _near(path, session, digest, surroundings, seen)
-        if found:
-            return found
+    near = [_near(path, session, digest, surroundings, seen) for path in _bounded(surroundings.near_files())]
+    copies = [found for found in near if found is not None]
+    if copies:
+        return max(copies, key=_in_use)
     for path in _named(session, digest, surroundings, from_path, store):
         found = _own(path, session, digest, surroundings)
         if found:
@@ -146,6 +148,15 @@ def _named(
     stored = store(session, digest) if store else None
     if stored is not None:
         yield stored
+
+
+def _in_use(found: Found) -> tuple[bool, float]:
+    """Of copies, the one that people work in: whose outputs carry what came later, else that was written last."""
+    carries = any(True for cell in restored(found.nb)["cells"] for _ in carried_in(cell))
+    try:
+        return carries, found.path.stat().st_mtime
+    except OSError:
+        return carries, 0.0
 
 
 def _load(path: Path, pause: Callable[[float], None]) -> Any:

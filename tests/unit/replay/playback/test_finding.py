@@ -93,6 +93,12 @@ def test_a_renamed_file_is_found_among_its_siblings(find, saved, tmp_path):
     assert find(cwd=tmp_path / "cwd", environ={"JPY_SESSION_NAME": str(gone)}).path == renamed
 
 
+def test_of_several_copies_the_one_that_was_written_last_is_in_use(find, saved, tmp_path):
+    for seconds, name in ((300, "a.ipynb"), (100, "b.ipynb"), (200, "c.ipynb")):
+        os.utime(saved(name), (1e9 - seconds, 1e9 - seconds))
+    assert find(cwd=tmp_path).path.name == "b.ipynb"
+
+
 def test_a_copy_is_found_through_a_parents_arguments(find, saved, tmp_path):
     copy = saved("papermill/in.ipynb")
     (tmp_path / "cwd").mkdir()
