@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.notebook.own_file import surroundings
-from kin_nb.replay.format.carrying import AFTER
+from kin_nb.replay.format.carrying import AFTER, UNDONE
 from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.recording import SessionMeta
 
@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 
 
 def carried_by(shell: InteractiveShell, agent: Agent, record: TurnRecord | UndoRecord) -> dict[str, Any]:
-    """Metadata for the last output of a turn, or for the card of an undo."""
+    """Metadata for the last output of a turn, or for the card of the last undo."""
     meta = SessionMeta.of_session(agent.header, notebook_folder(shell))
-    return carried(record, meta, len(agent.undone), str(agent.header.get(AFTER, "")))
+    if (
+        isinstance(record, UndoRecord) and agent.turns
+    ):  # outputs may lack turns: there it comes after a number, not a count
+        record = record.model_copy(update={"at": agent.turns[-1].turn})
+    number = len(agent.undone) + int(agent.header.get(UNDONE, 0))
+    return carried(record, meta, number, str(agent.header.get(AFTER, "")))
 
 
 def notebook_folder(shell: InteractiveShell) -> Path:

@@ -9,6 +9,9 @@ KEY = "kin_recording"
 AFTER = "after"
 """Within it: the session that its session went on from, "" for none."""
 
+UNDONE = "undone"
+"""In the header of a session that went on from outputs: how many undos they have that it does not."""
+
 
 def carried_in(cell: Any) -> Iterator[dict[str, Any]]:
     for output in cell.get("outputs", []):

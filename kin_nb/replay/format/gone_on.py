@@ -39,6 +39,10 @@ class GoneOn:
     gaps: bool = False
     cards: Mapping[int, Sequence[Card]] = field(default_factory=dict)
     """What was undone in the cell of the turn that came after it: asked again from where it stood."""
+    undone: int = 0
+    """The number of the last undo."""
+    undone_by: Mapping[str, Card] = field(default_factory=dict)
+    """By the id of a cell that undid, what it did last, also where that took back turns which are not there any more."""
 
 
 def gone_on(nb: Any, recording: Recording) -> GoneOn:
@@ -73,7 +77,12 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
         named = undos[number].type, number
         if named in following:
             carries[named[0], position] = {KEY: following[named].kept}
-    return GoneOn(found, carries, apart, gaps, _cards(following, undos))
+    undone_by = {
+        str(nb["cells"][following[undo.type, n].cell - 1].get("id")): (undo, {KEY: following[undo.type, n].kept})
+        for n, undo in undos.items()
+        if (undo.type, n) in following
+    }
+    return GoneOn(found, carries, apart, gaps, _cards(following, undos), max(undos, default=0), undone_by)
 
 
 def whole(nb: Any, recording: Recording) -> Recording:

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.time_travel import UndoError
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.carrying import AFTER
+from kin_nb.replay.format.carrying import AFTER, UNDONE
 from kin_nb.replay.recording import Recording
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
 
 
-def go_on(agent: Agent, recording: Recording) -> None:
-    """Also where that is before turns that were undone. Raises ReplayError.
+def go_on(agent: Agent, recording: Recording, undone: int = 0) -> None:
+    """Also where that is before turns that were undone. `undone`: the number of the last undo, where `recording` has not all.
+
+    Raises ReplayError.
 
     The commit is the recording's: at that one the files are what its first turn found. The header says what it goes on from.
     """
     agent.header = {**agent.header, "commit": recording.meta.workspace.commit, AFTER: recording.session}
+    if undone > len(recording.undos):
+        agent.header[UNDONE] = undone - len(recording.undos)
     try:
         agent.continue_from(recording.turns)
         for undo in recording.undos:
