@@ -15,10 +15,12 @@ from kin_nb.core.commands.registry import magic_help
 from kin_nb.notebook.completion import matcher
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.options import options_parser, parse_options, session_named
+from kin_nb.notebook.queued import Queued
 from kin_nb.notebook.since_written import SinceWritten
 from kin_nb.notebook.welcome import welcome
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from IPython.core.interactiveshell import InteractiveShell
@@ -48,6 +50,12 @@ class KinMagics(Magics):
         self._sessions: dict[str, KinSession] = {}
         self.matcher = matcher(shell, self.session)
         self.since_written = SinceWritten(shell)
+        self.queued = Queued(shell)
+
+    def events(self) -> list[tuple[str, Callable[[Any], None]]]:
+        """What is told of IPython's events."""
+        told = [("pre_run_cell", self.queued.cell_begins)]
+        return told + [("post_run_cell", each.cell_ran) for each in (self.since_written, self.queued)]
 
     def session(self, name: str = "") -> KinSession:
         """Made with its first command or prompt. The notebook's own has no name.
@@ -145,7 +153,8 @@ def without_loading_again(lines: list[str]) -> list[str]:
 def load(ip: InteractiveShell) -> None:
     magics = KinMagics(ip)
     ip.register_magics(magics)
-    ip.events.register("post_run_cell", magics.since_written.cell_ran)
+    for event, told in magics.events():
+        ip.events.register(event, told)
     ip.input_transformers_cleanup[:0] = [to_the_letter, without_loading_again]
     if ip.Completer is not None:
         ip.Completer.custom_matchers.append(magics.matcher)
@@ -156,8 +165,9 @@ def unload(ip: InteractiveShell) -> None:
     magics = ip.magics_manager.registry.pop("KinMagics", None)
     if magics is not None:
         magics.close()
-        with suppress(ValueError):  # somebody took it out
-            ip.events.unregister("post_run_cell", magics.since_written.cell_ran)
+        for event, told in magics.events():
+            with suppress(ValueError):  # somebody took it out
+                ip.events.unregister(event, told)
         for transformer in (to_the_letter, without_loading_again):
             if transformer in ip.input_transformers_cleanup:
                 ip.input_transformers_cleanup.remove(transformer)

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.notebook.answered import undo_from
-from kin_nb.notebook.cell_io import CellOutput, cell_io
+from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import InPlaybackError, KinError
 from kin_nb.notebook.in_log import InLog
 from kin_nb.notebook.options import CellOptions
-from kin_nb.notebook.own_file import own_file, surroundings
 from kin_nb.notebook.rerun_agent import rerun_agent, rerun_turn
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import render_notice, render_turn
 from kin_nb.replay.cells.matching import Undoing
-from kin_nb.replay.errors import NotRecorded, ReplayError, UnreadableNotebookError
-from kin_nb.replay.format.gone_on import GoneOn
-from kin_nb.replay.format.kept import keeping, restored
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.errors import NotRecorded, ReplayError
+from kin_nb.replay.format.gone_on import Card, GoneOn
 from kin_nb.replay.playback.beyond import Beyond
-from kin_nb.replay.playback.finding import embedded_recording, find_recording
 from kin_nb.replay.playback.going_on import go_on
-from kin_nb.replay.playback.player import Player, again_notice, passed_over, playback_notice, undo_card
+from kin_nb.replay.playback.player import Player, again_notice, passed_over, undo_card
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.turns import SoFar
 from kin_nb.replay.rerun.undos import undo_again
-from kin_nb.replay.runner.scratch import Scratch, scratch_notice
+from kin_nb.replay.runner.scratch import Scratch
 
 if TYPE_CHECKING:
     from kin_nb.notebook.session import KinSession
@@ -39,6 +33,10 @@ if TYPE_CHECKING:
 
 _NOBODY = (
     "`%%kin --redo` asks a model, and nobody is here to see what it does: open the notebook in JupyterLab for that."
+)
+_QUEUED = (
+    "This prompt has no recorded answer, and it ran together with cells above it (Run All), so no model was asked. "
+    "To ask: run this cell by itself."
 )
 _MOVE = {"undo", "redo", "clear"}
 """Commands after which a prompt goes on from elsewhere."""
@@ -69,44 +67,13 @@ class Replaying:
         """The turn that was played last."""
         self._environ = environ
         self._agent: Agent | None = None
+        """That runs the tools."""
+        self._live: Agent | None = None
+        """That goes on where the recording ends, or from where a turn of it stood."""
         self._so_far = SoFar()
         self._log = InLog()
         self._passed_by = ""
         """The last command that would have moved the conversation, and did not."""
-
-    @classmethod
-    def start(cls, session: KinSession, name: str, source: Path | None, *, scratch: bool = False) -> Replaying:
-        """Find the recording and say what this notebook does now; with `scratch` in a temporary copy of the workspace.
-
-        Raises ReplayError naming what is wrong.
-        """
-        session_id, _, digest = name.partition("@")
-        found = find_recording(session_id, digest, surroundings=surroundings(session.shell), from_path=source)
-        here = Scratch.here(found) if scratch and not Scratch.given(os.environ) else None
-        replaying = cls(found.recording, os.environ, here, restored(found.nb))
-        replaying._say(session, found.recording)
-        if here is not None:
-            session.show(scratch_notice("Files change in a temporary copy of the workspace", [f"Now in {Path.cwd()}"]))
-        return replaying
-
-    @classmethod
-    def embedded(cls, session: KinSession, name: str, body: str) -> Replaying:
-        """The recording is in the cell itself. Raises ReplayError naming what is wrong."""
-        recording = embedded_recording(name, body)
-        own = own_file(session.shell)
-        nb = None
-        with suppress(UnreadableNotebookError):  # it may be being written
-            nb = restored(load_notebook(own)) if own is not None else None
-        replaying = cls(recording, os.environ, nb=nb)
-        replaying._say(session, recording)
-        return replaying
-
-    def _say(self, session: KinSession, recording: Recording) -> None:
-        """What this notebook does now; the output keeps what those below may lose."""
-        notice = playback_notice(recording)
-        if self.nb is not None and self._somebody(cell_io(session.shell)):
-            notice.metadata.update(keeping(self.nb))
-        session.show(notice)
 
     @property
     def recording(self) -> Recording:
@@ -142,7 +109,8 @@ class Replaying:
         try:
             turn, not_run = self._turn(session, key, io, body, options, beside=beside)
         except NotRecorded as error:
-            self._check_asked(key, io, error, redo=options.redo, beside=beside)
+            queued = session.settings.queued.behind
+            self._check_asked(key, io, error, redo=options.redo, beside=beside, queued=queued)
             if not beside:
                 self._go_live(session, io, error, redo=options.redo)
             return None
@@ -172,11 +140,10 @@ class Replaying:
             if found is not None:
                 return found
         if known is None or later:
-            if self._beyond.fall_back():
-                self._player.know(self._beyond.recording, self._beyond.replaced)
-            elif later:
+            more = self._fall_back()
+            if later and not more:
                 self._beyond.check_not_answered(key, io.cell_id)
-            elif not beside and key not in self.recording.asked_by:
+            elif not (more or beside or key in self.recording.asked_by):
                 self._lost(session, key, io, edited=options.text)
         return self._player.turn(key, io.cell_id, body)
 
@@ -197,6 +164,13 @@ class Replaying:
         self._know(found)
         return self._player.last(key, io.cell_id) if edited is None else None
 
+    def _fall_back(self) -> bool:
+        """Whether more is known now: what the outputs have, though not all that was undone."""
+        found = self._beyond.fall_back()
+        if found:
+            self._player.know(self._beyond.recording, self._beyond.replaced)
+        return found
+
     def _know(self, found: GoneOn) -> None:
         self._beyond.take(found)
         self._player.know(found.recording, self._beyond.replaced)
@@ -213,7 +187,9 @@ class Replaying:
         for output in outputs + (self.scratch.play(turn) if self.scratch else []):
             io.display(output.data, output.metadata)
 
-    def _check_asked(self, key: str, io: CellOutput, error: NotRecorded, *, redo: bool, beside: bool) -> None:
+    def _check_asked(
+        self, key: str, io: CellOutput, error: NotRecorded, *, redo: bool, beside: bool, queued: bool
+    ) -> None:
         """Whether a cell that plays nothing may ask a model. Raises `error`, or why it may not."""
         if not beside:
             self._beyond.check_not_answered(key, io.cell_id, redo=redo)
@@ -221,6 +197,9 @@ class Replaying:
             raise (NotRecorded(f"{_NOBODY} {error}") if redo else error) from None
         if not (redo or beside):
             self.check_nothing_passed_by()
+            self._beyond.check_known(f"session {self._name}" if self._name else "this notebook")
+        if queued and not beside:
+            raise NotRecorded(_QUEUED) from None
 
     def _go_live(self, session: KinSession, io: CellOutput, error: NotRecorded, *, redo: bool) -> None:
         """Leave playback with a cell that it does not have."""
@@ -236,11 +215,8 @@ class Replaying:
         except NotRecorded:
             if not self._somebody(io):
                 raise
-            with self._outside():
-                found = self._log.undo(session, self.recording, asked, went_on=self.went_on)
-            if found is not None:
-                self._know(found)
-            number, undo = self._player.undo(asked, io.cell_id)
+            self._show_undo(*self._lost_undo(session, asked, io), io)
+            return
         if not self.tools:
             self._show_undo(undo, self._beyond.metadata(undo, number), io)
             return
@@ -249,6 +225,23 @@ class Replaying:
         card = undo_card(shown)
         told = {"undo": number, "drift": {"kind": drift.kind, "detail": drift.detail}}
         io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})
+
+    def _lost_undo(self, session: KinSession, asked: Undoing, io: CellOutput) -> Card:
+        """As the log has it; else as the cell showed it, where cells above were run again since. Raises NotRecorded."""
+        with self._outside():
+            found = self._log.undo(session, self.recording, asked, went_on=self.went_on)
+        if found is not None:
+            self._know(found)
+        else:
+            self._fall_back()
+        try:
+            number, undo = self._player.undo(asked, io.cell_id)
+        except NotRecorded:
+            card = self._beyond.undone_by(io.cell_id, asked)
+            if card is None:
+                raise
+            return card
+        return undo, self._beyond.metadata(undo, number)
 
     def _show_undo(self, undo: UndoRecord, metadata: Mapping[str, Any], io: CellOutput) -> None:
         card = undo_card(undo, self._name)
@@ -281,17 +274,28 @@ class Replaying:
 
     def _live_agent(self, session: KinSession) -> Agent:
         """Where the recording ends, also where that is before turns that were undone. Raises KinError."""
+        self._fall_back()
         with self._outside():  # its work must not go into a copy that vanishes
             agent = session.agent()
-            if agent.turns or not self.recording.turns:
+            if agent is self._live or not self.recording.turns:
                 return agent
+            self._live = agent
+            if agent.turns and self._stands_in(agent):
+                return agent
+            if agent.turns:  # it went on otherwise than the page shows
+                session.close()
+                self._live = agent = session.agent()
             try:
-                go_on(agent, self.recording)
+                go_on(agent, self.recording, self._beyond.undone)
             except ReplayError as error:
-                session.on_agent_thread(agent.aclose)
                 session.close()  # that agent stands nowhere
                 raise KinError(str(error)) from None
             return agent
+
+    def _stands_in(self, agent: Agent) -> bool:
+        """Whether the conversation of `agent` is the one that is played."""
+        shown = [self.recording.turns[n] for n in sorted(self.recording.standing)]
+        return [(each.turn, each.key) for each in shown] == [(each.turn, each.key) for each in agent.time.active]
 
     def _outside(self) -> AbstractContextManager[None]:
         """Meanwhile the kernel is not in the scratch copy, where there is one."""

@@ -40,14 +40,6 @@ class ReplayingBeside(Replaying):
         with self._advising():
             return super().run_cell(session, *cell, **how)
 
-    def _check_asked(self, key: str, io: CellOutput, error: NotRecorded, *, redo: bool, beside: bool) -> None:
-        super()._check_asked(key, io, error, redo=redo, beside=beside)
-        if self._beyond.problem and not self.recording.turns:
-            raise NotRecorded(
-                f"What session {self._name} was answered before is in the outputs.{self._beyond.problem} "
-                "To begin it anew: `%kin live`, then run this cell."
-            ) from None
-
     def undo(self, session: KinSession, asked: Undoing, io: CellOutput) -> None:
         with self._advising():
             super().undo(session, asked, io)

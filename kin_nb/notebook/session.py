@@ -61,6 +61,8 @@ class KinSession:
         self._replayed: Replaying | None = None
         """The same, also once it went live."""
         self._replay_failed = False
+        self._read: dict[str, Any] = {}
+        """The notebooks that were played, as they were read, by SESSION@DIGEST."""
 
     # What the magics call.
 
@@ -144,7 +146,7 @@ class KinSession:
 
     def replay(self, name: str, source: str | None, body: str | None = None, *, scratch: bool = False) -> None:
         """`%kin replay SESSION@DIGEST`: from here on, cells play the recording. `body`: of a cell that embeds it."""
-        from kin_nb.notebook.replaying import Replaying  # noqa: PLC0415  (only session notebooks replay)
+        from kin_nb.notebook.replay_start import start_replaying  # noqa: PLC0415  (only session notebooks replay)
 
         # Should this fail, later cells must not turn to a model: that would be a silent live call.
         before, self._replaying = self._replaying, None
@@ -152,11 +154,9 @@ class KinSession:
         self.settings.begin_again(self)
         if before is not None:
             before.close()
-        if body is None:
-            self._replaying = Replaying.start(self, name, Path(source) if source else None, scratch=scratch)
-        else:
-            self._replaying = Replaying.embedded(self, name, body)
-        self._replayed = self._replaying
+        path, read = Path(source) if source else None, self._read.get(name)
+        self._replaying = self._replayed = start_replaying(self, name, path, body, scratch=scratch, before=read)
+        self._read[name] = self._replaying.nb
         self._replay_failed = False
 
     def play_beside(self, other: KinSession) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from kin_nb.notebook.queued import Queued
     from kin_nb.notebook.session import KinSession
     from kin_nb.notebook.since_written import SinceWritten
 
@@ -17,6 +18,7 @@ class Settings(Protocol):
     rerun: str
     max_price: float | None
     since_written: SinceWritten
+    queued: Queued
 
     def beside(self, name: str) -> KinSession: ...
 

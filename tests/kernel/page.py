@@ -59,6 +59,21 @@ class Page:
         run(self.kin, "%unload_ext kin_nb")
         return [self.run(cell, person=person) for cell in self.cells]
 
+    def run_all(self, *, save: bool = False) -> list[str]:
+        """As JupyterLab does it after a restart: all outputs go, then all cells are sent. `save`: Ctrl-S meanwhile."""
+        run(self.kin, "%unload_ext kin_nb")
+        for cell in self.cells:
+            cell["outputs"] = []
+        if save:
+            self.save()
+        sent = [self.kin.run(cell["source"], cell=cell["id"], allow_stdin=False) for cell in self.cells]
+        statuses = []
+        for cell, ran in zip(self.cells, sent, strict=True):
+            statuses.append(self.kin.done(ran)["content"]["status"])
+            cell["outputs"] = kept_outputs(self.kin, ran)
+            self.said = said(self.kin, ran) or self.said  # those below a failure say nothing
+        return statuses
+
     def save(self) -> None:
         """Ctrl-S."""
         self.path.write_text(json.dumps(self.nb))

@@ -9,6 +9,7 @@ from nbformat.v4 import new_code_cell
 from notebook_client import run
 from page import NOTE, prompts_sent
 
+from kin_nb.core.session.log import LOG_NAME
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import KEY
 from kin_nb.replay.format.loading import load_notebook
@@ -211,3 +212,74 @@ def test_below_a_cell_that_was_asked_again_an_undo_plays_too(page, model_server,
     page.add(f"%%kin{name}\nPrompt C.")
     assert prompts_sent(model_server)[-2:] == ["Prompt B.", "Prompt C."]
     assert "Prompt A." not in prompts_sent(model_server)
+
+
+def test_an_undo_below_a_cell_that_was_run_again_later_shows_its_card_and_moves_nothing(page, model_server):
+    page.add("%kin undo")
+    model_server.enqueue("Noted anew.")
+    page.run_again(page.cells[2], rule="redo")
+    page.save()
+    for _ in range(2):
+        assert page.restart_and_run_all() == ["ok"] * 4
+        assert "Noted anew." in str(page.cells[2]["outputs"])
+        assert page.said.startswith("Took back turn 2")
+        page.save()
+    model_server.enqueue("Four.")
+    assert page.add("%%kin\nSay four.") == "ok"
+    assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say four."]
+
+
+def test_live_at_once_it_goes_on_from_all_that_the_outputs_have(page, model_server, tmp_path):
+    model_server.enqueue("Three.")
+    page.add("%%kin\nSay three.")
+    model_server.enqueue("Noted anew.")
+    page.run_again(page.cells[2], rule="redo")
+    page.save()
+    forget(tmp_path)
+    run(page.kin, "%unload_ext kin_nb")
+    page.run(page.cells[0])
+    page.command("%kin live")
+    model_server.enqueue("Four.")
+    assert page.add("%%kin\nSay four.") == "ok"
+    assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say four."]
+
+
+def test_what_is_sent_is_what_the_page_shows_though_the_kernel_went_on_otherwise(page, model_server):
+    """A cell was asked again, and Run All came before Ctrl-S: the page shows what the file has."""
+    model_server.enqueue("Not again.")
+    page.run_again(page.cells[2], rule="redo")
+    assert "Not again." in str(page.cells[2]["outputs"])
+    for cell in page.cells:
+        page.run(cell)
+    assert "Noted." in page.said
+    model_server.enqueue("Four.")
+    assert page.add("%%kin\nSay four.") == "ok"
+    assert model_server.requests[-1]["messages"][-2]["content"] == "Noted."
+
+
+def test_a_teammate_whose_file_lacks_turns_goes_on_and_undoes_and_the_next_one_plays_that(page, model_server, tmp_path):
+    for answer in ("Three.", "Noted anew.", "Four.", "Five."):
+        model_server.enqueue(answer)
+    page.add("%%kin\nSay three.")
+    page.run_again(page.cells[2], rule="redo")
+    page.add("%%kin\nSay four.")
+    page.save()
+    forget(tmp_path)
+    page.restart_and_run_all()
+    page.add("%%kin\nSay five.")
+    page.add("%kin undo 2")
+    page.save()
+    forget(tmp_path)
+    for _ in range(2):
+        assert page.restart_and_run_all() == ["ok"] * 7
+        assert page.said.startswith("Took back turns 5, 6")
+        page.save()
+    model_server.enqueue("Six.")
+    assert page.add("%%kin\nSay six.") == "ok"
+    assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say six."]
+
+
+def forget(folder) -> None:
+    """A teammate has no log."""
+    for log in (folder / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
+        log.unlink()

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
+from kin_nb.replay.cells.matching import Undoing, undoing
 from kin_nb.replay.cells.placing import asked_key, asked_with, named_session, options_of
 from kin_nb.replay.errors import NotRecorded, RecordingError
 from kin_nb.replay.format.carrying import carried_in
@@ -26,9 +27,12 @@ class Beyond:
         self.recording = recording
         self._carried: dict[Named, Mapping[str, Any]] = {}
         self._cards: Mapping[int, Sequence[Card]] = {}
+        self._undone_by: Mapping[str, Card] = {}
         self._apart: Sequence[str] = ()
         self.problem = ""
         """Why what the outputs hold cannot be played."""
+        self.undone = 0
+        """The number of the last undo, also where `recording` does not have it."""
         self.gaps = False
         """Whether `recording` has not all that was undone."""
         self._later: GoneOn | None = None
@@ -40,26 +44,32 @@ class Beyond:
             if nb is not None:
                 found = gone_on(nb, recording)
                 self._apart = found.apart
-                self._cards = found.cards
+                self._cards, self._undone_by = found.cards, found.undone_by
                 if found.gaps:
                     self._later = found
                 else:
                     self.take(found)
         except RecordingError as error:
+            self._apart = _named_sessions(nb)
             self.problem = f" It cannot be played: {error}"
 
     def __bool__(self) -> bool:
-        return bool(self._carried)
+        return bool(self._carried or self._later)
 
     def take(self, found: GoneOn) -> None:
         """What follows was found."""
-        self._later = None
+        self._later, self.problem, self.undone = None, "", found.undone
         self.recording = found.recording
         self._carried.update(found.carried)
 
     def cards(self, turn: TurnRecord) -> Sequence[Card]:
         """What was undone when this was asked again in its cell."""
         return self._cards.get(turn.turn, ())
+
+    def undone_by(self, cell_id: str | None, asked: Undoing) -> Card | None:
+        """What the outputs of this cell say that it did, where it asks for that."""
+        card = self._undone_by.get(cell_id or "")
+        return card if card is not None and undoing(card[0]) == asked else None
 
     @property
     def replaced(self) -> frozenset[int]:
@@ -89,6 +99,14 @@ class Beyond:
                 f"{self.problem or _JOIN} {_LIVE if redo else _REDO}"
             )
 
+    def check_known(self, who: str) -> None:
+        """Raises NotRecorded where the outputs of `who` have more, and it cannot be played: a prompt would not go on from it."""
+        if self.problem:
+            on = "go on where the recording ends" if self.recording.turns else "begin it anew"
+            raise NotRecorded(
+                f"What {who} was answered before is in the outputs.{self.problem} To {on}: `%kin live`, then run this cell."
+            ) from None
+
     def fall_back(self) -> bool:
         """Whether the outputs have more, if not all: `recording` has that now."""
         found = self._later
@@ -103,6 +121,13 @@ class Beyond:
         claimed = {session for cell in cells if _speaks_as_then(self._nb, cell) for session in claimed_sessions(cell)}
         session = next((each for each in self._apart if each in claimed), str(uuid4()))
         return Recording(session, (), SessionMeta(session=session))
+
+
+def _named_sessions(nb: Any) -> list[str]:
+    """Of cells that name one, and of no other."""
+    named = [(named_session(cell), session) for cell in nb["cells"] for session in claimed_sessions(cell)]
+    own = {session for name, session in named if not name}
+    return list(dict.fromkeys(session for name, session in named if session not in own))
 
 
 def _is_answered(nb: Any, cell: Any) -> bool:

@@ -1,0 +1,52 @@
+"""Cells that run together: Run All sends every cell at once, and a model is not asked by one that merely stood among them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.notebook.cell_io import CELL_ID, cell_io
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+PAUSE = 0.2
+"""Seconds."""
+
+
+class Queued:
+    """Whether the cell that runs now was sent before the one above it had ended (`behind`).
+
+    Requests bear the time of the front end's clock (Jupyter's messaging: `header.date`), which may be another machine's: the
+    least time that one took to come here tells how the two differ. Front ends that name cells by URIs (VS Code) send each when
+    the one above it has ended: there nobody is as fast as PAUSE. Runners do so too; nobody is there.
+    """
+
+    def __init__(self, shell: InteractiveShell, now: Callable[[], float] = time.time) -> None:
+        self._shell, self._now = shell, now
+        self._least = inf
+        self._ended = -inf
+        self._cell = ""
+        self.behind = False
+        self.cell_begins(None)  # the one that loads the extension
+
+    def cell_begins(self, _info: Any) -> None:
+        """IPython's `pre_run_cell`."""
+        header = cell_io(self._shell).parent.get("header", {})
+        sent = header.get("date")
+        if not isinstance(sent, datetime):  # a terminal's
+            self.behind = False
+        elif header.get("msg_id") != self._cell:  # code that a cell hands to IPython is that cell's
+            self._cell = header.get("msg_id")
+            self._least = min(self._least, self._now() - sent.timestamp())
+            named = cell_io(self._shell).parent.get("metadata", {}).get("cellId")
+            one_by_one = isinstance(named, str) and not CELL_ID.fullmatch(named)
+            since = self._now() - self._ended
+            self.behind = sent.timestamp() + self._least < self._ended or (one_by_one and since < PAUSE)
+
+    def cell_ran(self, _result: Any) -> None:
+        """IPython's `post_run_cell`."""
+        self._ended = self._now()

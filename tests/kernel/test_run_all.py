@@ -1,0 +1,87 @@
+"""Run All in a notebook that plays: all cells are sent at once, and none of them asks a model that nobody meant to ask."""
+
+from __future__ import annotations
+
+import pytest
+from nbformat.v4 import new_code_cell
+from page import Page, prompts_sent
+
+from kin_nb.core.session.log import LOG_NAME
+
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+
+BY_ITSELF = "it ran together with cells above it (Run All), so no model was asked. To ask: run this cell by itself."
+
+
+@pytest.fixture
+def mate(page: Page, tmp_path) -> Page:
+    """A teammate has the file, and no log."""
+    for log in (tmp_path / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
+        log.unlink()
+    return page
+
+
+@pytest.mark.parametrize("options", ["", " --redo"])
+def test_a_new_prompt_at_the_end_is_asked_when_it_is_run_by_itself(mate, model_server, options):
+    mate.type(f"%%kin{options}\nSay three.")
+    assert mate.run_all() == ["ok", "ok", "ok", "error"]
+    assert mate.said.endswith(BY_ITSELF)
+    assert len(model_server.requests) == 3
+    model_server.enqueue("Three.")
+    assert mate.run(mate.cells[-1]) == "ok"
+    assert "Three." in mate.said
+    assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say three."]
+
+
+def test_one_between_does_not_have_those_below_asked_again(mate, model_server, tmp_path):
+    mate.cells[2]["outputs"] = []  # what was answered is lost for good
+    mate.save()
+    mate.cells.insert(2, new_code_cell("%%kin\nSay three.", id="between"))
+    assert mate.run_all() == ["ok", "ok", "error", "aborted"]
+    assert len(model_server.requests) == 3
+    assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
+
+
+def test_answers_that_were_saved_away_are_not_asked_for_again(mate, model_server):
+    """Ctrl-S while all outputs were gone: what came after the recording is in no file any more."""
+    assert mate.run_all(save=True) == ["ok", "ok", "error"]
+    assert mate.said.endswith(BY_ITSELF)
+    assert len(model_server.requests) == 3
+
+
+def test_a_prompt_to_another_session_is_asked_when_it_is_run_by_itself(mate, model_server):
+    mate.type("%%kin --session helper\nSay three.")
+    assert mate.run_all() == ["ok", "ok", "ok", "error"]
+    assert mate.said.endswith(BY_ITSELF)
+    model_server.enqueue("Three.")
+    assert mate.run(mate.cells[-1]) == "ok"
+    assert prompts_sent(model_server) == ["Say three."]
+
+
+def test_what_was_told_to_be_asked_is(mate, model_server):
+    mate.type("%kin live")
+    mate.type("%%kin\nSay three.")
+    model_server.enqueue("Three.")
+    assert mate.run_all() == ["ok", "ok", "ok", "ok", "ok"]
+    assert "Three." in mate.said
+
+
+def test_where_no_recording_is_found_the_answers_are_kept(mate, model_server):
+    head = mate.cells[0]["source"]
+    mate.cells[0]["source"] = head.replace("@", "@0")
+    assert mate.run_all() == ["error", "aborted", "aborted"]
+    mate.save()
+    mate.cells[0]["source"] = head
+    assert mate.run_all() == ["ok", "ok", "ok"]
+    assert "Noted." in mate.said
+    assert len(model_server.requests) == 3
+
+
+def test_the_kernel_that_played_it_still_knows_what_was_saved_away(mate, model_server):
+    assert mate.run_all() == ["ok", "ok", "ok"]
+    for cell in mate.cells:
+        cell["outputs"] = []
+    mate.save()
+    assert [mate.run(cell) for cell in mate.cells] == ["ok", "ok", "ok"]
+    assert "Noted." in mate.said
+    assert len(model_server.requests) == 3
