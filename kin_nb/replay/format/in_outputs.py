@@ -43,8 +43,8 @@ def recording_in_outputs(nb: Any, session: str = "", held: Recording | None = No
     """What the outputs of `nb` carry, every hash checked; of several sessions, what `session` left there, and those that it
     went on from. `held`: what the notebook recorded, which may be the first of these.
 
-    Turns whose cells were run again are not in there any more; an undo of such turns is left out, and what followed it
-    goes on from the turn before. Raises NoRecordingError when no output carries a record, RecordingError when one was
+    Turns whose cells were run again are not in there any more; an undo of such turns alone is left out, and what followed
+    it goes on from the turn before. Raises NoRecordingError when no output carries a record, RecordingError when one was
     changed, or when they are of several sessions and none is named.
     """
     found = list(carried_records(nb))
@@ -113,7 +113,7 @@ def _as_one(records: Sequence[Carried], sessions: Sequence[str], held: Recording
         reading.hold(held)
     for each in of_them:
         reading.add(each.cell, each.record)
-    found, _ = of_records(reading, meta)
+    found, _ = of_records(reading, meta, parts=True)
     return found if held is None else replace(found, others=held.others)
 
 
@@ -171,9 +171,11 @@ def carried_records(nb: Any) -> Iterator[Carried]:
             yield Carried(number, meta, kept)
 
 
-def of_records(reading: Reading, meta: SessionMeta) -> tuple[Recording, Sequence[int]]:
+def of_records(reading: Reading, meta: SessionMeta, *, parts: bool = False) -> tuple[Recording, Sequence[int]]:
     """The turns that are there, and the undos that can be played with them; the numbers of these. Raises RecordingError."""
-    turns, undos = relinked([reading.turns[number].record for number in sorted(reading.turns)], reading.undos)
+    turns, undos = relinked(
+        [reading.turns[number].record for number in sorted(reading.turns)], reading.undos, parts=parts
+    )
     try:
         return Recording(meta.session, turns, meta, tuple(reading.others.values()), tuple(undos.values())), [*undos]
     except ValueError as error:

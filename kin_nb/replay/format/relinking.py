@@ -9,16 +9,19 @@ from kin_nb.core.session.records import END, Place, TurnRecord, UndoRecord
 
 
 def relinked(
-    turns: Sequence[TurnRecord], undos: Mapping[int, UndoRecord]
+    turns: Sequence[TurnRecord], undos: Mapping[int, UndoRecord], *, parts: bool = False
 ) -> tuple[tuple[TurnRecord, ...], dict[int, UndoRecord]]:
     """`turns`, in order, and of `undos`, by number, those all of whose turns are there, in order; as they stand among these.
 
-    What went on from a turn that is not there, or back to that, does so after the last that stood before it. Linear.
+    With `parts` those too of whose turns only some are there: they take back these. What went on from a turn that is not
+    there, or back to that, does so after the last that stood before it. Linear.
     """
     numbers = [turn.turn for turn in turns]
     known = set(numbers)
-    last = numbers[-1] if numbers else 0
+    last = max([*numbers[-1:], *(number for undo in undos.values() if parts for number in undo.turns)], default=0)
     held = {n: undos[n] for n in sorted(undos) if undos[n].at <= last and known.issuperset(undos[n].turns)}
+    if parts:
+        held = {n: held.get(n) or _of(undos[n], known) for n in sorted(undos) if n in held or _partly(undos[n], known)}
     origins = [turn.origin for turn in turns if turn.origin is not None]
     implied = {turn.turn - 1 for turn in turns if turn.origin is None}
     missing = {place.turn for place in [*origins, *(undo.to for undo in held.values())]}.union(implied) - known - {0}
@@ -34,6 +37,14 @@ def relinked(
         to = _end(stood[undo.to.turn], numbers) if undo.to.turn in missing else undo.to
         held[n] = undo.model_copy(update={"at": bisect_right(numbers, undo.at), "to": to})
     return tuple(found), held
+
+
+def _partly(undo: UndoRecord, known: set[int]) -> bool:
+    return any(number in known for number in undo.turns) and not known.issuperset(undo.turns)
+
+
+def _of(undo: UndoRecord, known: set[int]) -> UndoRecord:
+    return undo.model_copy(update={"turns": tuple(number for number in undo.turns if number in known)})
 
 
 def _end(last: int, numbers: Sequence[int]) -> Place:

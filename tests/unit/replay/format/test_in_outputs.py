@@ -56,6 +56,15 @@ def test_an_undo_of_turns_that_are_not_there_is_left_out():
     assert found.turns[1].origin is None
 
 
+def test_an_undo_takes_back_those_of_its_turns_that_are_there():
+    two = replace(
+        recording(turn(1, "a"), turn(2, "b")), undos=(UndoRecord(at=2, turns=(1, 2), to=Place(turn=1, step=0)),)
+    )
+    found = recording_in_outputs(as_saved(two, leave_out={2}))
+    assert [each.turn for each in found.turns] == [1]
+    assert (found.standing, found.undos[0].turns, found.undos[0].at) == (frozenset(), (1,), 1)
+
+
 def test_what_came_after_a_missing_turn_does_not_go_on_from_what_was_taken_back():
     four = recording(turn(1, "a"), turn(2, "b", origin=Place(turn=1, step=0)), turn(3, "c"), turn(4, "d"))
     undone = replace(four, undos=(UndoRecord(at=1, turns=(1,), to=Place(turn=1, step=0)),))
