@@ -13,7 +13,7 @@ from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import InPlaybackError, KinError
 from kin_nb.notebook.in_log import InLog
 from kin_nb.notebook.options import CellOptions
-from kin_nb.notebook.rerun_agent import rerun_agent, rerun_turn
+from kin_nb.notebook.rerun_agent import rerun_agent, rerun_turn, rerun_undo
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import render_notice, render_turn
 from kin_nb.replay.cells.matching import Undoing
@@ -24,7 +24,6 @@ from kin_nb.replay.playback.going_on import go_on
 from kin_nb.replay.playback.player import Player, again_notice, passed_over, undo_card
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.turns import SoFar
-from kin_nb.replay.rerun.undos import undo_again
 from kin_nb.replay.runner.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -220,11 +219,7 @@ class Replaying:
         if not self.tools:
             self._show_undo(undo, self._beyond.metadata(undo, number), io)
             return
-        agent = self._tools_agent(session)
-        shown, drift = session.on_agent_thread(lambda: undo_again(agent, undo, self._so_far))
-        card = undo_card(shown)
-        told = {"undo": number, "drift": {"kind": drift.kind, "detail": drift.detail}}
-        io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})
+        rerun_undo(session, self._tools_agent(session), number, undo, io, self._so_far)
 
     def _lost_undo(self, session: KinSession, asked: Undoing, io: CellOutput) -> Card:
         """As the log has it; else as the cell showed it, where cells above were run again since. Raises NotRecorded."""

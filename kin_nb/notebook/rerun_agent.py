@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.history import images_of
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.live import Attached, add_live_tools
 from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.replay.errors import ReplayEndedError
+from kin_nb.replay.playback.player import undo_card
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.calls_file import VARIABLE as CALLS_FILE
 from kin_nb.replay.rerun.calls_file import write_calls
 from kin_nb.replay.rerun.stand_ins import servers
 from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar
+from kin_nb.replay.rerun.undos import undo_again
 
 if TYPE_CHECKING:
     from kin_nb.notebook.session import KinSession
@@ -67,3 +69,11 @@ def rerun_turn(
     finally:
         if CALLS_FILE in environ:
             write_calls(Path(environ[CALLS_FILE]), turn.turn, rerun.came_out)
+
+
+def rerun_undo(session: KinSession, agent: Agent, number: int, undo: UndoRecord, io: CellOutput, so_far: SoFar) -> None:
+    """Undo again what `undo`, the recording's of that number from 1, took back; the card says how that came out."""
+    shown, drift = session.on_agent_thread(lambda: undo_again(agent, undo, so_far))
+    card = undo_card(shown)
+    told = {"undo": number, "drift": {"kind": drift.kind, "detail": drift.detail}}
+    io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})
