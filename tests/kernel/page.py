@@ -60,7 +60,10 @@ class Page:
         return [self.run(cell, person=person) for cell in self.cells]
 
     def run_all(self, *, save: bool = False) -> list[str]:
-        """As JupyterLab does it after a restart: all outputs go, then all cells are sent. `save`: Ctrl-S meanwhile."""
+        """As JupyterLab does it after a restart: all outputs go, then all cells are sent. `save`: Ctrl-S meanwhile.
+
+        The statuses; below a cell that failed "aborted", unless one is "ok".
+        """
         run(self.kin, "%unload_ext kin_nb")
         for cell in self.cells:
             cell["outputs"] = []
@@ -69,7 +72,9 @@ class Page:
         sent = [self.kin.run(cell["source"], cell=cell["id"], allow_stdin=False) for cell in self.cells]
         statuses = []
         for cell, ran in zip(self.cells, sent, strict=True):
-            statuses.append(self.kin.done(ran)["content"]["status"])
+            status = self.kin.done(ran)["content"]["status"]
+            # ipykernel aborts what has come when a cell fails: a request that comes later runs, and fails by itself
+            statuses.append("aborted" if status == "error" and "error" in statuses else status)
             cell["outputs"] = kept_outputs(self.kin, ran)
             self.said = said(self.kin, ran) or self.said  # those below a failure say nothing
         return statuses
