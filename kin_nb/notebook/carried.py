@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 def carried_by(shell: InteractiveShell, agent: Agent, record: TurnRecord | UndoRecord) -> dict[str, Any]:
     """Metadata for the last output of a turn, or for the card of the last undo."""
     meta = SessionMeta.of_session(agent.header, notebook_folder(shell))
-    if (
-        isinstance(record, UndoRecord) and agent.turns
-    ):  # outputs may lack turns: there it comes after a number, not a count
+    # outputs may lack turns: there an undo comes after a number, not a count
+    if isinstance(record, UndoRecord) and agent.turns:
         record = record.model_copy(update={"at": agent.turns[-1].turn})
     number = len(agent.undone) + int(agent.header.get(UNDONE, 0))
     return carried(record, meta, number, str(agent.header.get(AFTER, "")))

@@ -35,17 +35,18 @@ class Queued:
 
     def cell_begins(self, _info: Any) -> None:
         """IPython's `pre_run_cell`."""
-        header = cell_io(self._shell).parent.get("header", {})
+        request, now = cell_io(self._shell).parent, self._now()
+        header = request.get("header", {})
         sent = header.get("date")
         if not isinstance(sent, datetime):  # a terminal's
             self.behind = False
         elif header.get("msg_id") != self._cell:  # code that a cell hands to IPython is that cell's
             self._cell = header.get("msg_id")
-            self._least = min(self._least, self._now() - sent.timestamp())
-            named = cell_io(self._shell).parent.get("metadata", {}).get("cellId")
+            self._least = min(self._least, now - sent.timestamp())
+            named = request.get("metadata", {}).get("cellId")
             one_by_one = isinstance(named, str) and not CELL_ID.fullmatch(named)
-            since = self._now() - self._ended
-            self.behind = sent.timestamp() + self._least < self._ended or (one_by_one and since < PAUSE)
+            at_once = one_by_one and now - self._ended < PAUSE
+            self.behind = at_once or sent.timestamp() + self._least < self._ended
 
     def cell_ran(self, _result: Any) -> None:
         """IPython's `post_run_cell`."""

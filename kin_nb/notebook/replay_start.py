@@ -40,12 +40,12 @@ def start_replaying(
             here = Scratch.here(found) if scratch and not Scratch.given(os.environ) else None
             recording, nb = found.recording, found.nb
     except ReplayError:
-        lines = ["They play once the recording is there."]
-        _show_keeping(
-            session, render_notice("The answers of the cells below are kept here", lines), _own_notebook(session)
+        notice = render_notice(
+            "The answers of the cells below are kept here", ["They play once the recording is there."]
         )
+        _show_keeping(session, notice, _restored(_own_notebook(session), before))
         raise
-    nb = restored(nb, before) if nb is not None else None
+    nb = _restored(nb, before)
     replaying = Replaying(recording, os.environ, here, nb)
     notice = playback_notice(recording)
     if not _show_keeping(session, notice, nb):
@@ -53,6 +53,10 @@ def start_replaying(
     if here is not None:
         session.show(scratch_notice("Files change in a temporary copy of the workspace", [f"Now in {Path.cwd()}"]))
     return replaying
+
+
+def _restored(nb: Any, before: Any) -> Any:
+    return restored(nb, before) if nb is not None else None
 
 
 def _own_notebook(session: KinSession) -> Any:
@@ -66,7 +70,7 @@ def _own_notebook(session: KinSession) -> Any:
 def _show_keeping(session: KinSession, notice: Output, nb: Any) -> bool:
     """Show `notice` with what the outputs of `nb` carry; False, and nothing is shown, where they carry nothing."""
     io = cell_io(session.shell)
-    kept = keeping(restored(nb)) if nb is not None and (io.cell_id or io.allow_stdin) else {}
+    kept = keeping(nb) if nb is not None and (io.cell_id or io.allow_stdin) else {}
     if kept:
         notice.metadata.update(kept)
         session.show(notice)
