@@ -9,6 +9,7 @@ from typing import Any
 from nbformat.v4 import new_code_cell, new_notebook
 from notebook_client import LiveKernel, kept_outputs, run, said
 
+from kin_nb.core.session.log import LOG_NAME
 from kin_nb.replay.format.loading import as_node, load_notebook
 from tests.model_server import ModelServer
 
@@ -18,6 +19,12 @@ NOTE = "%%kin --mode auto-approve\nAdd a note."
 def prompts_sent(model_server: ModelServer) -> list[str]:
     """What the person has said in the last request."""
     return [message["content"] for message in model_server.requests[-1]["messages"] if message["role"] == "user"]
+
+
+def forget_log(folder: Path) -> None:
+    """As for a teammate, who has none: of the session whose KIN_HOME is in `folder`."""
+    for log in (folder / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
+        log.unlink()
 
 
 class Page:

@@ -7,9 +7,8 @@ import shutil
 import pytest
 from nbformat.v4 import new_code_cell
 from notebook_client import run
-from page import NOTE, prompts_sent
+from page import NOTE, forget_log, prompts_sent
 
-from kin_nb.core.session.log import LOG_NAME
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import KEY
 from kin_nb.replay.format.loading import load_notebook
@@ -235,7 +234,7 @@ def test_live_at_once_it_goes_on_from_all_that_the_outputs_have(page, model_serv
     model_server.enqueue("Noted anew.")
     page.run_again(page.cells[2], rule="redo")
     page.save()
-    forget(tmp_path)
+    forget_log(tmp_path)
     run(page.kin, "%unload_ext kin_nb")
     page.run(page.cells[0])
     page.command("%kin live")
@@ -264,12 +263,12 @@ def test_a_teammate_whose_file_lacks_turns_goes_on_and_undoes_and_the_next_one_p
     page.run_again(page.cells[2], rule="redo")
     page.add("%%kin\nSay four.")
     page.save()
-    forget(tmp_path)
+    forget_log(tmp_path)
     page.restart_and_run_all()
     page.add("%%kin\nSay five.")
     page.add("%kin undo 2")
     page.save()
-    forget(tmp_path)
+    forget_log(tmp_path)
     for _ in range(2):
         assert page.restart_and_run_all() == ["ok"] * 7
         assert page.said.startswith("Took back turns 5, 6")
@@ -277,9 +276,3 @@ def test_a_teammate_whose_file_lacks_turns_goes_on_and_undoes_and_the_next_one_p
     model_server.enqueue("Six.")
     assert page.add("%%kin\nSay six.") == "ok"
     assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say six."]
-
-
-def forget(folder) -> None:
-    """A teammate has no log."""
-    for log in (folder / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
-        log.unlink()

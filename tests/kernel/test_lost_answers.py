@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from nbformat.v4 import new_code_cell
 from notebook_client import kept_outputs, run
-from page import Page, prompts_sent
+from page import Page, forget_log, prompts_sent
 
 from kin_nb.core.session.log import LOG_NAME, SessionLog
 from kin_nb.replay.format.kept import KEPT
@@ -30,8 +30,7 @@ def test_it_is_played_and_in_the_file_again(lost, model_server, tmp_path):
     assert len(model_server.requests) == 3
     assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
     lost.save()
-    for log in (tmp_path / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
-        log.unlink()
+    forget_log(tmp_path)
     assert set(lost.restart_and_run_all()) == {"ok"}
     assert "Noted." in lost.said
     model_server.enqueue("Four.")
@@ -77,8 +76,7 @@ def test_a_cell_that_says_redo_is_not_asked_again_for_that(lost, model_server, t
         assert set(lost.restart_and_run_all()) == {"ok"}
         assert "Better." in lost.said
     lost.save()
-    for log in (tmp_path / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
-        log.unlink()
+    forget_log(tmp_path)
     assert set(lost.restart_and_run_all()) == {"ok"}, "nor by a teammate, who has no log"
     assert "Better." in lost.said
     assert len(model_server.requests) == 4
@@ -241,8 +239,7 @@ def test_a_notebook_that_recorded_nothing_gets_nothing_private_for_the_id_of_a_c
 @pytest.fixture
 def handed_on(page, tmp_path):
     """A teammate's: there is no log. All was run once."""
-    for log in (tmp_path / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
-        log.unlink()
+    forget_log(tmp_path)
     page.restart_and_run_all()
     page.save()
     return page
@@ -295,8 +292,7 @@ def test_what_cannot_be_played_stays_an_error_and_no_model_is_asked(page, model_
     page.add("%%kin\nSay three.")
     page.cells.insert(2, page.cells.pop(3))
     del page.cells[3]
-    for log in (tmp_path / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
-        log.unlink()
+    forget_log(tmp_path)
     page.save()
     for _ in range(3):
         assert page.restart_and_run_all()[-1] == "error"

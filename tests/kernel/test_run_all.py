@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 from nbformat.v4 import new_code_cell
-from page import Page, prompts_sent
-
-from kin_nb.core.session.log import LOG_NAME
+from page import Page, forget_log, prompts_sent
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
@@ -16,8 +14,7 @@ BY_ITSELF = "it ran together with cells above it (Run All), so no model was aske
 @pytest.fixture
 def mate(page: Page, tmp_path) -> Page:
     """A teammate has the file, and no log."""
-    for log in (tmp_path / "kin-home" / "sessions").glob(f"*/{LOG_NAME}"):
-        log.unlink()
+    forget_log(tmp_path)
     return page
 
 
