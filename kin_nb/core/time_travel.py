@@ -127,9 +127,9 @@ class TimeTravel:
             if record.type == "undo":
                 self._redo.append((self._tip, record))
                 self._stand_at(self._tip_at(record.to))
-            elif self._redo:
-                tip, _ = self._redo.pop()
-                self._stand_at(tip)
+            else:  # a tip knows what no turn holds; it is another one where an undo in between is not known
+                tip = self._redo.pop()[0] if self._redo else None
+                self._stand_at(tip if tip is not None and tip.place == record.to else self._tip_at(record.to))
 
     @property
     def _tip(self) -> _Tip:

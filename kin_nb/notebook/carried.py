@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.core.context.checkpoints import branch
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.replay.format.carrying import AFTER, UNDONE
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
 def carried_by(shell: InteractiveShell, agent: Agent, record: TurnRecord | UndoRecord) -> dict[str, Any]:
     """Metadata for the last output of a turn, or for the card of the last undo."""
     meta = SessionMeta.of_session(agent.header, notebook_folder(shell))
+    after = str(agent.header.get(AFTER, ""))
+    if isinstance(record, TurnRecord):
+        turns = agent.turns[: bisect_right(agent.turns, record.turn, key=lambda turn: turn.turn)]
+        return carried(record, meta, branch(turns, None), after=after)
     # outputs may lack turns: there an undo comes after a number, not a count
-    if isinstance(record, UndoRecord) and agent.turns:
-        record = record.model_copy(update={"at": agent.turns[-1].turn})
-    number = len(agent.undone) + int(agent.header.get(UNDONE, 0))
-    return carried(record, meta, number, str(agent.header.get(AFTER, "")))
+    record = record.model_copy(update={"at": agent.turns[-1].turn})
+    return carried(record, meta, agent.time.active, len(agent.undone) + int(agent.header.get(UNDONE, 0)), after)
 
 
 def notebook_folder(shell: InteractiveShell) -> Path:

@@ -118,7 +118,8 @@ class Replaying:
         if turn.fresh:
             self._passed_by = ""  # as after the `%kin clear` above
         again = self._somebody(io) and self._player.again(turn, io.cell_id)
-        for output in passed_over(turn, not_run) + ([again_notice(turn, self._name)] if again else []):
+        lost = self._beyond.lost.get(turn.turn, ())
+        for output in passed_over(turn, not_run, lost) + ([again_notice(turn, self._name)] if again else []):
             io.display(output.data, output.metadata)
         for each in self._player.run_of(turn):
             if self.tools:

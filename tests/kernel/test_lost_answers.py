@@ -8,6 +8,7 @@ from notebook_client import kept_outputs, run
 from page import Page, forget_log, prompts_sent
 
 from kin_nb.core.session.log import LOG_NAME, SessionLog
+from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.kept import KEPT
 from kin_nb.replay.saving.making import session_notebook
 from tests.unit.replay.sessions import recording
@@ -290,13 +291,13 @@ def test_what_was_deleted_does_not_come_back(handed_on, model_server):
 def test_what_cannot_be_played_stays_an_error_and_no_model_is_asked(page, model_server, tmp_path):
     model_server.enqueue("Three.")
     page.add("%%kin\nSay three.")
+    page.cells[2]["outputs"][-1]["metadata"][KEY]["record"]["prompt"] = "Something else."
     page.cells.insert(2, page.cells.pop(3))
-    del page.cells[3]
     forget_log(tmp_path)
     page.save()
     for _ in range(3):
-        assert page.restart_and_run_all()[-1] == "error"
-        assert "It cannot be played: the outputs carry turn 3, and not all before it" in page.said
+        assert page.restart_and_run_all()[2] == "error"
+        assert "It cannot be played: cell 4, turn 2: it was changed after it was recorded" in page.said
         page.save()
     assert len(model_server.requests) == 4
 

@@ -9,6 +9,7 @@ from notebook_client import run
 from page import prompts_sent
 
 from kin_nb.cli import main
+from kin_nb.replay.format.carrying import KEY
 from tests.model_server import tool_call
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
@@ -224,7 +225,7 @@ def test_one_whose_outputs_cannot_be_played_begins_anew_only_when_told_to(page, 
         model_server.enqueue(answer)
     for letter in "AB":
         page.add(f"%%kin --session helper\nPrompt {letter}.")
-    del page.cells[3]
+    page.cells[4]["outputs"][-1]["metadata"][KEY]["record"]["prompt"] = "Something else."
     page.save()
     shutil.rmtree(tmp_path / "kin-home" / "sessions")
     run(page.kin, "%unload_ext kin_nb")

@@ -9,6 +9,9 @@ KEY = "kin_recording"
 AFTER = "after"
 """Within it: the session that its session went on from, "" for none."""
 
+STANDS = "stands"
+"""Within it: what the conversation is after the record (stood.py)."""
+
 UNDONE = "undone"
 """In the header of a session that went on from outputs: how many undos they have that it does not."""
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from kin_nb.core.session.records import UndoRecord
 from kin_nb.replay.cells.placing import named_session
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import KEY
-from kin_nb.replay.format.in_outputs import Carried, carried_records, claimed_sessions, of_records
-from kin_nb.replay.format.reading import Reading
-from kin_nb.replay.recording import Recording, turn_sha, undo_sha, whole_numbers
+from kin_nb.replay.format.in_outputs import Carried, Named, carried_records, claimed_sessions, joined
+from kin_nb.replay.format.stood import Run
+from kin_nb.replay.recording import Recording, turn_sha, undo_sha
 
-Named = tuple[str, int]
-"""A record's type, and its number: a turn's own, an undo's in its session."""
 Card = tuple[UndoRecord, Mapping[str, Any]]
 """An undo, and the metadata that carries it."""
-_NUMBERS = {"turn": "turn", "undo": "n", "redo": "n"}
-"""What is played, and the field that has its number."""
-_UNDONE = "the outputs do not carry all that was undone."
 
 
 @dataclass(frozen=True)
@@ -30,7 +23,7 @@ class GoneOn:
     """`recording`: with what follows it, as the session that went on last; as it was where nothing follows.
 
     `carried`: the metadata that carries each record which follows. `apart`: ids of sessions that the outputs have turns
-    of, which do not follow it. `gaps`: turns that were asked again are not among them, nor what took them back.
+    of, which do not follow it. `gaps`: not all turns are among them; what undid those may not be either.
     """
 
     recording: Recording
@@ -43,46 +36,58 @@ class GoneOn:
     """The number of the last undo."""
     undone_by: Mapping[str, Card] = field(default_factory=dict)
     """By the id of a cell that undid, what it did last, also where that took back turns which are not there any more."""
+    replaced: frozenset[int] = frozenset()
+    """Turns whose cells show what took them back, or a later answer."""
+    lost: Mapping[int, Sequence[Run]] = field(default_factory=dict)
+    """By turn, those before it in the conversation that are not there: their cells were run again, or deleted."""
 
 
 def gone_on(nb: Any, recording: Recording) -> GoneOn:
     """What the outputs of `nb`, which holds `recording`, carry after it: of one session, or of several in turn.
 
     Where two went on from one place, the one that stands first counts. A turn that was asked again from where it stood is not
-    in the outputs any more. Raises RecordingError when what follows was changed, or when something else is missing (its cell
-    was run again, or deleted).
+    in the outputs any more, nor is one that failed and was run again. Raises RecordingError when what follows was changed.
     """
     sessions: dict[str, list[Carried]] = {}
     for each in carried_records(nb):
-        if _type(each) in {*_NUMBERS, ""}:
+        if each.is_played:
             sessions.setdefault(each.meta.session, []).append(each)
-    shas = _shas(recording, {_named(each) for records in sessions.values() for each in records})
+    shas = _shas(recording, {each.named for records in sessions.values() for each in records})
     last, session = _last(recording), recording.session
     following: dict[Named, Carried] = {}
     apart = []
-    for name in sorted(sessions, key=lambda name: max(map(_place, sessions[name]))):
-        new = {_named(each): each for each in sessions[name] if shas.get(_named(each)) != _sha(each)}
+    for name in sorted(sessions, key=lambda name: max(each.place for each in sessions[name])):
+        new = {each.named: each for each in sessions[name] if shas.get(each.named) != each.sha}
         if not new:
             continue
         if _goes_on(new.values(), last, session):
             following |= new
-            shas |= {named: _sha(each) for named, each in new.items()}
+            shas |= {named: each.sha for named, each in new.items()}
             last, session = max([last, *(number for kind, number in new if kind == "turn")]), name
         else:
             apart.append(name)
-    found, undos, held = _joined(recording, list(following.values())) if following else (recording, {}, ())
-    gaps = last - _last(recording) > len(found.turns) - len(recording.turns)
+    if not following:
+        return GoneOn(recording, {}, apart)
+    records = list(following.values())
+    found = joined(records, records[-1].meta, recording)
+    undos = found.undos
+    gaps = last - _last(recording) > len(found.recording.turns) - len(recording.turns)
     carries = {named: {KEY: each.kept} for named, each in following.items() if named[0] == "turn"}
-    for position, number in enumerate(held, 1):
+    for position, number in enumerate(found.held, 1):
         named = undos[number].type, number
         if named in following:
             carries[named[0], position] = {KEY: following[named].kept}
+    ids = [cell.get("id") for cell in nb["cells"]]
     undone_by = {
-        str(nb["cells"][following[undo.type, n].cell - 1].get("id")): (undo, {KEY: following[undo.type, n].kept})
+        str(ids[following[undo.type, n].cell - 1]): (undo, {KEY: following[undo.type, n].kept})
         for n, undo in undos.items()
         if (undo.type, n) in following
     }
-    return GoneOn(found, carries, apart, gaps, _cards(following, undos), max(undos, default=0), undone_by)
+    cards, undone = _cards(following, undos), max(undos, default=0)
+    latest = {ids[following[kind, n].cell - 1]: n for kind, n in sorted(following) if kind == "turn"}
+    again = {turn.turn for turn in found.recording.turns if turn.turn < latest.get(turn.cell_id, 0)}
+    replaced = again.union(*(undo.turns for each in cards.values() for undo, _ in each))
+    return GoneOn(found.recording, carries, apart, gaps, cards, undone, undone_by, frozenset(replaced), found.lost)
 
 
 def whole(nb: Any, recording: Recording) -> Recording:
@@ -118,7 +123,7 @@ def _last(recording: Recording) -> int:
 
 def _goes_on(records: Collection[Carried], last: int, session: str) -> bool:
     """Whether they came after turn `last`, the last that is known of `session`, in this or in one that went on from it."""
-    first = min(map(_place, records))
+    first = min(each.place for each in records)
     if any(each.meta.session != session and each.after is None for each in records):  # an old notebook
         return first == last
     # a turn that a session took over from another may have been brought from the log as its own
@@ -134,79 +139,3 @@ def _cards(following: Mapping[Named, Carried], undos: Mapping[int, UndoRecord]) 
         if card is not None and card.cell in cells:
             cards.setdefault(cells[card.cell], []).append((undo, {KEY: card.kept}))
     return cards
-
-
-def _joined(
-    recording: Recording, records: Sequence[Carried]
-) -> tuple[Recording, Mapping[int, UndoRecord], Sequence[int]]:
-    """`recording` and what follows it; all that was undone, by its number; the numbers of what of that it holds.
-
-    It cannot hold what takes back a turn that is missing. Raises RecordingError for what was changed, and where something
-    else is missing.
-    """
-    meta = records[-1].meta
-    reading = Reading(meta, {sha: text for each in records for sha, text in each.blobs.items()})
-    reading.hold(recording)
-    for each in records:
-        reading.add(each.cell, each.record)
-    _check_turns(reading, _last(recording))
-    found, held = of_records(reading, meta)
-    found = replace(found, others=recording.others)
-    origins = {read.record.origin.turn for read in reading.turns.values() if read.record.origin is not None}
-    guessed = held or origins - reading.turns.keys() - {0}  # what stood there is known only with all that was undone
-    if guessed and len(reading.undos) < max(reading.undos, default=0):
-        raise RecordingError(_UNDONE)
-    standing = {found.turns[position].turn for position in found.standing}
-    if any(n not in held and not standing.isdisjoint(undo.turns) for n, undo in reading.undos.items()):
-        raise RecordingError(_UNDONE)
-    return found, reading.undos, held
-
-
-def _check_turns(reading: Reading, known: int) -> None:
-    """Of the turns after `known` only those are missing that were taken back, and nothing was that is not undone here.
-
-    Raises RecordingError.
-    """
-    undone = {number for undo in reading.undos.values() for number in undo.turns}
-    kept = sorted(reading.turns.keys() - undone)
-    new = sorted(number for number in reading.turns if number > known)
-    passed = known  # until there each turn is here, or was taken back
-    for number in new:
-        origin = reading.turns[number].record.origin
-        first = number if origin is None else origin.turn + (origin.step != 0)
-        if any(each not in undone for each in range(passed + 1, min(first, number, passed + 1 + len(undone) + 1))):
-            raise RecordingError(f"the outputs carry turn {number}, and not all before it.")
-        passed = number
-        at = bisect_left(kept, number)
-        if origin is None:
-            continue
-        before = kept[at - 1] if at else 0
-        between = range(before + 1, origin.turn if origin.turn not in reading.turns else before + 1)
-        if before >= first or any(each not in undone for each in between):
-            raise RecordingError(_UNDONE)
-
-
-def _type(carried: Carried) -> str:
-    """ "" for what is no record."""
-    found = carried.record.get("type") if isinstance(carried.record, dict) else None
-    return found if isinstance(found, str) else ""
-
-
-def _named(carried: Carried) -> Named:
-    return _type(carried), _number(carried, _NUMBERS.get(_type(carried), ""))
-
-
-def _place(carried: Carried) -> int:
-    """After how many turns it came."""
-    return _number(carried, "turn") - 1 if _type(carried) == "turn" else _number(carried, "at")
-
-
-def _number(carried: Carried, field: str) -> int:
-    """As the record says it, unread; a very high one for what is none, which is named when it is read."""
-    number = whole_numbers(carried.record.get(field)) if isinstance(carried.record, dict) else None
-    return number if isinstance(number, int) else sys.maxsize
-
-
-def _sha(carried: Carried) -> str:
-    """As the record says it."""
-    return str(carried.record.get("sha")) if isinstance(carried.record, dict) else ""

@@ -6,37 +6,43 @@ A kernel cannot write cells' metadata. So the last output of a turn, and the car
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
-from kin_nb.replay.format.carrying import AFTER, KEY, carried_in
+from kin_nb.replay.format.carrying import AFTER, KEY, STANDS, carried_in
 from kin_nb.replay.format.in_notebook import record_json
 from kin_nb.replay.format.kept import restored
 from kin_nb.replay.format.later import later_format, refuse_later
 from kin_nb.replay.format.reading import Reading
 from kin_nb.replay.format.relinking import relinked
-from kin_nb.replay.recording import FORMAT, SESSION_ID, Recording, SessionMeta
+from kin_nb.replay.format.stood import Run, Stood
+from kin_nb.replay.recording import FORMAT, SESSION_ID, Recording, SessionMeta, whole_numbers
 
 MAX_CHARACTERS = 2_000_000
 """Of one record: a front end keeps all outputs in memory. What is larger is in the log alone."""
 
 
-def carried(record: TurnRecord | UndoRecord, meta: SessionMeta, number: int = 0, after: str = "") -> dict[str, Any]:
-    """Metadata for the output that carries `record`: its hash is in it. `number`: an undo's, in its session.
+def carried(
+    record: TurnRecord | UndoRecord, meta: SessionMeta, stands: Sequence[TurnRecord], number: int = 0, after: str = ""
+) -> dict[str, Any]:
+    """Metadata for the output that carries `record`: its hash is in it. `stands`: the conversation after it.
 
-    `after`: the session that its session went on from. Empty for a record over MAX_CHARACTERS.
+    `number`: an undo's, in its session. `after`: the session that its session went on from. Empty for a record over
+    MAX_CHARACTERS.
     """
     blobs: dict[str, Any] = {}
     stored = record_json(record, blobs, number)
     size = sum(len(str(text)) for text in blobs.values()) + len(str(stored))
     if size > MAX_CHARACTERS:
         return {}
-    return {KEY: {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs, AFTER: after}}
+    kept = {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs, AFTER: after}
+    return {KEY: {**kept, STANDS: Stood.of(stands).model_dump(mode="json")}}
 
 
 def recording_in_outputs(nb: Any, session: str = "", held: Recording | None = None) -> Recording:
@@ -108,13 +114,39 @@ def _as_one(records: Sequence[Carried], sessions: Sequence[str], held: Recording
     if not of_them:
         raise NoRecordingError(f"No output of this notebook carries a record of session {sessions[-1]}.")
     meta = next(each.meta for each in of_them if each.meta.session == sessions[-1])
-    reading = Reading(meta, {sha: text for each in of_them for sha, text in each.blobs.items()})
-    if held is not None:
-        reading.hold(held)
-    for each in of_them:
+    return joined(of_them, meta, held).recording
+
+
+@dataclass(frozen=True)
+class Joined:
+    """`undos`: all that are known, by number. `held`: the numbers of those that `recording` has.
+
+    `lost`: as in Relinked, of turns that stand.
+    """
+
+    recording: Recording
+    undos: Mapping[int, UndoRecord]
+    held: Sequence[int]
+    lost: Mapping[int, Sequence[Run]]
+
+
+def joined(records: Sequence[Carried], meta: SessionMeta, begins: Recording | None = None) -> Joined:
+    """The turns and undos of `records`, after those of `begins`, as they stand among each other. Raises RecordingError."""
+    reading = Reading(meta, {sha: text for each in records for sha, text in each.blobs.items()})
+    if begins is not None:
+        reading.hold(begins)
+    for each in records:
         reading.add(each.cell, each.record)
-    found, _ = of_records(reading, meta, parts=True)
-    return found if held is None else replace(found, others=held.others)
+    stood = {each.named: known for each in records if (known := each.stood) is not None}
+    found = relinked([reading.turns[number].record for number in sorted(reading.turns)], reading.undos, stood)
+    others = begins.others if begins is not None else tuple(reading.others.values())
+    try:
+        whole = Recording(meta.session, tuple(found.turns), meta, others, tuple(found.undos.values()))
+    except ValueError as error:
+        raise reading.error("outputs", str(error)) from error
+    standing = {whole.turns[position].turn for position in whole.standing}
+    lost = {number: runs for number, runs in found.lost.items() if number in standing}
+    return Joined(whole, reading.undos, [*found.undos], lost)
 
 
 def claimed_sessions(cell: Any) -> Iterator[str]:
@@ -124,6 +156,12 @@ def claimed_sessions(cell: Any) -> Iterator[str]:
         name = session.get("session") if isinstance(session, dict) else None
         if isinstance(name, str) and re.fullmatch(SESSION_ID, name):
             yield name
+
+
+Named = tuple[str, int]
+"""A record's type, and its number: a turn's own, an undo's in its session."""
+_NUMBERS = {"turn": "turn", "undo": "n", "redo": "n"}
+"""What is played, and the field that has its number."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +180,36 @@ class Carried:
         return self.kept.get("record")
 
     @property
+    def type(self) -> str:
+        """ "" for what is no record."""
+        found = self.record.get("type") if isinstance(self.record, dict) else None
+        return found if isinstance(found, str) else ""
+
+    @property
+    def named(self) -> Named:
+        return self.type, self._number(_NUMBERS.get(self.type, ""))
+
+    @property
+    def is_played(self) -> bool:
+        """Not so one of a type that this version does not know."""
+        return self.type in {*_NUMBERS, ""}
+
+    @property
+    def place(self) -> int:
+        """After how many turns it came."""
+        return self._number("turn") - 1 if self.type == "turn" else self._number("at")
+
+    @property
+    def sha(self) -> str:
+        """As the record says it."""
+        return str(self.record.get("sha")) if isinstance(self.record, dict) else ""
+
+    def _number(self, field: str) -> int:
+        """As the record says it, unread; a very high one for what is none, which is named when it is read."""
+        number = whole_numbers(self.record.get(field)) if isinstance(self.record, dict) else None
+        return number if isinstance(number, int) else sys.maxsize
+
+    @property
     def blobs(self) -> dict[str, Any]:
         blobs = self.kept.get("blobs")
         return blobs if isinstance(blobs, dict) else {}
@@ -150,6 +218,14 @@ class Carried:
     def after(self) -> str | None:
         after = self.kept.get(AFTER)
         return after if isinstance(after, str) else None
+
+    @property
+    def stood(self) -> Stood | None:
+        """What the conversation was after it; None in old notebooks. Raises RecordingError."""
+        try:
+            return Stood.model_validate(self.kept[STANDS]) if STANDS in self.kept else None
+        except ValidationError:
+            raise RecordingError(f"cell {self.cell}, {KEY}.{STANDS}: no kin_nb wrote this.") from None
 
 
 def carried_records(nb: Any) -> Iterator[Carried]:
@@ -169,14 +245,3 @@ def carried_records(nb: Any) -> Iterator[Carried]:
                 raise LaterFormatError(f"cell {number}: {later_format(meta.format, meta.kin_nb)}")
             refuse_later(f"cell {number}, {KEY}.session", kept.get("session"), meta, meta.kin_nb)
             yield Carried(number, meta, kept)
-
-
-def of_records(reading: Reading, meta: SessionMeta, *, parts: bool = False) -> tuple[Recording, Sequence[int]]:
-    """The turns that are there, and the undos that can be played with them; the numbers of these. Raises RecordingError."""
-    turns, undos = relinked(
-        [reading.turns[number].record for number in sorted(reading.turns)], reading.undos, parts=parts
-    )
-    try:
-        return Recording(meta.session, turns, meta, tuple(reading.others.values()), tuple(undos.values())), [*undos]
-    except ValueError as error:
-        raise reading.error("outputs", str(error)) from error

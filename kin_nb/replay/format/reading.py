@@ -56,9 +56,10 @@ class Reading:
         )
 
     def hold(self, recording: Recording) -> None:
-        """What is verified already, and gone on with."""
+        """What is verified already, and gone on with. Outputs may lack turns: there an undo comes after a number, not a count."""
         self.turns.update((turn.turn, Read(0, turn)) for turn in recording.turns)
-        self.undos.update(enumerate(recording.undos, 1))
+        for number, undo in enumerate(recording.undos, 1):
+            self.undos[number] = undo.model_copy(update={"at": recording.turns[undo.at - 1].turn})
 
     def add(self, cell: int, raw: Any) -> None:
         """Verify one record. A cell that was copied brings its record twice: the second, if equal, adds nothing."""

@@ -1,73 +1,93 @@
-"""Turns whose outputs are gone, since their cells were run again: where what came after them stands then."""
+"""Turns whose outputs are gone, since their cells were run again or deleted: where what came after them stands then."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
 
 from kin_nb.core.session.records import END, Place, TurnRecord, UndoRecord
+from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.format.stood import Run, Stood
+
+
+@dataclass(frozen=True)
+class Relinked:
+    """`turns`, and by number `undos`, whose `at` is a count again. `lost`: by turn, those before it that are not there."""
+
+    turns: Sequence[TurnRecord]
+    undos: Mapping[int, UndoRecord]
+    lost: Mapping[int, Sequence[Run]]
 
 
 def relinked(
-    turns: Sequence[TurnRecord], undos: Mapping[int, UndoRecord], *, parts: bool = False
-) -> tuple[tuple[TurnRecord, ...], dict[int, UndoRecord]]:
-    """`turns`, in order, and of `undos`, by number, those all of whose turns are there, in order; as they stand among these.
+    turns: Sequence[TurnRecord], undos: Mapping[int, UndoRecord], stood: Mapping[tuple[str, int], Stood]
+) -> Relinked:
+    """`turns`, in order, and of `undos`, by number, those that took back or gave back one, as they stand among these.
 
-    With `parts` those too of whose turns only some are there: they take back these. What went on from a turn that is not
-    there, or back to that, does so after the last that stood before it. Linear.
+    An undo's `at` is the number of the turn before it. `stood`: of a record, by type and number, what the conversation was
+    after it; of one without that what it goes on from must be there. Raises RecordingError where that is not. Linear.
     """
-    numbers = [turn.turn for turn in turns]
-    known = set(numbers)
-    last = max([*numbers[-1:], *(number for undo in undos.values() if parts for number in undo.turns)], default=0)
-    held = {n: undos[n] for n in sorted(undos) if undos[n].at <= last and known.issuperset(undos[n].turns)}
-    if parts:
-        held = {n: held.get(n) or _of(undos[n], known) for n in sorted(undos) if n in held or _partly(undos[n], known)}
-    origins = [turn.origin for turn in turns if turn.origin is not None]
-    implied = {turn.turn - 1 for turn in turns if turn.origin is None}
-    missing = {place.turn for place in [*origins, *(undo.to for undo in held.values())]}.union(implied) - known - {0}
-    stood = _stood_before(sorted(missing), numbers, [undos[n] for n in sorted(undos)]) if missing else {}
-    found = list(turns)
-    for position, turn in enumerate(turns):
-        before = turn.turn - 1 if turn.origin is None else turn.origin.turn
-        if before in missing:
-            follows = stood[before] == (numbers[position - 1] if position else 0)
-            origin = None if follows else _end(stood[before], numbers)
-            found[position] = turn.model_copy(update={"origin": origin})
-    for n, undo in held.items():
-        to = _end(stood[undo.to.turn], numbers) if undo.to.turn in missing else undo.to
-        held[n] = undo.model_copy(update={"at": bisect_right(numbers, undo.at), "to": to})
-    return tuple(found), held
+    chain = _Chain([turn.turn for turn in turns])
+    found, lost = [], {}
+    for turn in turns:
+        after = stood.get(("turn", turn.turn))
+        found.append(chain.add(turn, after))
+        gone = after.between(chain.before[turn.turn], turn.turn) if after is not None else ()
+        if gone:
+            lost[turn.turn] = gone
+    held = {
+        n: undo for n in sorted(undos) if (undo := chain.placed(undos[n], stood.get((undos[n].type, n)))) is not None
+    }
+    return Relinked(found, held, lost)
 
 
-def _partly(undo: UndoRecord, known: set[int]) -> bool:
-    return any(number in known for number in undo.turns) and not known.issuperset(undo.turns)
+@dataclass
+class _Chain:
+    """`numbers`: of the turns that are there, rising. `before`: of each that was added the one that it goes on from, 0 for none."""
 
+    numbers: Sequence[int]
+    before: dict[int, int] = field(default_factory=dict)
+    _left: tuple[int, int] = (0, 0)
+    """How many turns there were at the last undo, and the last turn of the conversation after it."""
 
-def _of(undo: UndoRecord, known: set[int]) -> UndoRecord:
-    return undo.model_copy(update={"turns": tuple(number for number in undo.turns if number in known)})
+    def add(self, turn: TurnRecord, after: Stood | None) -> TurnRecord:
+        at = bisect_left(self.numbers, turn.turn)
+        above = self.numbers[at - 1] if at else 0
+        named = above if turn.origin is None else self._tip(turn.origin)
+        if after is None:
+            if named is None or (turn.origin is None and above != turn.turn - 1):
+                raise RecordingError(f"the outputs carry turn {turn.turn}, and not all before it.")
+            self.before[turn.turn] = named
+            return turn
+        last = self.before[turn.turn] = after.last(self.numbers, turn.turn)
+        update: dict[str, object] = {}
+        if named != last:
+            update["origin"] = None if last == above else self._end(last)
+        if last < after.began < turn.turn:  # with a turn that is not there
+            update["fresh"] = True
+        return turn.model_copy(update=update) if update else turn
 
+    def placed(self, undo: UndoRecord, after: Stood | None) -> UndoRecord | None:
+        """None where it moved nothing of what is there."""
+        at = bisect_right(self.numbers, undo.at)
+        if not at and (undo.at > 0 or not self.numbers):
+            return None
+        stood = self._left[1] if self._left[0] == at else self.numbers[at - 1]
+        named = self._tip(undo.to)
+        last = named if after is None else after.last(self.numbers, inf)
+        if last == stood and self.before.keys().isdisjoint(undo.turns):
+            return None
+        if last is None:
+            raise RecordingError("the outputs do not carry all that was undone.")
+        self._left = at, last
+        return undo.model_copy(update={"at": at, "to": undo.to if named == last else self._end(last)})
 
-def _end(last: int, numbers: Sequence[int]) -> Place:
-    """After turn `last`; 0: at the beginning."""
-    return Place(turn=last, step=END) if last else Place(turn=numbers[0])
+    def _tip(self, place: Place) -> int | None:
+        """The last turn of the conversation at `place`, 0 for none; None where that is not known."""
+        return self.before.get(place.turn) if place.step == 0 else place.turn if place.turn in self.before else None
 
-
-def _stood_before(places: Iterable[int], numbers: Sequence[int], undos: Sequence[UndoRecord]) -> dict[int, int]:
-    """Of each of `places`, turns' numbers in order, the last turn before it that was not taken back; 0 for none."""
-    turns: list[tuple[int, UndoRecord | None]] = [(number, None) for number in numbers]
-    happened = sorted([*turns, *((undo.at, undo) for undo in undos)], key=lambda each: each[0])[::-1]  # a stable order
-    stack: list[int] = []
-    known, found = set(numbers), {}
-    for place in places:
-        while happened and happened[-1][0] < place:
-            number, undo = happened.pop()
-            if undo is None:
-                stack.append(number)
-            elif undo.type == "redo":
-                stack += [each for each in undo.turns if each in known]
-            else:
-                gone = set(undo.turns)
-                while stack and stack[-1] in gone:
-                    stack.pop()
-        found[place] = stack[-1] if stack else 0
-    return found
+    def _end(self, last: int) -> Place:
+        """After turn `last`; 0: at the beginning."""
+        return Place(turn=last, step=END) if last else Place(turn=self.numbers[0])

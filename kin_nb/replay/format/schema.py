@@ -14,10 +14,11 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from kin_nb.core.session.records import RecordedStep, TurnRecord, UndoRecord
-from kin_nb.replay.format.carrying import AFTER
+from kin_nb.replay.format.carrying import AFTER, STANDS
 from kin_nb.replay.format.carrying import KEY as CARRIED
 from kin_nb.replay.format.in_notebook import CELLS
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
+from kin_nb.replay.format.stood import Stood
 from kin_nb.replay.recording import FORMAT, SHORT, SessionMeta
 
 _SHA = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
@@ -27,7 +28,7 @@ _LARGEST = 2**53 - 1
 
 def format_schema() -> dict[str, Any]:
     """JSON Schema 2020-12. The root is a notebook; `$defs` has what stands in files and cells of other kinds too."""
-    models = (TurnRecord, UndoRecord, RecordedStep, SessionMeta)
+    models = (TurnRecord, UndoRecord, RecordedStep, SessionMeta, Stood)
     _, made = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     # the session's own fields are short: none of them is ever stored elsewhere
     short = {"SessionMeta", "WorkspaceMeta"}
@@ -106,7 +107,7 @@ def _forms() -> dict[str, Any]:
 def _carried(record: dict[str, Any]) -> dict[str, Any]:
     session, blobs = {"$ref": "#/$defs/SessionMeta"}, {"$ref": "#/$defs/Blobs"}
     carried = _object(f"`{CARRIED}` in an output's metadata.", session=session, record=record, blobs=blobs)
-    carried["properties"][AFTER] = {"type": "string"}
+    carried["properties"] |= {AFTER: {"type": "string"}, STANDS: {"$ref": "#/$defs/Stood"}}
     return carried
 
 

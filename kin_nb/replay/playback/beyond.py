@@ -11,8 +11,9 @@ from kin_nb.replay.cells.matching import Undoing, undoing
 from kin_nb.replay.cells.placing import asked_key, asked_with, named_session, options_of
 from kin_nb.replay.errors import NotRecorded, RecordingError
 from kin_nb.replay.format.carrying import carried_in
-from kin_nb.replay.format.gone_on import Card, GoneOn, Named, gone_on
-from kin_nb.replay.format.in_outputs import claimed_sessions
+from kin_nb.replay.format.gone_on import Card, GoneOn, gone_on
+from kin_nb.replay.format.in_outputs import Named, claimed_sessions
+from kin_nb.replay.format.stood import Run
 from kin_nb.replay.recording import Recording, SessionMeta
 
 _JOIN = " To have both in one: kin-nb save NOTEBOOK.ipynb OUT.ipynb --from-outputs."
@@ -28,13 +29,17 @@ class Beyond:
         self._carried: dict[Named, Mapping[str, Any]] = {}
         self._cards: Mapping[int, Sequence[Card]] = {}
         self._undone_by: Mapping[str, Card] = {}
+        self.replaced: frozenset[int] = frozenset()
+        """Turns whose cells show what took them back, or a later answer."""
         self._apart: Sequence[str] = ()
         self.problem = ""
         """Why what the outputs hold cannot be played."""
         self.undone = 0
         """The number of the last undo, also where `recording` does not have it."""
         self.gaps = False
-        """Whether `recording` has not all that was undone."""
+        """Whether `recording` has not all turns, or not all that was undone."""
+        self.lost: Mapping[int, Sequence[Run]] = {}
+        """By turn of what follows, those before it that are not there."""
         self._later: GoneOn | None = None
         """What the outputs add where they have not all of it: the log may."""
         self._nb = nb
@@ -44,7 +49,7 @@ class Beyond:
             if nb is not None:
                 found = gone_on(nb, recording)
                 self._apart = found.apart
-                self._cards, self._undone_by = found.cards, found.undone_by
+                self._cards, self._undone_by, self.replaced = found.cards, found.undone_by, found.replaced
                 if found.gaps:
                     self._later = found
                 else:
@@ -58,7 +63,7 @@ class Beyond:
 
     def take(self, found: GoneOn) -> None:
         """What follows was found."""
-        self._later, self.problem, self.undone = None, "", found.undone
+        self._later, self.problem, self.undone, self.lost = None, "", found.undone, found.lost
         self.recording = found.recording
         self._carried.update(found.carried)
 
@@ -70,11 +75,6 @@ class Beyond:
         """What the outputs of this cell say that it did, where it asks for that."""
         card = self._undone_by.get(cell_id or "")
         return card if card is not None and undoing(card[0]) == asked else None
-
-    @property
-    def replaced(self) -> frozenset[int]:
-        """Turns that were taken back so."""
-        return frozenset(n for cards in self._cards.values() for undo, _ in cards for n in undo.turns)
 
     def shows_later(self, turn: TurnRecord, cell_id: str | None) -> bool:
         """Whether the outputs of the cell hold a later answer to the text of `turn`, which `recording` does not have."""

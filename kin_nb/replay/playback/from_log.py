@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from kin_nb.core.context.checkpoints import branch
 from kin_nb.core.session.encryption import is_encrypted
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import LOG_NAME
@@ -18,7 +19,7 @@ from kin_nb.core.session.summary import SessionSummary
 from kin_nb.replay.cells.matching import Undoing, turns_of_cell, undoing_fits
 from kin_nb.replay.cells.placing import asked_with
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.carrying import AFTER
+from kin_nb.replay.format.carrying import AFTER, UNDONE
 from kin_nb.replay.format.gone_on import GoneOn
 from kin_nb.replay.format.in_log import logged
 from kin_nb.replay.format.in_outputs import carried
@@ -27,15 +28,16 @@ from kin_nb.replay.recording import Recording
 
 @dataclass(frozen=True)
 class Logged:
-    """A session of the log. `after`: the one that it went on from, "" for none."""
+    """A session of the log. `after`: the one that it went on from, "" for none. `undone`: how many undos it does not know of."""
 
     recording: Recording
     after: str
+    undone: int = 0
 
     @classmethod
     def of(cls, stored: StoredSession, folder: Path) -> Logged:
         """For a notebook in `folder`. Raises ReplayError."""
-        return cls(logged(stored, folder), str(stored.header.get(AFTER, "")))
+        return cls(logged(stored, folder), str(stored.header.get(AFTER, "")), int(stored.header.get(UNDONE, 0)))
 
     def stands(self, turn: TurnRecord) -> bool:
         """Whether it did not take back its turn of that number, nor ask it again in the same cell."""
@@ -135,10 +137,14 @@ def _until(recording: Recording, session: Logged, end: int, undone: int | None =
     known, before, whole = len(recording.turns), len(recording.undos), session.recording
     turns = (*recording.turns, *whole.turns[known:end])
     later = whole.undos[before:undone] if undone else [undo for undo in whole.undos[before:] if undo.at < end]
-    carries = {("turn", turn.turn): carried(turn, whole.meta, after=session.after) for turn in turns[known:]}
-    carries |= {
-        (undo.type, number): carried(undo, whole.meta, number, session.after)
-        for number, undo in enumerate(later, before + 1)
+    carries = {
+        ("turn", turn.turn): carried(turn, whole.meta, branch(turns[:position], None), after=session.after)
+        for position, turn in enumerate(turns[known:], known + 1)
     }
+    for number, undo in enumerate(later, before + 1):
+        # outputs may lack turns: there an undo comes after a number, not a count
+        numbered = undo.model_copy(update={"at": whole.turns[undo.at - 1].turn})
+        stands = branch(whole.turns[: undo.at], undo.to)
+        carries[undo.type, number] = carried(numbered, whole.meta, stands, number + session.undone, session.after)
     undos = (*recording.undos, *later)
     return GoneOn(replace(recording, session=whole.session, turns=turns, meta=whole.meta, undos=undos), carries)

@@ -20,6 +20,7 @@ from kin_nb.replay.cells.matching import (
     turns_of_cell,
 )
 from kin_nb.replay.errors import NotRecorded
+from kin_nb.replay.format.stood import Run
 from kin_nb.replay.playback.edited import not_recorded
 from kin_nb.replay.recording import Recording
 
@@ -98,12 +99,21 @@ class Player:
         return position + 1, self.recording.undos[position]
 
 
-def passed_over(turn: TurnRecord, not_run: tuple[int, ...]) -> list[Output]:
-    """The notice that a cell shows before `turn` when earlier turns were not run; empty when all were."""
-    if not not_run:
-        return []
-    were = f"Turn {not_run[0]} was" if len(not_run) == 1 else f"Turns {', '.join(map(str, not_run))} were"
-    return [render_notice(f"This is turn {turn.turn}", [f"{were} not run before it."])]
+def passed_over(turn: TurnRecord, not_run: tuple[int, ...], lost: Sequence[Run] = ()) -> list[Output]:
+    """The notice that a cell shows before `turn` when earlier turns were not run, or are `lost`; empty when all were."""
+    said = []
+    if lost:
+        runs = [str(first) if first == last else f"{first} to {last}" for first, last in lost]
+        one = len(lost) == 1 and lost[0][0] == lost[0][1]
+        said.append(
+            f"Turn {runs[0]} is not in this notebook any more: its cell was run again, or deleted."
+            if one
+            else f"Turns {', '.join(runs)} are not in this notebook any more: their cells were run again, or deleted."
+        )
+    if not_run:
+        were = f"Turn {not_run[0]} was" if len(not_run) == 1 else f"Turns {', '.join(map(str, not_run))} were"
+        said.append(f"{were} not run before it.")
+    return [render_notice(f"This is turn {turn.turn}", said)] if said else []
 
 
 def undo_card(undo: UndoRecord, session: str = "") -> Output:

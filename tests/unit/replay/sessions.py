@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord
+from typing import Any
+
+from kin_nb.core.context.checkpoints import branch
+from kin_nb.core.session.records import (
+    FileChange,
+    RecordedCall,
+    RecordedDecision,
+    RecordedStep,
+    TurnRecord,
+    UndoRecord,
+)
 from kin_nb.replay.cells.matching import cell_key
+from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.recording import Recording, SessionMeta
 
 LONG = "line of a long result\n" * 1000
@@ -21,6 +32,15 @@ def turn(number: int, prompt: str, *, cell_id: str | None = None, options: str =
 
 def recording(*turns: TurnRecord, others: tuple[str, ...] = (), **meta) -> Recording:
     return Recording(SESSION, turns, SessionMeta(session=SESSION, kin_nb="0.1.0", model="m", **meta), others)
+
+
+def carried_of(whole: Recording, record: TurnRecord | UndoRecord, number: int = 0, after: str = "") -> dict[str, Any]:
+    """What the output carries that shows `record`, one of `whole`. `number`: an undo's."""
+    if isinstance(record, UndoRecord):
+        stands = branch(whole.turns[: record.at], record.to)
+    else:
+        stands = branch([turn for turn in whole.turns if turn.turn <= record.turn], None)
+    return carried(record, whole.meta, stands, number, after)
 
 
 def busy_turn() -> TurnRecord:

@@ -22,7 +22,7 @@ from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
-from tests.unit.replay.sessions import recording, turn
+from tests.unit.replay.sessions import carried_of, recording, turn
 
 TALK = recording(turn(1, "first ACME-1"), turn(2, "second"), workspace=WorkspaceMeta(path="work"))
 
@@ -46,7 +46,7 @@ def lived(tmp_path) -> Path:
         new_code_cell(
             f"%%kin\n{each.prompt}",
             id=f"c{each.turn}",
-            outputs=[new_output("display_data", {"text/plain": "x"}, metadata=carried(each, TALK.meta))],
+            outputs=[new_output("display_data", {"text/plain": "x"}, metadata=carried_of(TALK, each))],
         )
         for each in TALK.turns
     ]
@@ -115,7 +115,7 @@ def lived_cell(session: str, prompt: str, number: int = 1, options: str = ""):
     """A prompt that was answered, as a front end saves it."""
     meta, cell_id = SessionMeta(session=session, model="m"), f"{session}-{number}"
     record = turn(number, prompt, cell_id=cell_id, options=options)
-    output = new_output("display_data", {"text/plain": "x"}, metadata=carried(record, meta))
+    output = new_output("display_data", {"text/plain": "x"}, metadata=carried(record, meta, [record]))
     return new_code_cell(f"%%kin {options}".rstrip() + f"\n{prompt}", id=cell_id, outputs=[output])
 
 
@@ -278,7 +278,7 @@ def went_on(session: str, *turns, undos=()) -> Recording:
 
 
 def asked_live(whole: Recording, number: int, prompt: str, cell_id: str, after: str = TALK.session):
-    metadata = carried(whole.turns[number - 1], whole.meta, after=after)
+    metadata = carried_of(whole, whole.turns[number - 1], after=after)
     output = new_output("display_data", {"text/plain": "x"}, metadata=metadata)
     return new_code_cell(f"%%kin\n{prompt}", id=cell_id, outputs=[output])
 
@@ -348,7 +348,7 @@ def test_each_time_that_it_went_on_is_in_there(saved, tmp_path):
 def test_an_undo_after_playback_is_in_there_too(saved, tmp_path):
     undo = UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=-1))
     whole = went_on("live-1", turn(3, "again", cell_id="c3", origin=Place(turn=1, step=-1)), undos=(undo,))
-    card = new_output("display_data", {"text/plain": "x"}, metadata=carried(undo, whole.meta, 1, TALK.session))
+    card = new_output("display_data", {"text/plain": "x"}, metadata=carried_of(whole, undo, 1, TALK.session))
     cells = [new_code_cell("%kin undo", id="u", outputs=[card]), asked_live(whole, 3, "again", "c3")]
     SaveCommand(str(typed(saved(), *cells)), tmp_path / "out.ipynb").run()
     found = load_notebook(tmp_path / "out.ipynb")

@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from kin_nb.core.session.records import sha256
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.in_outputs import carried, recording_in_outputs
+from kin_nb.replay.format.in_outputs import recording_in_outputs
 from kin_nb.replay.format.loading import load_notebook, parse_notebook
 from kin_nb.replay.format.sidecar import sidecar_name
 from kin_nb.replay.saving.making import session_notebook
@@ -21,7 +21,7 @@ from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.edits import at, edit, edits, places, stored
 from tests.unit.replay.everything import EVERYTHING, fields_not_set
-from tests.unit.replay.sessions import LONG
+from tests.unit.replay.sessions import LONG, carried_of
 
 FORMS = {"metadata": SaveOptions(), "portable": SaveOptions(portable=True), "sidecar": SaveOptions(sidecar=True)}
 
@@ -117,7 +117,7 @@ def in_outputs() -> Any:
     """As a front end saved it: a record in the last output of each cell."""
     cells = []
     for number, record in ((0, EVERYTHING.turns[0]), (0, EVERYTHING.turns[1]), (1, EVERYTHING.undos[0])):
-        output = new_output("display_data", {"text/plain": "x"}, metadata=carried(record, EVERYTHING.meta, number))
+        output = new_output("display_data", {"text/plain": "x"}, metadata=carried_of(EVERYTHING, record, number))
         cells.append(new_code_cell("%%kin\nx", outputs=[output]))
     return json.loads(json.dumps(new_notebook(cells=cells)))
 

@@ -10,12 +10,11 @@ from nbformat.v4 import new_code_cell, new_output
 
 from kin_nb.core.session.records import END, Place, UndoRecord
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format.carrying import AFTER, KEY
+from kin_nb.replay.format.carrying import AFTER, KEY, STANDS
 from kin_nb.replay.format.gone_on import gone_on, whole
-from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import session_notebook
-from tests.unit.replay.sessions import recording, turn
+from tests.unit.replay.sessions import carried_of, recording, turn
 
 TALK = recording(turn(1, "a", cell_id="c1"), turn(2, "b", cell_id="c2"))
 
@@ -36,9 +35,9 @@ def notebook(*sessions: Recording, first: int = 3, held: Recording = TALK):
     nb = session_notebook(held)
     for each in sessions:
         records = [
-            carried(turn, each.meta, after=AFTER_OF.get(each.session, "")) for turn in each.turns if turn.turn >= first
+            carried_of(each, turn, after=AFTER_OF.get(each.session, "")) for turn in each.turns if turn.turn >= first
         ]
-        records += [carried(undo, each.meta, n, AFTER_OF.get(each.session, "")) for n, undo in enumerate(each.undos, 1)]
+        records += [carried_of(each, undo, n, AFTER_OF.get(each.session, "")) for n, undo in enumerate(each.undos, 1)]
         nb["cells"] += [
             new_code_cell("%%kin\nx", outputs=[new_output("display_data", {"text/plain": ""}, metadata=metadata)])
             for metadata in records
@@ -59,7 +58,7 @@ def test_what_follows_is_of_the_session_that_went_on():
     found = gone_on(notebook(ONE), TALK)
     assert found.recording == ONE
     assert [*found.carried] == [("turn", 3)]
-    assert found.carried["turn", 3][KEY] == carried(ONE.turns[2], ONE.meta, after=TALK.session)[KEY]
+    assert found.carried["turn", 3][KEY] == carried_of(ONE, ONE.turns[2], after=TALK.session)[KEY]
 
 
 def test_nothing_follows():
@@ -137,12 +136,17 @@ def test_of_two_that_went_on_from_one_turn_the_first_counts():
     assert (found.recording, found.apart) == (ONE, ["other"])
 
 
-def test_a_missing_turn_is_an_error():
+@pytest.mark.parametrize("first", [3, 4])
+def test_a_turn_of_the_conversation_that_is_not_there_is_named(first):
+    """It failed and its cell was run again, or that was deleted."""
     more = went_on("one", turn(3, "c"), turn(4, "d"), turn(5, "e"))
-    with pytest.raises(RecordingError, match="carry turn 5, and not all before it"):
-        gone_on(without(notebook(more), 4, "one"), TALK)
-    with pytest.raises(RecordingError, match="carry turn 5, and not all before it"):
-        gone_on(without(notebook(more, first=4), 4, "one"), TALK)
+    nb = notebook(more)
+    for number in range(first, 5):
+        nb = without(nb, number, "one")
+    found = gone_on(nb, TALK)
+    assert [each.turn for each in found.recording.turns] == [*range(1, first), 5]
+    assert len(found.recording.standing) == len(found.recording.turns)
+    assert (found.lost, found.gaps) == ({5: ((first, 4),)}, True)
 
 
 def asked_again(*leave_out: int, undos: int = 1):
@@ -166,10 +170,10 @@ def test_a_turn_that_was_asked_again_is_not_missed(undos):
 
 
 @pytest.mark.parametrize("leave_out", [(), (3,), (4,)])
-def test_what_was_taken_back_without_what_took_it_back_is_an_error(leave_out):
-    nb = asked_again(*leave_out, undos=0)
-    with pytest.raises(RecordingError, match=r"do not carry all that was undone|not all before it"):
-        gone_on(nb, TALK)
+def test_what_was_taken_back_does_not_stand_also_without_what_took_it_back(leave_out):
+    found = gone_on(asked_again(*leave_out, undos=0), TALK)
+    assert [found.recording.turns[n].turn for n in sorted(found.recording.standing)] == [1, 2, 5]
+    assert not found.lost
 
 
 def test_a_turn_below_that_was_taken_back_with_it_is_there_and_does_not_stand():
@@ -177,13 +181,14 @@ def test_a_turn_below_that_was_taken_back_with_it_is_there_and_does_not_stand():
     found = gone_on(asked_again(3), TALK)
     assert [(each.turn, each.origin) for each in found.recording.turns[2:]] == [(4, None), (5, Place(turn=2, step=END))]
     assert sorted(found.recording.standing) == [0, 1, 3]
-    assert (found.recording.undos, found.gaps) == ((), True)
+    assert (found.lost, found.gaps) == ({}, True)
 
 
-def test_a_turn_below_that_was_taken_back_is_an_error_where_nothing_says_that_it_was():
-    nb = without(asked_again(3), 5, "again")
-    with pytest.raises(RecordingError, match=r"do not carry all that was undone|not all before it"):
-        gone_on(nb, TALK)
+def test_what_was_undone_last_says_what_stands_though_turns_that_it_took_back_are_not_there():
+    found = gone_on(without(asked_again(3), 5, "again"), TALK)
+    assert [each.turn for each in found.recording.turns] == [1, 2, 4]
+    assert sorted(found.recording.standing) == [0, 1]
+    assert found.recording.undos[0].turns == (3, 4), "as its card says"
 
 
 def test_what_was_undone_before_it_was_asked_again_is_not_gone_on_from():
@@ -196,13 +201,27 @@ def test_what_was_undone_before_it_was_asked_again_is_not_gone_on_from():
     assert found.recording.undos == undos[:1]
 
 
-def test_undos_follow_too_and_a_missing_one_is_an_error():
-    undos = (UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=-1)), UndoRecord(at=2, turns=(1,), to=Place(turn=0)))
+def test_undos_follow_too_and_the_last_one_says_what_stands_where_one_is_missing():
+    undos = (UndoRecord(at=2, turns=(2,), to=Place(turn=2)), UndoRecord(at=2, turns=(1,), to=Place(turn=1)))
     undone = went_on("one", undos=undos)
     assert gone_on(notebook(undone), TALK).recording == undone
     nb = notebook(undone)
     del nb["cells"][-2]
-    with pytest.raises(RecordingError, match="do not carry all that was undone"):
+    found = gone_on(nb, TALK)
+    assert (found.recording.undos, found.recording.standing, found.undone) == (undos[1:], frozenset(), 2)
+
+
+def test_a_conversation_that_began_anew_with_a_turn_that_is_not_there_begins_with_the_next_one():
+    more = went_on("one", turn(3, "c", fresh=True), turn(4, "d"), turn(5, "e"))
+    found = gone_on(without(notebook(more), 3, "one"), TALK)
+    assert [(each.turn, each.fresh) for each in found.recording.turns[2:]] == [(4, True), (5, False)]
+
+
+@pytest.mark.parametrize("value", [None, [], {"turns": [[1]]}, {"turns": [[0, 1]]}, {"turns": "x"}, {"began": -1}])
+def test_what_does_not_say_which_turns_stand_is_named(value):
+    nb = notebook(ONE)
+    nb["cells"][-1]["outputs"][0]["metadata"][KEY][STANDS] = value
+    with pytest.raises(RecordingError, match=r"cell 4, kin_recording\.stands: no kin_nb wrote this"):
         gone_on(nb, TALK)
 
 
@@ -214,8 +233,16 @@ def test_an_undo_in_a_session_of_its_own_is_apart():
 
 def test_old_outputs_that_do_not_say_what_they_come_after_follow_by_their_numbers():
     nb = notebook(ONE)
-    del nb["cells"][-1]["outputs"][0]["metadata"][KEY][AFTER]
+    kept = nb["cells"][-1]["outputs"][0]["metadata"][KEY]
+    del kept[AFTER], kept[STANDS]
     assert gone_on(nb, TALK).recording == ONE
+
+
+def test_old_outputs_that_do_not_say_which_turns_stand_must_have_all():
+    nb = without(notebook(went_on("one", turn(3, "c"), turn(4, "d"))), 3, "one")
+    del nb["cells"][-1]["outputs"][0]["metadata"][KEY][STANDS]
+    with pytest.raises(RecordingError, match="carry turn 4, and not all before it"):
+        gone_on(nb, TALK)
 
 
 def test_a_session_that_was_resumed_follows_its_own_recording_though_texts_were_taken_out_of_that():
@@ -225,10 +252,12 @@ def test_a_session_that_was_resumed_follows_its_own_recording_though_texts_were_
     assert [each.prompt for each in found.recording.turns] == ["a", "[taken out]", "c"]
 
 
-def test_numbers_that_nobody_counts_to_are_an_error_at_once():
-    far = went_on("far", turn(2**52, "c", origin=Place(turn=2**51)))
-    with pytest.raises(RecordingError, match="not all before it"):
-        gone_on(notebook(replace(far, turns=(*TALK.turns, far.turns[-1]))), TALK)
+def test_numbers_that_nobody_counts_to_are_read_at_once():
+    nb = notebook(went_on("far", turn(2**52, "c")))
+    nb["cells"][-1]["outputs"][0]["metadata"][KEY][STANDS]["turns"] = [[1, 2**51]]
+    found = gone_on(nb, TALK)
+    assert sorted(found.recording.standing) == [0, 1, 2]
+    assert found.lost == {2**52: ((3, 2**51),)}
 
 
 def test_an_undo_after_a_turn_that_is_missing_stands_where_it_stood_among_those_that_are_there():

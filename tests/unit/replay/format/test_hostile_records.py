@@ -13,11 +13,11 @@ from kin_nb.core.session.records import END, Place, UndoRecord
 from kin_nb.replay.errors import LaterFormatError, RecordingError
 from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.in_outputs import carried, recording_in_outputs
+from kin_nb.replay.format.in_outputs import recording_in_outputs
 from kin_nb.replay.recording import FORMAT
 from kin_nb.replay.saving.making import session_notebook
 from tests.unit.replay.edits import stored
-from tests.unit.replay.sessions import recording, turn
+from tests.unit.replay.sessions import carried_of, recording, turn
 
 SEQUENCE = "\x1b]0;title\x07\x1b[2J"
 HUGE = 10**7
@@ -108,22 +108,22 @@ def test_undos_that_came_nowhere_are_refused_in_outputs_too(places):
     whole = recording(turn(1, "a"), turn(2, "b"))
     undos = [UndoRecord(at=at, turns=(1,), to=TO) for at in places]
     nb = in_outputs(
-        *(carried(each, whole.meta) for each in whole.turns),
-        *(carried(undo, whole.meta, n) for n, undo in enumerate(undos, 1)),
+        *(carried_of(whole, each) for each in whole.turns),
+        *(carried_of(whole, undo, n) for n, undo in enumerate(undos, 1)),
     )
     with pytest.raises(RecordingError, match="undos come after turn") as caught:
         recording_in_outputs(nb)
     said_safely(caught.value)
 
 
-def test_an_undo_after_more_turns_than_there_are_is_left_out_at_once():
+def test_undos_after_more_turns_than_there_are_are_read_at_once():
     whole = recording(*(turn(n, f"Prompt {n}.") for n in range(1, 400)))
     undos = [UndoRecord(at=HUGE + n, turns=(1,), to=TO) for n in range(400)]
     nb = in_outputs(
-        *(carried(each, whole.meta) for each in whole.turns),
-        *(carried(undo, whole.meta, n) for n, undo in enumerate(undos, 1)),
+        *(carried_of(whole, each) for each in whole.turns),
+        *(carried_of(whole, undo, n) for n, undo in enumerate(undos, 1)),
     )
-    assert recording_in_outputs(nb) == whole
+    assert recording_in_outputs(nb).turns == whole.turns
 
 
 # What a terminal obeys
@@ -211,7 +211,7 @@ def test_a_later_field_of_the_session_stays_unless_the_digest_covers_it():
 )
 def test_what_a_later_version_carries_in_an_output_is_refused(session, named):
     whole = recording(turn(1, "a"))
-    metadata = carried(whole.turns[0], whole.meta)
+    metadata = carried_of(whole, whole.turns[0])
     metadata[KEY]["session"] |= session
     with pytest.raises(LaterFormatError, match=rf"^cell 1.*{named}.*update kin_nb"):
         recording_in_outputs(in_outputs(metadata))

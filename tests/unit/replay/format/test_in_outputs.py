@@ -15,15 +15,15 @@ from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import MAX_CHARACTERS, carried, recording_in_outputs, sessions_in_outputs
 from kin_nb.replay.format.kept import keeping
 from kin_nb.replay.recording import SessionMeta
-from tests.unit.replay.sessions import recording, turn
+from tests.unit.replay.sessions import carried_of, recording, turn
 
 UNDO = UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=-1))
 
 
 def as_saved(found, *, leave_out=()):
     """Each record in an output of a cell of its own, through JSON as a front end writes it."""
-    outputs = [carried(each, found.meta) for each in found.turns if each.turn not in leave_out]
-    outputs += [carried(undo, found.meta, n) for n, undo in enumerate(found.undos, 1)]
+    outputs = [carried_of(found, each) for each in found.turns if each.turn not in leave_out]
+    outputs += [carried_of(found, undo, n) for n, undo in enumerate(found.undos, 1)]
     cells = [
         new_code_cell(
             "%%kin\nx", id=f"c{n}", outputs=[new_output("display_data", {"text/plain": ""}, metadata=metadata)]
@@ -62,7 +62,7 @@ def test_an_undo_takes_back_those_of_its_turns_that_are_there():
     )
     found = recording_in_outputs(as_saved(two, leave_out={2}))
     assert [each.turn for each in found.turns] == [1]
-    assert (found.standing, found.undos[0].turns, found.undos[0].at) == (frozenset(), (1,), 1)
+    assert (found.standing, found.undos[0].turns, found.undos[0].at) == (frozenset(), (1, 2), 1)
 
 
 def test_what_came_after_a_missing_turn_does_not_go_on_from_what_was_taken_back():
@@ -110,10 +110,9 @@ def test_one_of_two_sessions_is_taken_by_its_name(two, session):
 
 def lived(session: str, after: str, *turns):
     meta = SessionMeta(session=session)
-    return [
-        new_code_cell("x", outputs=[new_output("display_data", {}, metadata=carried(each, meta, after=after))])
-        for each in turns
-    ]
+    stood = [[turn(number, "") for number in range(1, each.turn + 1)] for each in turns]
+    outputs = [carried(each, meta, stands, after=after) for each, stands in zip(turns, stood, strict=True)]
+    return [new_code_cell("x", outputs=[new_output("display_data", {}, metadata=metadata)]) for metadata in outputs]
 
 
 def test_a_session_is_taken_with_those_that_it_went_on_from():
@@ -158,7 +157,7 @@ def test_metadata_that_no_kin_nb_wrote_is_named(session, spoil):
 
 
 def test_a_record_that_is_too_large_for_a_front_end_stays_in_the_log(session):
-    assert carried(turn(1, "x" * MAX_CHARACTERS), session.meta) == {}
+    assert carried(turn(1, "x" * MAX_CHARACTERS), session.meta, []) == {}
 
 
 def test_a_notebook_that_only_a_front_end_saved_says_how_to_make_a_session_notebook_of_it(session):

@@ -12,7 +12,6 @@ import jsonschema
 import pytest
 
 from kin_nb.replay.format.embedded import is_embedding
-from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.format.schema import format_schema
 from kin_nb.replay.format.sidecar import sidecar_name
 from kin_nb.replay.saving.making import session_notebook
@@ -20,6 +19,7 @@ from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.edits import edit, edits, stored
 from tests.unit.replay.everything import EVERYTHING
+from tests.unit.replay.sessions import carried_of
 
 SHIPPED = files("kin_nb.replay.format").joinpath("session-notebook.schema.json")
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.ipynb"))
@@ -71,7 +71,7 @@ def test_what_a_portable_notebook_has_in_its_cell_is_valid(tmp_path):
 
 @pytest.mark.parametrize(("record", "number"), [(EVERYTHING.turns[1], 0), (EVERYTHING.undos[0], 1)])
 def test_what_an_output_carries_is_valid(record, number):
-    metadata = carried(record, EVERYTHING.meta, number)
+    metadata = carried_of(EVERYTHING, record, number)
     assert faults(metadata["kin_recording"], "Carried") == []
     cell = {"metadata": {}, "outputs": [{"metadata": metadata}]}
     assert faults({"metadata": {}, "cells": [cell]}) == []

@@ -1,0 +1,152 @@
+"""A session notebook that went on live, was saved by its front end alone, and is played by a teammate, who has no log.
+
+What ordinary work leaves out of the outputs, cells that were run again, undid twice or were deleted, must not stop it.
+"""
+
+from __future__ import annotations
+
+import pytest
+from page import Page, forget_log, prompts_sent
+
+from tests.model_server import ModelServer
+
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+
+
+class Work:
+    """`page` after its two answers, with prompts below: each letter has a cell, and each answer a number."""
+
+    def __init__(self, page: Page, server: ModelServer) -> None:
+        self.page, self._server = page, server
+        self._answers: dict[str, int] = {}
+
+    def ask(self, letter: str) -> None:
+        self._answer(letter)
+        self.page.add(f"%%kin\nPrompt {letter}.")
+
+    def fail(self, letter: str) -> None:
+        self._server.enqueue(status=400)
+        assert self.page.add(f"%%kin\nPrompt {letter}.") == "error"
+
+    def again(self, letter: str, rule: str = "redo") -> None:
+        self._answer(letter)
+        self.page.run_again(self.cell(f"Prompt {letter}."), rule=rule)
+
+    def delete(self, letter: str) -> None:
+        self.page.cells.remove(self.cell(f"Prompt {letter}."))
+
+    def cell(self, text: str):
+        return next(cell for cell in self.page.cells if cell["source"].endswith(text))
+
+    def _answer(self, letter: str) -> None:
+        self._answers[letter] = self._answers.get(letter, 0) + 1
+        self._server.enqueue(f"{letter}{self._answers[letter]}.")
+
+
+def failed(work: Work) -> None:
+    work.fail("A")
+    work.again("A")
+    work.ask("B")
+
+
+def failed_and_undone(work: Work) -> None:
+    failed(work)
+    work.page.add("%kin undo 2")
+    work.ask("C")
+
+
+def failed_after_a_clear(work: Work) -> None:
+    work.page.add("%kin clear")
+    failed(work)
+
+
+def asked_as_new_turns(work: Work) -> None:
+    work.ask("A")
+    work.again("A", "new")
+    work.again("A", "new")
+    work.ask("B")
+
+
+def asked_again_twice(work: Work) -> None:
+    for letter in "AB":
+        work.ask(letter)
+    work.again("A")
+    work.again("A")
+    work.ask("C")
+
+
+def undone_twice_by_one_cell(work: Work) -> None:
+    for letter in "AB":
+        work.ask(letter)
+    work.page.add("%kin undo 1")
+    work.page.run(work.page.cells[-1])
+    work.ask("C")
+
+
+def undone_twice_and_redone(work: Work) -> None:
+    for letter in "AB":
+        work.ask(letter)
+    work.page.add("%kin undo 1")
+    work.page.run(work.page.cells[-1])
+    work.page.add("%kin redo")
+
+
+def deleted(work: Work) -> None:
+    for letter in "ABC":
+        work.ask(letter)
+    work.delete("B")
+
+
+def undo_deleted(work: Work) -> None:
+    for letter in "AB":
+        work.ask(letter)
+    work.page.add("%kin undo 1")
+    del work.page.cells[-1]
+    work.ask("C")
+
+
+SCENES = {
+    failed: "A1 B1",
+    failed_and_undone: "C1",
+    failed_after_a_clear: "A1 B1",
+    asked_as_new_turns: "A3 B1",
+    asked_again_twice: "A3 C1",
+    undone_twice_by_one_cell: "C1",
+    undone_twice_and_redone: "A1",
+    deleted: "A1 C1",
+    undo_deleted: "A1 C1",
+}
+"""What is done, and the answers below that then stand on the page."""
+
+
+@pytest.mark.parametrize(("scene", "stands"), SCENES.items(), ids=[scene.__name__ for scene in SCENES])
+def test_a_teammate_plays_it_and_goes_on_from_what_the_page_shows(page, model_server, tmp_path, scene, stands):
+    work = Work(page, model_server)
+    scene(work)
+    page.save()
+    forget_log(tmp_path)
+    asked, shown = len(model_server.requests), None
+    for _ in range(2):
+        assert set(page.run_all()) == {"ok"}
+        before, shown = shown, [cell["outputs"] for cell in page.cells]
+        page.save()
+    assert before == shown
+    for answer in stands.split():
+        assert f"{answer}." in str(work.cell(f"Prompt {answer[0]}.")["outputs"])
+    assert len(model_server.requests) == asked
+    model_server.enqueue("Z.")
+    page.type("%%kin\nPrompt Z.")
+    page.cells[-1]["id"] = "next"
+    assert page.run(page.cells[-1]) == "ok", page.said
+    begins = [] if scene is failed_after_a_clear else ["Say one.", "Add a note."]
+    assert prompts_sent(model_server) == [*begins, *(f"Prompt {each[0]}." for each in stands.split()), "Prompt Z."]
+
+
+def test_a_turn_that_is_not_there_is_named_in_the_cell_of_the_next_one(page, model_server, tmp_path):
+    work = Work(page, model_server)
+    failed(work)
+    page.save()
+    forget_log(tmp_path)
+    page.run_all()
+    said = "Turn 3 is not in this notebook any more: its cell was run again, or deleted."
+    assert [said in str(cell["outputs"]) for cell in page.cells] == [False] * 3 + [True, False]
