@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kin_nb.core.context.checkpoints import branch
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.notebook.own_file import surroundings
-from kin_nb.replay.format.carrying import AFTER, UNDONE
+from kin_nb.replay.format.carrying import AFTER, UNDONE, sessions_before
 from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.recording import SessionMeta
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def carried_by(shell: InteractiveShell, agent: Agent, record: TurnRecord | UndoRecord) -> dict[str, Any]:
     """Metadata for the last output of a turn, or for the card of the last undo."""
     meta = SessionMeta.of_session(agent.header, notebook_folder(shell))
-    after = str(agent.header.get(AFTER, ""))
+    after = sessions_before(agent.header.get(AFTER))
     if isinstance(record, TurnRecord):
         turns = agent.turns[: bisect_right(agent.turns, record.turn, key=lambda turn: turn.turn)]
         return carried(record, meta, branch(turns, None), after=after)

@@ -18,7 +18,7 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import render_notice, render_turn
 from kin_nb.replay.cells.matching import Undoing
 from kin_nb.replay.errors import NotRecorded, ReplayError
-from kin_nb.replay.format.gone_on import Card, GoneOn
+from kin_nb.replay.format.gone_on import GoneOn
 from kin_nb.replay.playback.beyond import Beyond
 from kin_nb.replay.playback.going_on import go_on
 from kin_nb.replay.playback.player import Player, again_notice, passed_over, undo_card
@@ -210,34 +210,35 @@ class Replaying:
 
     def undo(self, session: KinSession, asked: Undoing, io: CellOutput) -> None:
         """A cell that undoes or redoes. Raises NotRecorded."""
+        card = self._beyond.undone_by(io.cell_id, asked) if self._somebody(io) else None
+        if card is not None:
+            if not self._player.undid(card[0], io.cell_id):
+                self._know_more_undone(session, asked)
+                self._player.undid(card[0], io.cell_id)
+            self._show_undo(*card, io)
+            return
         try:
             number, undo = self._player.undo(asked, io.cell_id)
         except NotRecorded:
             if not self._somebody(io):
                 raise
-            self._show_undo(*self._lost_undo(session, asked, io), io)
+            self._know_more_undone(session, asked)
+            number, undo = self._player.undo(asked, io.cell_id)
+            self._show_undo(undo, self._beyond.metadata(undo, number), io)
             return
         if not self.tools:
             self._show_undo(undo, self._beyond.metadata(undo, number), io)
             return
         rerun_undo(session, self._tools_agent(session), number, undo, io, self._so_far)
 
-    def _lost_undo(self, session: KinSession, asked: Undoing, io: CellOutput) -> Card:
-        """As the log has it; else as the cell showed it, where cells above were run again since. Raises NotRecorded."""
+    def _know_more_undone(self, session: KinSession, asked: Undoing) -> None:
+        """What the log has, if that is asked for; else all that the outputs have."""
         with self._outside():
             found = self._log.undo(session, self.recording, asked, went_on=self.went_on)
         if found is not None:
             self._know(found)
         else:
             self._fall_back()
-        try:
-            number, undo = self._player.undo(asked, io.cell_id)
-        except NotRecorded:
-            card = self._beyond.undone_by(io.cell_id, asked)
-            if card is None:
-                raise
-            return card
-        return undo, self._beyond.metadata(undo, number)
 
     def _show_undo(self, undo: UndoRecord, metadata: Mapping[str, Any], io: CellOutput) -> None:
         card = undo_card(undo, self._name)
@@ -282,7 +283,7 @@ class Replaying:
                 session.close()
                 self._live = agent = session.agent()
             try:
-                go_on(agent, self.recording, self._beyond.undone)
+                go_on(agent, self.recording, self._beyond.undone, self._beyond.after)
             except ReplayError as error:
                 session.close()  # that agent stands nowhere
                 raise KinError(str(error)) from None

@@ -145,10 +145,11 @@ def own_turn(recording: Recording, key: str, cell_id: str | None, state: State) 
     if again is not None and again in positions:
         return played(recording, again, cell_id, state, moves=False)
     own = [n for n in positions if cell_id and recording.turns[n].cell_id == cell_id]
-    stands = [n for n in own if n in recording.standing]
-    undone_below = state.next in own and state.next not in stands
-    if stands and not (undone_below and recording.turns[state.next].turn not in state.replaced):
-        return played(recording, stands[-1], cell_id, state, moves=True)
+    shown = [n for n in own if n in recording.standing]
+    shown = shown or [n for n in own[-1:] if any(recording.turns[each].turn in state.replaced for each in own)]
+    undone_below = state.next in own and state.next not in shown
+    if shown and not (undone_below and recording.turns[state.next].turn not in state.replaced):
+        return played(recording, shown[-1], cell_id, state, moves=True)
     return played(recording, state.next, cell_id, state, moves=True) if state.next in positions else None
 
 

@@ -34,6 +34,8 @@ class GoneOn:
     """What was undone in the cell of the turn that came after it: asked again from where it stood."""
     undone: int = 0
     """The number of the last undo."""
+    after: Sequence[str] = ()
+    """The sessions that `recording` went on from, the nearest first."""
     undone_by: Mapping[str, Card] = field(default_factory=dict)
     """By the id of a cell that undid, what it did last, also where that took back turns which are not there any more."""
     replaced: frozenset[int] = frozenset()
@@ -87,7 +89,10 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
     latest = {ids[following[kind, n].cell - 1]: n for kind, n in sorted(following) if kind == "turn"}
     again = {turn.turn for turn in found.recording.turns if turn.turn < latest.get(turn.cell_id, 0)}
     replaced = again.union(*(undo.turns for each in cards.values() for undo, _ in each))
-    return GoneOn(found.recording, carries, apart, gaps, cards, undone, undone_by, frozenset(replaced), found.lost)
+    after = records[-1].after or (recording.session,)
+    return GoneOn(
+        found.recording, carries, apart, gaps, cards, undone, after, undone_by, frozenset(replaced), found.lost
+    )
 
 
 def whole(nb: Any, recording: Recording) -> Recording:
@@ -127,7 +132,7 @@ def _goes_on(records: Collection[Carried], last: int, session: str) -> bool:
     if any(each.meta.session != session and each.after is None for each in records):  # an old notebook
         return first == last
     # a turn that a session took over from another may have been brought from the log as its own
-    return first >= last and any(session in {each.meta.session, each.after} for each in records)
+    return first >= last and any(session in {each.meta.session, *(each.after or ())} for each in records)
 
 
 def _cards(following: Mapping[Named, Carried], undos: Mapping[int, UndoRecord]) -> dict[int, list[Card]]:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
-from kin_nb.replay.format.carrying import AFTER, KEY, STANDS, carried_in
+from kin_nb.replay.format.carrying import AFTER, KEY, STANDS, carried_in, sessions_before
 from kin_nb.replay.format.in_notebook import record_json
 from kin_nb.replay.format.kept import restored
 from kin_nb.replay.format.later import later_format, refuse_later
@@ -29,19 +29,23 @@ MAX_CHARACTERS = 2_000_000
 
 
 def carried(
-    record: TurnRecord | UndoRecord, meta: SessionMeta, stands: Sequence[TurnRecord], number: int = 0, after: str = ""
+    record: TurnRecord | UndoRecord,
+    meta: SessionMeta,
+    stands: Sequence[TurnRecord],
+    number: int = 0,
+    after: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Metadata for the output that carries `record`: its hash is in it. `stands`: the conversation after it.
 
-    `number`: an undo's, in its session. `after`: the session that its session went on from. Empty for a record over
-    MAX_CHARACTERS.
+    `number`: an undo's, in its session. `after`: the sessions that its session went on from, the nearest first. Empty for a
+    record over MAX_CHARACTERS.
     """
     blobs: dict[str, Any] = {}
     stored = record_json(record, blobs, number)
     size = sum(len(str(text)) for text in blobs.values()) + len(str(stored))
     if size > MAX_CHARACTERS:
         return {}
-    kept = {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs, AFTER: after}
+    kept = {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs, AFTER: [*after]}
     return {KEY: {**kept, STANDS: Stood.of(stands).model_dump(mode="json")}}
 
 
@@ -66,7 +70,7 @@ def recording_in_outputs(nb: Any, session: str = "", held: Recording | None = No
         )
     after = _afters(found)
     led = _led_to(after, names[0])
-    began = held if held is not None and held.session in {led[0], after.get(led[0])} else None
+    began = held if held is not None and held.session in {led[0], *after[led[0]]} else None
     try:
         return _as_one(found, led, began)
     except RecordingError:
@@ -84,23 +88,25 @@ def sessions_in_outputs(nb: Any) -> dict[str, list[int]]:
     for each in found:
         cells.setdefault(each.meta.session, set()).add(each.cell)
     after = _afters(found)
-    before = {name for session, name in after.items() if name != session}
+    before = {name for session, names in after.items() for name in names if name != session}
     ends = [name for name in cells if name not in before] or [*cells]
     return {name: sorted(set().union(*(cells[each] for each in _led_to(after, name)))) for name in ends}
 
 
-def _afters(records: Sequence[Carried]) -> dict[str, str]:
-    """Of each session the one that it went on from, "" for none."""
-    return {each.meta.session: each.after or "" for each in records}
+def _afters(records: Sequence[Carried]) -> dict[str, Sequence[str]]:
+    """Of each session those that it went on from, the nearest first."""
+    return {each.meta.session: each.after or () for each in records}
 
 
-def _led_to(after: Mapping[str, str], session: str) -> list[str]:
-    """`session`, and before it those that it went on from, the first one first."""
-    led = {session: None}
-    before = after.get(session, "")
-    while before in after and before not in led:
-        led[before] = None
-        before = after[before]
+def _led_to(after: Mapping[str, Sequence[str]], session: str) -> list[str]:
+    """`session`, and before it those of `after` that it went on from, the first one first."""
+    led: dict[str, None] = {}
+    wanted = [session]
+    while wanted:
+        name = wanted.pop()
+        if name in after and name not in led:
+            led[name] = None
+            wanted += after[name][::-1]
     return [*led][::-1]
 
 
@@ -168,7 +174,7 @@ _NUMBERS = {"turn": "turn", "undo": "n", "redo": "n"}
 class Carried:
     """A record that an output carries, unread. `cell`: from 1; `kept`: all that is carried with it.
 
-    `after`: the session that its session went on from, "" for none; None in old notebooks, which do not say.
+    `after`: the sessions that its session went on from, the nearest first; None in old notebooks, which do not say.
     """
 
     cell: int
@@ -215,9 +221,8 @@ class Carried:
         return blobs if isinstance(blobs, dict) else {}
 
     @property
-    def after(self) -> str | None:
-        after = self.kept.get(AFTER)
-        return after if isinstance(after, str) else None
+    def after(self) -> tuple[str, ...] | None:
+        return sessions_before(self.kept[AFTER]) if AFTER in self.kept else None
 
     @property
     def stood(self) -> Stood | None:

@@ -107,7 +107,8 @@ def _forms() -> dict[str, Any]:
 def _carried(record: dict[str, Any]) -> dict[str, Any]:
     session, blobs = {"$ref": "#/$defs/SessionMeta"}, {"$ref": "#/$defs/Blobs"}
     carried = _object(f"`{CARRIED}` in an output's metadata.", session=session, record=record, blobs=blobs)
-    carried["properties"] |= {AFTER: {"type": "string"}, STANDS: {"$ref": "#/$defs/Stood"}}
+    sessions = {"type": "array", "items": {"type": "string"}}
+    carried["properties"] |= {AFTER: {"anyOf": [sessions, {"type": "string"}]}, STANDS: {"$ref": "#/$defs/Stood"}}
     return carried
 
 

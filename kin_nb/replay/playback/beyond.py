@@ -7,10 +7,10 @@ from typing import Any
 from uuid import uuid4
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
-from kin_nb.replay.cells.matching import Undoing, undoing
+from kin_nb.replay.cells.matching import Undoing
 from kin_nb.replay.cells.placing import asked_key, asked_with, named_session, options_of
 from kin_nb.replay.errors import NotRecorded, RecordingError
-from kin_nb.replay.format.carrying import carried_in
+from kin_nb.replay.format.carrying import KEY, carried_in
 from kin_nb.replay.format.gone_on import Card, GoneOn, gone_on
 from kin_nb.replay.format.in_outputs import Named, claimed_sessions
 from kin_nb.replay.format.stood import Run
@@ -27,6 +27,8 @@ class Beyond:
     def __init__(self, recording: Recording, nb: Any = None) -> None:
         self.recording = recording
         self._carried: dict[Named, Mapping[str, Any]] = {}
+        self._shown: dict[str, Mapping[str, Any]] = {}
+        """By hash, what the outputs carry: the log may have it as another session's, which went on from here."""
         self._cards: Mapping[int, Sequence[Card]] = {}
         self._undone_by: Mapping[str, Card] = {}
         self.replaced: frozenset[int] = frozenset()
@@ -36,6 +38,8 @@ class Beyond:
         """Why what the outputs hold cannot be played."""
         self.undone = 0
         """The number of the last undo, also where `recording` does not have it."""
+        self.after: Sequence[str] = ()
+        """The sessions that `recording` went on from, the nearest first."""
         self.gaps = False
         """Whether `recording` has not all turns, or not all that was undone."""
         self.lost: Mapping[int, Sequence[Run]] = {}
@@ -50,6 +54,7 @@ class Beyond:
                 found = gone_on(nb, recording)
                 self._apart = found.apart
                 self._cards, self._undone_by, self.replaced = found.cards, found.undone_by, found.replaced
+                self._shown = {_sha(each): each for each in found.carried.values()}
                 if found.gaps:
                     self._later = found
                 else:
@@ -64,17 +69,17 @@ class Beyond:
     def take(self, found: GoneOn) -> None:
         """What follows was found."""
         self._later, self.problem, self.undone, self.lost = None, "", found.undone, found.lost
-        self.recording = found.recording
-        self._carried.update(found.carried)
+        self.recording, self.after = found.recording, found.after
+        self._carried.update({named: self._shown.get(_sha(each), each) for named, each in found.carried.items()})
 
     def cards(self, turn: TurnRecord) -> Sequence[Card]:
         """What was undone when this was asked again in its cell."""
         return self._cards.get(turn.turn, ())
 
     def undone_by(self, cell_id: str | None, asked: Undoing) -> Card | None:
-        """What the outputs of this cell say that it did, where it asks for that."""
+        """What the outputs of this cell say that it did, where it may have asked for that: there were fewer turns, or more."""
         card = self._undone_by.get(cell_id or "")
-        return card if card is not None and undoing(card[0]) == asked else None
+        return card if card is not None and card[0].type == asked.type and len(card[0].turns) <= asked.turns else None
 
     def shows_later(self, turn: TurnRecord, cell_id: str | None) -> bool:
         """Whether the outputs of the cell hold a later answer to the text of `turn`, which `recording` does not have."""
@@ -121,6 +126,11 @@ class Beyond:
         claimed = {session for cell in cells if _speaks_as_then(self._nb, cell) for session in claimed_sessions(cell)}
         session = next((each for each in self._apart if each in claimed), str(uuid4()))
         return Recording(session, (), SessionMeta(session=session))
+
+
+def _sha(carried: Mapping[str, Any]) -> str:
+    """Of the record; "" for one that is too large to be carried."""
+    return str(carried[KEY]["record"].get("sha")) if carried else ""
 
 
 def _named_sessions(nb: Any) -> list[str]:

@@ -19,7 +19,7 @@ from kin_nb.core.session.summary import SessionSummary
 from kin_nb.replay.cells.matching import Undoing, turns_of_cell, undoing_fits
 from kin_nb.replay.cells.placing import asked_with
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.carrying import AFTER, UNDONE
+from kin_nb.replay.format.carrying import AFTER, UNDONE, sessions_before
 from kin_nb.replay.format.gone_on import GoneOn
 from kin_nb.replay.format.in_log import logged
 from kin_nb.replay.format.in_outputs import carried
@@ -28,16 +28,17 @@ from kin_nb.replay.recording import Recording
 
 @dataclass(frozen=True)
 class Logged:
-    """A session of the log. `after`: the one that it went on from, "" for none. `undone`: how many undos it does not know of."""
+    """A session of the log. `after`: those that it went on from, the nearest first. `undone`: how many undos it knows not of."""
 
     recording: Recording
-    after: str
+    after: Sequence[str]
     undone: int = 0
 
     @classmethod
     def of(cls, stored: StoredSession, folder: Path) -> Logged:
         """For a notebook in `folder`. Raises ReplayError."""
-        return cls(logged(stored, folder), str(stored.header.get(AFTER, "")), int(stored.header.get(UNDONE, 0)))
+        header = stored.header
+        return cls(logged(stored, folder), sessions_before(header.get(AFTER)), int(header.get(UNDONE, 0)))
 
     def stands(self, turn: TurnRecord) -> bool:
         """Whether it did not take back its turn of that number, nor ask it again in the same cell."""
@@ -52,7 +53,9 @@ class Logged:
     def following(self, recording: Recording) -> Logged:
         """As what comes after `recording`, which it may have by way of other sessions."""
         begins = recording.session == self.recording.session or not recording.turns
-        return self if begins else replace(self, after=recording.session)
+        return (
+            self if begins or recording.session in self.after else replace(self, after=(*self.after, recording.session))
+        )
 
 
 def logged_sessions(
@@ -147,4 +150,5 @@ def _until(recording: Recording, session: Logged, end: int, undone: int | None =
         stands = branch(whole.turns[: undo.at], undo.to)
         carries[undo.type, number] = carried(numbered, whole.meta, stands, number + session.undone, session.after)
     undos = (*recording.undos, *later)
-    return GoneOn(replace(recording, session=whole.session, turns=turns, meta=whole.meta, undos=undos), carries)
+    found = replace(recording, session=whole.session, turns=turns, meta=whole.meta, undos=undos)
+    return GoneOn(found, carries, after=session.after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
 
 
-def go_on(agent: Agent, recording: Recording, undone: int = 0) -> None:
+def go_on(agent: Agent, recording: Recording, undone: int = 0, after: Sequence[str] = ()) -> None:
     """Also where that is before turns that were undone. `undone`: the number of the last undo, where `recording` has not all.
 
-    Raises ReplayError.
+    `after`: the sessions that it went on from itself, the nearest first. Raises ReplayError.
 
     The commit is the recording's: at that one the files are what its first turn found. The header says what it goes on from.
     """
-    agent.header = {**agent.header, "commit": recording.meta.workspace.commit, AFTER: recording.session}
+    agent.header = {**agent.header, "commit": recording.meta.workspace.commit, AFTER: [recording.session, *after]}
     if undone > len(recording.undos):
         agent.header[UNDONE] = undone - len(recording.undos)
     try:

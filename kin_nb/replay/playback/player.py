@@ -98,6 +98,17 @@ class Player:
         position, self._state = match_undo(self.recording, asked, cell_id, self._state)
         return position + 1, self.recording.undos[position]
 
+    def undid(self, undo: UndoRecord, cell_id: str | None) -> bool:
+        """This cell shows `undo`, and no other does. False where the recording does not have it."""
+        undos = self.recording.undos
+        same = (n for n, each in enumerate(undos) if (each.type, each.turns) == (undo.type, undo.turns))
+        position = next((n for n in same if n not in self._state.undone), None)
+        position = self._state.undone_by_cell.get(cell_id, position) if cell_id else position
+        if position is not None:
+            by_cell = {**self._state.undone_by_cell, cell_id: position} if cell_id else self._state.undone_by_cell
+            self._state = replace(self._state, undone=self._state.undone | {position}, undone_by_cell=by_cell)
+        return position is not None
+
 
 def passed_over(turn: TurnRecord, not_run: tuple[int, ...], lost: Sequence[Run] = ()) -> list[Output]:
     """The notice that a cell shows before `turn` when earlier turns were not run, or are `lost`; empty when all were."""

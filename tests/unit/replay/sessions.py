@@ -34,8 +34,8 @@ def recording(*turns: TurnRecord, others: tuple[str, ...] = (), **meta) -> Recor
     return Recording(SESSION, turns, SessionMeta(session=SESSION, kin_nb="0.1.0", model="m", **meta), others)
 
 
-def carried_of(whole: Recording, record: TurnRecord | UndoRecord, number: int = 0, after: str = "") -> dict[str, Any]:
-    """What the output carries that shows `record`, one of `whole`. `number`: an undo's."""
+def carried_of(whole: Recording, record: TurnRecord | UndoRecord, number: int = 0, *after: str) -> dict[str, Any]:
+    """What the output carries that shows `record`, one of `whole`. `number`: an undo's. `after`: as `carried` has it."""
     if isinstance(record, UndoRecord):
         stands = branch(whole.turns[: record.at], record.to)
     else:

@@ -278,7 +278,7 @@ def went_on(session: str, *turns, undos=()) -> Recording:
 
 
 def asked_live(whole: Recording, number: int, prompt: str, cell_id: str, after: str = TALK.session):
-    metadata = carried_of(whole, whole.turns[number - 1], after=after)
+    metadata = carried_of(whole, whole.turns[number - 1], 0, after)
     output = new_output("display_data", {"text/plain": "x"}, metadata=metadata)
     return new_code_cell(f"%%kin\n{prompt}", id=cell_id, outputs=[output])
 

@@ -19,13 +19,13 @@ from tests.unit.replay.sessions import carried_of, recording, turn
 TALK = recording(turn(1, "a", cell_id="c1"), turn(2, "b", cell_id="c2"))
 
 
-AFTER_OF: dict[str, str] = {}
-"""Of the sessions here, which they went on from."""
+AFTER_OF: dict[str, list[str]] = {}
+"""Of the sessions here, those that they went on from."""
 
 
 def went_on(session: str, *turns, after: Recording = TALK, undos=()) -> Recording:
     """A session that went on where `after` ends."""
-    AFTER_OF[session] = after.session if after.session != session else ""
+    AFTER_OF[session] = [after.session, *AFTER_OF.get(after.session, [])] if after.session != session else []
     meta = after.meta.model_copy(update={"session": session})
     return Recording(session, (*after.turns, *turns), meta, undos=(*after.undos, *undos))
 
@@ -35,9 +35,9 @@ def notebook(*sessions: Recording, first: int = 3, held: Recording = TALK):
     nb = session_notebook(held)
     for each in sessions:
         records = [
-            carried_of(each, turn, after=AFTER_OF.get(each.session, "")) for turn in each.turns if turn.turn >= first
+            carried_of(each, turn, 0, *AFTER_OF.get(each.session, [])) for turn in each.turns if turn.turn >= first
         ]
-        records += [carried_of(each, undo, n, AFTER_OF.get(each.session, "")) for n, undo in enumerate(each.undos, 1)]
+        records += [carried_of(each, undo, n, *AFTER_OF.get(each.session, [])) for n, undo in enumerate(each.undos, 1)]
         nb["cells"] += [
             new_code_cell("%%kin\nx", outputs=[new_output("display_data", {"text/plain": ""}, metadata=metadata)])
             for metadata in records
@@ -58,7 +58,7 @@ def test_what_follows_is_of_the_session_that_went_on():
     found = gone_on(notebook(ONE), TALK)
     assert found.recording == ONE
     assert [*found.carried] == [("turn", 3)]
-    assert found.carried["turn", 3][KEY] == carried_of(ONE, ONE.turns[2], after=TALK.session)[KEY]
+    assert found.carried["turn", 3][KEY] == carried_of(ONE, ONE.turns[2], 0, TALK.session)[KEY]
 
 
 def test_nothing_follows():
@@ -77,6 +77,14 @@ def test_a_turn_that_two_sessions_carry_is_one():
     """Its cell was copied, and shown again by the session that went on from it."""
     assert gone_on(notebook(ONE, TWO), TALK).recording == TWO
     assert gone_on(notebook(TWO, ONE), TALK).recording == TWO
+
+
+def test_a_session_follows_though_nothing_is_there_of_the_one_that_it_went_on_from():
+    """All of that was asked again, and went on from where it stood."""
+    again = went_on("two", turn(4, "c", cell_id="c3", origin=Place(turn=3)), after=ONE)
+    found = gone_on(notebook(again, first=4), TALK)
+    assert [each.turn for each in found.recording.turns] == [1, 2, 4]
+    assert (found.recording.session, found.after, found.lost) == ("two", ("one", TALK.session), {})
 
 
 @pytest.mark.parametrize("first", [1, 2, 3])

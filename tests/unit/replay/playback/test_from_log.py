@@ -62,7 +62,7 @@ def test_it_is_played_after_the_recording_and_what_came_later_is_left_there(logg
     assert found.recording.turns == (*TALK.turns, LOST)
     assert [*found.carried] == [("turn", 3)]
     kept = found.carried["turn", 3][KEY]
-    assert (kept["session"]["session"], kept[AFTER]) == ("one", SESSION)
+    assert (kept["session"]["session"], kept[AFTER]) == ("one", [SESSION])
     assert looked_for(NEXT.key, "next", found.recording).recording.turns == (*TALK.turns, LOST, NEXT)
 
 
