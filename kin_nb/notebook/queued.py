@@ -20,16 +20,18 @@ PAUSE = 0.2
 class Queued:
     """Whether the cell that runs now was sent before the one above it had ended (`behind`).
 
-    Requests bear the time of the front end's clock (Jupyter's messaging: `header.date`), which may be another machine's: the
-    least time that one took to come here tells how the two differ. Front ends that name cells by URIs (VS Code) send each when
-    the one above it has ended: there nobody is as fast as PAUSE. Runners do so too; nobody is there.
+    Requests bear the time of the front end's clock (Jupyter's messaging: `header.date`), which is not the one told here: the
+    least time that one took to come here, of each client, tells how the two differ. Front ends that name cells by URIs (VS
+    Code) send each when the one above it has ended: there nobody is as fast as PAUSE. Runners do so too; nobody is there.
+    Code that a cell hands to IPython is that cell's; what comes after such code (`%run` of a notebook) was sent with it.
     """
 
-    def __init__(self, shell: InteractiveShell, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, shell: InteractiveShell, now: Callable[[], float] = time.monotonic) -> None:
         self._shell, self._now = shell, now
-        self._least = inf
+        self._least: dict[Any, float] = {}
         self._ended = -inf
         self._cell = ""
+        self._ran_within = False
         self.behind = False
         self.cell_begins(None)  # the one that loads the extension
 
@@ -40,14 +42,17 @@ class Queued:
         sent = header.get("date")
         if not isinstance(sent, datetime):  # a terminal's
             self.behind = False
-        elif header.get("msg_id") != self._cell:  # code that a cell hands to IPython is that cell's
-            self._cell = header.get("msg_id")
-            self._least = min(self._least, now - sent.timestamp())
+        elif header.get("msg_id") == self._cell:
+            self.behind = self.behind or self._ran_within
+        else:
+            self._cell, self._ran_within = header.get("msg_id"), False
+            least = min(self._least.get(header.get("session"), inf), now - sent.timestamp())
+            self._least[header.get("session")] = least
             named = request.get("metadata", {}).get("cellId")
             one_by_one = isinstance(named, str) and not CELL_ID.fullmatch(named)
             at_once = one_by_one and now - self._ended < PAUSE
-            self.behind = at_once or sent.timestamp() + self._least < self._ended
+            self.behind = at_once or sent.timestamp() + least < self._ended
 
     def cell_ran(self, _result: Any) -> None:
         """IPython's `post_run_cell`."""
-        self._ended = self._now()
+        self._ended, self._ran_within = self._now(), True

@@ -21,7 +21,7 @@ from kin_nb.replay.errors import NotRecorded, ReplayError
 from kin_nb.replay.format.gone_on import GoneOn
 from kin_nb.replay.playback.beyond import Beyond
 from kin_nb.replay.playback.going_on import go_on
-from kin_nb.replay.playback.player import Player, again_notice, passed_over, undo_card
+from kin_nb.replay.playback.player import Player, passed_over, undo_card
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.turns import SoFar
 from kin_nb.replay.runner.scratch import Scratch
@@ -117,10 +117,11 @@ class Replaying:
             self._beyond.check_not_answered(key, io.cell_id)  # a runner plays what was saved: its outputs are compared
         if turn.fresh:
             self._passed_by = ""  # as after the `%kin clear` above
-        again = self._somebody(io) and self._player.again(turn, io.cell_id)
-        lost = self._beyond.lost.get(turn.turn, ())
-        for output in passed_over(turn, not_run, lost) + ([again_notice(turn, self._name)] if again else []):
-            io.display(output.data, output.metadata)
+        notices = passed_over(turn, not_run, self._beyond.lost.get(turn.turn, ()))
+        if self._somebody(io):
+            notices += self._player.how_to_ask(turn, io.cell_id, self._name)
+        for notice in notices:
+            io.display(notice.data, notice.metadata)
         for each in self._player.run_of(turn):
             if self.tools:
                 rerun_turn(session, self._tools_agent(session), each, io, self._so_far, self._environ)

@@ -20,12 +20,13 @@ def not_recorded(turn: TurnRecord, body: str, *, known: bool) -> str:
     which = f"turn {turn.turn} was recorded in this cell" if known else f"turn {turn.turn} comes next"
     recorded, now = escaped(turn.prompt), normal_body(body).strip("\n")
     what = "with another text:" if recorded != now else "with other options on the %%kin line."
-    live = "" if known else "; or `%kin live` to go on where the recording ends"
+    restore = f"Restore the text to play it; or `%%kin --redo` to ask it anew, from where turn {turn.turn} stood."
+    new = "Is it new? Run the cells above first, or `%kin live` to go on where the recording ends."
     return "\n".join(
         [
             f"This notebook is in playback and calls no model; {which}, {what}",
             *difference(recorded, now),
-            f"Restore the text to play it; or `%%kin --redo` to ask it anew, from where turn {turn.turn} stood{live}.",
+            *([restore] if known else [new, f"Edited? {restore}"]),
         ]
     )
 

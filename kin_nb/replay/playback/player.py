@@ -12,6 +12,7 @@ from kin_nb.replay.cells.matching import (
     State,
     Undoing,
     all_played,
+    is_answer,
     match_turn,
     match_undo,
     own_turn,
@@ -55,11 +56,21 @@ class Player:
         self._state = match.state
         return self.recording.turns[match.position], match.not_run
 
-    def again(self, turn: TurnRecord, cell_id: str | None) -> bool:
-        """Whether another cell played `turn` first, and nothing comes next: this cell may have been typed to ask it anew."""
+    def how_to_ask(self, turn: TurnRecord, cell_id: str | None, session: str) -> list[Output]:
+        """What a person is told who may have meant to ask anew with the cell that plays `turn`, of the session of that name.
+
+        It was typed for that, since another cell plays the turn; or it is run again, since that had no answer.
+        """
+        if not all_played(self.recording, self._state):
+            return []
         position = self._position(turn)
         cells = [cell for cell, n in self._state.by_cell.items() if n == position]
-        return cell_id in cells[1:] and all_played(self.recording, self._state)
+        if cell_id in cells[1:]:
+            return [_ask_notice(f"This is turn {turn.turn} again", "Another cell asked it.", session)]
+        last = self.run_of(turn)[-1]
+        if not is_answer(last):
+            return [_ask_notice(f"This is turn {last.turn}, which has no answer", "It is shown as it ended.", session)]
+        return []
 
     def knows(self, key: str, cell_id: str | None) -> TurnRecord | None:
         """The turn that this cell plays now, where that is sure by more than its text."""
@@ -132,13 +143,9 @@ def undo_card(undo: UndoRecord, session: str = "") -> Output:
     return render_undo(undo, session)
 
 
-def again_notice(turn: TurnRecord, session: str = "") -> Output:
-    """What a new cell shows before it plays what another cell has played."""
+def _ask_notice(fact: str, why: str, session: str) -> Output:
     live = f"%kin --session {session} live" if session else "%kin live"
-    return render_notice(
-        f"This is turn {turn.turn} again",
-        [f"Another cell asked it. To ask it anew: `{live}`, then run this cell again."],
-    )
+    return render_notice(fact, [f"{why} To ask it anew: `{live}`, then run this cell again."])
 
 
 def playback_notice(recording: Recording) -> Output:

@@ -23,15 +23,15 @@ class Kernel:
     def get_parent(self, _channel: str) -> dict:
         return self._parent
 
-    def begins(self, *, sent: float, at: float, cell_id: str = "id-1") -> None:
+    def begins(self, *, sent: float, at: float, cell_id: str = "id-1", client: str = "me") -> None:
         """Seconds of the front end's clock, both."""
         self.cells += 1
         self.clock = at + self._skew
-        header = {"date": datetime.fromtimestamp(sent, UTC), "msg_id": str(self.cells)}
+        header = {"date": datetime.fromtimestamp(sent, UTC), "msg_id": str(self.cells), "session": client}
         self._parent = {"header": header, "metadata": {"cellId": cell_id}}
 
-    def cell(self, *, sent: float, begins: float, ends: float, cell_id: str = "id-1") -> bool:
-        self.begins(sent=sent, at=begins, cell_id=cell_id)
+    def cell(self, *, sent: float, begins: float, ends: float, **of: str) -> bool:
+        self.begins(sent=sent, at=begins, **of)
         self.queued.cell_begins(None)
         behind = self.queued.behind
         self.ends(ends)
@@ -53,14 +53,29 @@ def test_what_was_sent_meanwhile_is_behind_and_what_was_sent_afterwards_is_not(s
     assert not kernel.cell(sent=110.0, begins=110.01, ends=110.1)
 
 
-def test_code_that_a_cell_hands_to_ipython_is_that_cells():
+def test_code_that_a_cell_hands_to_ipython_is_that_cells_and_what_comes_after_that_is_behind():
+    """%%capture hands on its cell, and %run all of a notebook."""
     kernel = Kernel(0.0)
     kernel.ends(101.0)
     kernel.begins(sent=105.0, at=105.01)
-    for ended in (105.1, 105.2):
+    kernel.queued.cell_begins(None)
+    behind = []
+    for ended in (105.1, 105.2, 105.3):
         kernel.queued.cell_begins(None)
-        assert not kernel.queued.behind
+        behind.append(kernel.queued.behind)
         kernel.ends(ended)
+    assert behind == [False, True, True]
+    kernel.ends(105.4)
+    assert not kernel.cell(sent=110.0, begins=110.01, ends=110.1)
+
+
+def test_the_clocks_of_two_people_on_one_kernel_may_differ():
+    kernel = Kernel(0.0)
+    kernel.ends(101.0)
+    assert not kernel.cell(sent=125.0, begins=105.01, ends=106.0, client="you")
+    assert not kernel.cell(sent=110.0, begins=110.01, ends=111.0)
+    assert kernel.cell(sent=110.5, begins=111.0, ends=112.0)
+    assert kernel.cell(sent=131.0, begins=112.0, ends=113.0, client="you")
 
 
 def test_vs_code_sends_the_next_when_one_has_ended():

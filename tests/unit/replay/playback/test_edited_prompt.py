@@ -22,7 +22,10 @@ def test_one_line_that_was_changed():
 def test_a_cell_that_nobody_knows_is_not_said_to_be_the_turns():
     said = not_recorded(turn(2, "Fix the build."), "And now?", known=False).splitlines()
     assert said[0] == f"{HEAD}comes next, with another text:"
-    assert said[-1].endswith("stood; or `%kin live` to go on where the recording ends.")
+    assert said[-2:] == [
+        "Is it new? Run the cells above first, or `%kin live` to go on where the recording ends.",
+        "Edited? Restore the text to play it; or `%%kin --redo` to ask it anew, from where turn 2 stood.",
+    ]
 
 
 def test_other_options_alone_are_named_as_such():
