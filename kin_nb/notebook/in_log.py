@@ -34,9 +34,16 @@ class InLog:
         return self._found is not None and not self._found.stands(turn)
 
     def answer(
-        self, session: KinSession, recording: Recording, key: str, cell_id: str, *, edited: str | None = None
+        self,
+        session: KinSession,
+        recording: Recording,
+        key: str,
+        cell_id: str,
+        *,
+        shown: int,
+        edited: str | None = None,
     ) -> GoneOn | None:
-        """`recording` until the answer to this cell; with `edited`, its options, to another text that stood in it."""
+        """`recording` until the answer to this cell, as `until_answer`."""
         with suppress(KinError):
             store, workdir, folder = _places(session)
             kept = [self._found] if self._found is not None else []
@@ -44,7 +51,7 @@ class InLog:
             sessions = logged_sessions(store, workdir, folder, cell_id, elsewhere=bool(recording.turns))
             for each in chain(kept, sessions):
                 following = each.following(recording)
-                found = until_answer(recording, following, key, cell_id, edited=edited)
+                found = until_answer(recording, following, key, cell_id, shown=shown, edited=edited)
                 if found is not None:
                     self._found = following
                     return found

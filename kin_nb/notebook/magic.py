@@ -52,10 +52,14 @@ class KinMagics(Magics):
         self.since_written = SinceWritten(shell)
         self.queued = Queued(shell)
 
-    def events(self) -> list[tuple[str, Callable[[Any], None]]]:
+    def events(self) -> list[tuple[str, Callable[..., None]]]:
         """What is told of IPython's events."""
-        told = [("pre_run_cell", self.queued.cell_begins)]
-        return told + [("post_run_cell", each.cell_ran) for each in (self.since_written, self.queued)]
+        return [
+            ("pre_execute", self.queued.executes),
+            ("pre_run_cell", self.queued.cell_begins),
+            ("post_run_cell", self.queued.cell_ran),
+            ("post_run_cell", self.since_written.cell_ran),
+        ]
 
     def session(self, name: str = "") -> KinSession:
         """Made with its first command or prompt. The notebook's own has no name.

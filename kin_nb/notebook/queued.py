@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -13,46 +13,58 @@ from kin_nb.notebook.cell_io import CELL_ID, cell_io
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-PAUSE = 0.2
-"""Seconds."""
+PAUSE = 0.3
+"""Seconds that a person takes at least to run the next cell."""
+LONG_PAUSE = 1.0
+"""The same for front ends that wait for the reply: it goes there and back."""
 
 
 class Queued:
-    """Whether the cell that runs now was sent before the one above it had ended (`behind`).
+    """Whether the cell that runs now was sent before the one above it had ended, or right then (`behind`).
 
     Requests bear the time of the front end's clock (Jupyter's messaging: `header.date`), which is not the one told here: the
     least time that one took to come here, of each client, tells how the two differ. Front ends that name cells by URIs (VS
-    Code) send each when the one above it has ended: there nobody is as fast as PAUSE. Runners do so too; nobody is there.
-    Code that a cell hands to IPython is that cell's; what comes after such code (`%run` of a notebook) was sent with it.
+    Code) send each when the one above it has ended. Runners do so too; nobody is there.
+
+    Code that a cell hands to IPython aloud (`%%capture`) is that cell's, and what comes after such code was sent with it.
+    What runs silently nobody has typed: `%run` of a notebook, `ipython NOTEBOOK`.
     """
 
     def __init__(self, shell: InteractiveShell, now: Callable[[], float] = time.monotonic) -> None:
         self._shell, self._now = shell, now
         self._least: dict[Any, float] = {}
         self._ended = -inf
-        self._cell = ""
-        self._ran_within = False
+        self._cell: str | None = None
+        self._queued = self._ran_within = self._handed_on = False
         self.behind = False
-        self.cell_begins(None)  # the one that loads the extension
+        self.executes()  # the cell that loads the extension
+
+    def executes(self) -> None:
+        """IPython's `pre_execute`, which is told of silent code too."""
+        request = cell_io(self._shell).parent
+        cell = request.get("header", {}).get("msg_id")  # none in a terminal
+        self._handed_on = cell is None or cell == self._cell
+        if self._handed_on:
+            self.behind = True
+        else:
+            self._cell, self._ran_within = cell, False
+            self.behind = self._queued = self._is_behind(request)
 
     def cell_begins(self, _info: Any) -> None:
-        """IPython's `pre_run_cell`."""
-        request, now = cell_io(self._shell).parent, self._now()
-        header = request.get("header", {})
-        sent = header.get("date")
-        if not isinstance(sent, datetime):  # a terminal's
-            self.behind = False
-        elif header.get("msg_id") == self._cell:
-            self.behind = self.behind or self._ran_within
-        else:
-            self._cell, self._ran_within = header.get("msg_id"), False
-            least = min(self._least.get(header.get("session"), inf), now - sent.timestamp())
-            self._least[header.get("session")] = least
-            named = request.get("metadata", {}).get("cellId")
-            one_by_one = isinstance(named, str) and not CELL_ID.fullmatch(named)
-            at_once = one_by_one and now - self._ended < PAUSE
-            self.behind = at_once or sent.timestamp() + least < self._ended
+        """IPython's `pre_run_cell`, right after: it is not silent."""
+        if self._handed_on:
+            self.behind = self._cell is not None and (self._queued or self._ran_within)
 
     def cell_ran(self, _result: Any) -> None:
         """IPython's `post_run_cell`."""
         self._ended, self._ran_within = self._now(), True
+
+    def _is_behind(self, request: Mapping[str, Any]) -> bool:
+        header, now = request["header"], self._now()
+        sent, client = header.get("date"), header.get("session")
+        named = request.get("metadata", {}).get("cellId")
+        pause = LONG_PAUSE if isinstance(named, str) and not CELL_ID.fullmatch(named) else PAUSE
+        if isinstance(sent, datetime):
+            self._least[client] = min(self._least.get(client, inf), now - sent.timestamp())
+            now = sent.timestamp() + self._least[client]
+        return now < self._ended + pause

@@ -38,7 +38,7 @@ def start_replaying(
             session_id, _, digest = name.partition("@")
             found = find_recording(session_id, digest, surroundings=surroundings(session.shell), from_path=source)
             here = Scratch.here(found) if scratch and not Scratch.given(os.environ) else None
-            recording, nb = found.recording, found.nb
+            recording, nb = found.recording, _own_notebook(session) or found.nb
     except ReplayError:
         notice = render_notice(
             "The answers of the cells below are kept here", ["They play once the recording is there."]

@@ -34,8 +34,8 @@ _NOBODY = (
     "`%%kin --redo` asks a model, and nobody is here to see what it does: open the notebook in JupyterLab for that."
 )
 _QUEUED = (
-    "This prompt has no recorded answer, and it ran together with cells above it (Run All), so no model was asked. "
-    "To ask: run this cell by itself."
+    "This prompt has no recorded answer, and it ran together with cells above it (Run All, %run), so no model was asked. "
+    "To ask: run this cell by itself, or `%kin live` first."
 )
 _MOVE = {"undo", "redo", "clear"}
 """Commands after which a prompt goes on from elsewhere."""
@@ -157,8 +157,9 @@ class Replaying:
         """
         if not (self._somebody(io) and io.cell_id and (self.recording.turns or self._begins_empty)):
             return None
+        shown = self._beyond.shown(key, io.cell_id)
         with self._outside():
-            found = self._log.answer(session, self.recording, key, io.cell_id, edited=edited)
+            found = self._log.answer(session, self.recording, key, io.cell_id, shown=shown, edited=edited)
         if found is None:
             return None
         self._passed_by = ""  # what was undone until there is in the log too

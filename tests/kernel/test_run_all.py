@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 from nbformat.v4 import new_code_cell
-from page import Page, forget_log, prompts_sent
+from notebook_client import run
+from page import NOTE, Page, forget_log, prompts_sent
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
-BY_ITSELF = "it ran together with cells above it (Run All), so no model was asked. To ask: run this cell by itself."
+BY_ITSELF = (
+    "it ran together with cells above it (Run All, %run), so no model was asked. "
+    "To ask: run this cell by itself, or `%kin live` first."
+)
 
 
 @pytest.fixture
@@ -30,6 +34,25 @@ def test_a_new_prompt_at_the_end_is_asked_when_it_is_run_by_itself(mate, model_s
     assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say three."]
 
 
+def test_one_that_comes_as_soon_as_the_cell_above_has_ended_is_not_a_persons(mate, model_server):
+    """The kernel may be faster than who sends all cells."""
+    run(mate.kin, "queued.PAUSE = 5")
+    mate.type("%%kin\nSay three.")
+    assert mate.restart_and_run_all() == ["ok", "ok", "ok", "error"]
+    assert mate.said.endswith(BY_ITSELF)
+    assert len(model_server.requests) == 3
+
+
+@pytest.mark.parametrize("code", ["%run {path}", "get_ipython().safe_execfile_ipy({path!r})"])
+def test_a_notebook_that_is_run_by_a_cell_asks_nobody(mate, model_server, tmp_path, code):
+    mate.type(NOTE.replace("Add a note", "Add another"))
+    mate.save()
+    run(mate.kin, "%unload_ext kin_nb")
+    mate.command(code.format(path=str(mate.path)))
+    assert len(model_server.requests) == 3
+    assert (tmp_path / "a.py").read_text() == "x = 1\n# note\n"
+
+
 def test_one_between_does_not_have_those_below_asked_again(mate, model_server, tmp_path):
     mate.cells[2]["outputs"] = []  # what was answered is lost for good
     mate.save()
@@ -49,7 +72,7 @@ def test_answers_that_were_saved_away_are_not_asked_for_again(mate, model_server
 def test_a_prompt_to_another_session_is_asked_when_it_is_run_by_itself(mate, model_server):
     mate.type("%%kin --session helper\nSay three.")
     assert mate.run_all() == ["ok", "ok", "ok", "error"]
-    assert mate.said.endswith(BY_ITSELF)
+    assert mate.said.endswith("or `%kin --session helper live` first.")
     model_server.enqueue("Three.")
     assert mate.run(mate.cells[-1]) == "ok"
     assert prompts_sent(model_server) == ["Say three."]

@@ -84,10 +84,11 @@ class Beyond:
     def shows_later(self, turn: TurnRecord, cell_id: str | None) -> bool:
         """Whether the outputs of the cell hold a later answer to the text of `turn`, which `recording` does not have."""
         known = self.recording.turns[-1].turn if self.recording.turns else 0
-        return any(
-            (where, key) == (cell_id, turn.key) and number > max(known, turn.turn)
-            for where, key, number in self._answered
-        )
+        return self.shown(turn.key, cell_id) > max(known, turn.turn)
+
+    def shown(self, key: str, cell_id: str | None) -> int:
+        """The number of the last turn that the outputs of the cell hold, where that answers its text; 0 for none."""
+        return max((number for where, each, number in self._answered if (where, each) == (cell_id, key)), default=0)
 
     def metadata(self, record: TurnRecord | UndoRecord, number: int) -> Mapping[str, Any]:
         """What the last output of `record` carries: played, it must not be lost when the front end saves again."""

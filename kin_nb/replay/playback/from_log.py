@@ -87,27 +87,28 @@ def _may_hold(path: Path, text: str) -> bool:
 
 
 def until_answer(
-    recording: Recording, session: Logged, key: str, cell_id: str, *, edited: str | None = None
+    recording: Recording, session: Logged, key: str, cell_id: str, *, shown: int = 0, edited: str | None = None
 ) -> GoneOn | None:
     """`recording`, and after it what `session`, which went on from it, has up to the answer to this very cell.
 
-    Of several that which stands; one that was taken back, where none does. A turn that failed is no answer, unless the
-    session went on after it: run again, it is asked again. What came later is left there. None where there is no answer.
-    With `edited`, the options of the cell's `%%kin` line: the answer that stands to another text in it; where nothing was
-    recorded, below that same line.
+    Of several that with turn `shown`, which its outputs show; else that which stands; one that was taken back, where none
+    does. A turn that failed is no answer, unless the session went on after it: run again, it is asked again. What came later
+    is left there. None where there is no answer. With `edited`, the options of the cell's `%%kin` line: the answer that
+    stands to another text in it; where nothing was recorded, below that same line.
     """
     known, whole = len(recording.turns), session.recording
     if not _goes_on(whole, recording):
         return None
-    found: list[tuple[bool, int]] = []
+    found: list[tuple[bool, bool, int]] = []
     for position, turn in enumerate(whole.turns[known:], known):
         end = position + len(turns_of_cell(whole.turns, position))
         asked = turn.key == key if edited is None else position in whole.standing
         if edited is not None and not known:
             asked = asked and asked_with(turn.key, turn.prompt, edited)
         if turn.cell_id == cell_id and asked and (whole.turns[end - 1].outcome != "error" or end < len(whole.turns)):
-            found.append((position in whole.standing, end))
-    return _until(recording, session, max(found)[1]) if found else None
+            is_shown = turn.turn <= shown <= whole.turns[end - 1].turn
+            found.append((is_shown, position in whole.standing, end))
+    return _until(recording, session, max(found)[-1]) if found else None
 
 
 def until_undo(recording: Recording, session: Logged, asked: Undoing) -> GoneOn | None:

@@ -32,10 +32,18 @@ class Kernel:
 
     def cell(self, *, sent: float, begins: float, ends: float, **of: str) -> bool:
         self.begins(sent=sent, at=begins, **of)
-        self.queued.cell_begins(None)
-        behind = self.queued.behind
+        behind = self.runs()
         self.ends(ends)
         return behind
+
+    def runs(self, *, silent: bool = False) -> bool:
+        self.queued.executes()
+        if not silent:
+            self.queued.cell_begins(None)
+        return self.queued.behind
+
+    def dateless(self) -> None:
+        self._parent["header"]["date"] = "today"
 
     def ends(self, at: float) -> None:
         self.clock = at + self._skew
@@ -48,25 +56,54 @@ def test_what_was_sent_meanwhile_is_behind_and_what_was_sent_afterwards_is_not(s
     kernel.ends(101.0)  # the cell that loaded the extension
     assert kernel.cell(sent=100.01, begins=101.0, ends=101.5)
     assert kernel.cell(sent=100.02, begins=101.5, ends=102.0)
-    assert not kernel.cell(sent=102.001, begins=102.01, ends=103.0), "a runner sends the next as soon as one has ended"
-    assert kernel.cell(sent=102.9, begins=103.0, ends=103.1), "a person did not wait"
+    assert kernel.cell(sent=102.05, begins=102.06, ends=103.0), "it came late, but nobody is that fast"
+    assert not kernel.cell(sent=103.4, begins=103.41, ends=104.0)
+    assert kernel.cell(sent=103.9, begins=104.0, ends=104.1), "a person did not wait"
     assert not kernel.cell(sent=110.0, begins=110.01, ends=110.1)
 
 
 def test_code_that_a_cell_hands_to_ipython_is_that_cells_and_what_comes_after_that_is_behind():
-    """%%capture hands on its cell, and %run all of a notebook."""
+    """%%capture hands on its cell, which is all that it has."""
     kernel = Kernel(0.0)
     kernel.ends(101.0)
     kernel.begins(sent=105.0, at=105.01)
-    kernel.queued.cell_begins(None)
+    kernel.runs()
     behind = []
     for ended in (105.1, 105.2, 105.3):
-        kernel.queued.cell_begins(None)
-        behind.append(kernel.queued.behind)
+        behind.append(kernel.runs())
         kernel.ends(ended)
     assert behind == [False, True, True]
     kernel.ends(105.4)
     assert not kernel.cell(sent=110.0, begins=110.01, ends=110.1)
+
+
+def test_what_a_cell_hands_on_silently_is_behind():
+    """All cells of a notebook that %run runs."""
+    kernel = Kernel(0.0)
+    kernel.ends(101.0)
+    kernel.begins(sent=105.0, at=105.01)
+    assert not kernel.runs()
+    assert kernel.runs(silent=True)
+    kernel.ends(105.4)
+    assert not kernel.cell(sent=110.0, begins=110.01, ends=110.1)
+
+
+def test_requests_between_cells_that_a_front_end_sends_silently_change_nothing():
+    """Those of a variable inspector."""
+    kernel = Kernel(0.0)
+    kernel.ends(101.0)
+    kernel.begins(sent=104.9, at=104.91)
+    assert not kernel.runs(silent=True)
+    assert not kernel.cell(sent=105.0, begins=105.01, ends=106.0)
+
+
+def test_without_a_date_the_pause_counts():
+    kernel = Kernel(0.0)
+    kernel.ends(101.0)
+    for at, behind in ((101.1, True), (105.0, False)):
+        kernel.begins(sent=0.0, at=at)
+        kernel.dateless()
+        assert kernel.runs() is behind
 
 
 def test_the_clocks_of_two_people_on_one_kernel_may_differ():
@@ -81,13 +118,15 @@ def test_the_clocks_of_two_people_on_one_kernel_may_differ():
 def test_vs_code_sends_the_next_when_one_has_ended():
     kernel, uri = Kernel(0.0), "vscode-notebook-cell:/home/me/a.ipynb#W0sZmlsZQ"
     kernel.ends(101.0)
-    assert kernel.cell(sent=101.02, begins=101.03, ends=102.0, cell_id=uri)
-    assert not kernel.cell(sent=102.5, begins=102.51, ends=103.0, cell_id=uri)
+    assert kernel.cell(sent=101.5, begins=101.6, ends=102.0, cell_id=uri), "the reply and the next took their time"
+    assert not kernel.cell(sent=103.5, begins=103.51, ends=104.0, cell_id=uri)
 
 
-def test_a_terminal_has_no_requests():
-    shell = SimpleNamespace(kernel=None)
-    queued = Queued(shell)
+def test_in_a_terminal_what_is_silent_was_not_typed():
+    """`ipython NOTEBOOK` runs its cells so."""
+    queued = Queued(SimpleNamespace(kernel=None))
     queued.cell_ran(None)
+    queued.executes()
+    assert queued.behind
     queued.cell_begins(None)
     assert not queued.behind
