@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from kin_nb.notebook.session import KinSession
 
 _MAGIC = re.compile(r"%%kin\s")
+_PLAYED = "_kin_nb_played"
+"""What tells, within one cell, that `%reload_ext kin_nb` ends playback: what is below must not turn to a model."""
 _LOAD = re.compile(r"%load_ext[ \t]+kin_nb\s*")
 
 
@@ -156,6 +158,8 @@ def without_loading_again(lines: list[str]) -> list[str]:
 
 def load(ip: InteractiveShell) -> None:
     magics = KinMagics(ip)
+    if magics.queued.cell in ip.__dict__.pop(_PLAYED, ()):
+        magics.session().lose_playback("kin_nb was loaded again above, and playback began in the first cell")
     ip.register_magics(magics)
     for event, told in magics.events():
         ip.events.register(event, told)
@@ -168,6 +172,8 @@ def load(ip: InteractiveShell) -> None:
 def unload(ip: InteractiveShell) -> None:
     magics = ip.magics_manager.registry.pop("KinMagics", None)
     if magics is not None:
+        if magics.session().in_playback and magics.queued.cell:
+            ip.__dict__[_PLAYED] = (magics.queued.cell,)
         magics.close()
         for event, told in magics.events():
             with suppress(ValueError):  # somebody took it out

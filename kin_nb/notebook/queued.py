@@ -34,7 +34,8 @@ class Queued:
         self._shell, self._now = shell, now
         self._least: dict[Any, float] = {}
         self._ended = -inf
-        self._cell: str | None = None
+        self.cell: str | None = None
+        """The request that runs; None in a terminal."""
         self._queued = self._ran_within = self._handed_on = False
         self.behind = False
         self.executes()  # the cell that loads the extension
@@ -43,17 +44,17 @@ class Queued:
         """IPython's `pre_execute`, which is told of silent code too."""
         request = cell_io(self._shell).parent
         cell = request.get("header", {}).get("msg_id")  # none in a terminal
-        self._handed_on = cell is None or cell == self._cell
+        self._handed_on = cell is None or cell == self.cell
         if self._handed_on:
             self.behind = True
         else:
-            self._cell, self._ran_within = cell, False
+            self.cell, self._ran_within = cell, False
             self.behind = self._queued = self._is_behind(request)
 
     def cell_begins(self, _info: Any) -> None:
         """IPython's `pre_run_cell`, right after: it is not silent."""
         if self._handed_on:
-            self.behind = self._cell is not None and (self._queued or self._ran_within)
+            self.behind = self.cell is not None and (self._queued or self._ran_within)
 
     def cell_ran(self, _result: Any) -> None:
         """IPython's `post_run_cell`."""

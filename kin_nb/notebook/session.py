@@ -60,7 +60,8 @@ class KinSession:
         self._replaying: Replaying | None = None
         self._replayed: Replaying | None = None
         """The same, also once it went live."""
-        self._replay_failed = False
+        self._not_played = ""
+        """Why playback could not begin, or ended: then no cell may turn to a model."""
         self._read: dict[str, Any] = {}
         """The notebooks that were played, as they were read, by SESSION@DIGEST."""
 
@@ -81,10 +82,8 @@ class KinSession:
             if self._replaying is not None:
                 self._replaying.check_nothing_passed_by()
             self.go_live()
-        if self._replay_failed:
-            raise KinError(
-                "`%kin replay` failed above, so this cell plays nothing and calls no model. `%kin live` to ask."
-            )
+        if self._not_played:
+            raise KinError(f"{self._not_played}, so this cell plays nothing and calls no model. `%kin live` to ask.")
         if self._replaying is not None:
             live = beside and options.live
             played = None if live else self._replaying.run_cell(self, key, io, body, options, beside=beside)
@@ -150,14 +149,18 @@ class KinSession:
 
         # Should this fail, later cells must not turn to a model: that would be a silent live call.
         before, self._replaying = self._replaying, None
-        self._replay_failed, self._replayed = True, None
+        self._not_played, self._replayed = "`%kin replay` failed above", None
         self.settings.begin_again(self)
         if before is not None:
             before.close()
         path, read = Path(source) if source else None, self._read.get(name)
         self._replaying = self._replayed = start_replaying(self, name, path, body, scratch=scratch, before=read)
         self._read[name] = self._replaying.nb
-        self._replay_failed = False
+        self._not_played = ""
+
+    def lose_playback(self, why: str) -> None:
+        """Until `%kin replay` runs again, or `%kin live`."""
+        self._not_played = why
 
     def play_beside(self, other: KinSession) -> None:
         """A notebook that plays has answers of `other` too, which begins now."""
@@ -170,9 +173,9 @@ class KinSession:
         """Leave playback, and say `what` goes on."""
         where = f"session {self.name}" if self.name else "this notebook"
         if self._replaying is None:
-            if not self._replay_failed:
+            if not self._not_played:
                 raise KinError(f"{where[0].upper()}{where[1:]} is live already.")
-            self._replay_failed = False
+            self._not_played = ""
             return
         played = self._replaying.recording.turns
         self._replaying.end(self)
@@ -247,7 +250,7 @@ class KinSession:
     @property
     def in_playback(self) -> bool:
         """Or where playback could not begin: then no cell may turn to a model either."""
-        return self._replaying is not None or self._replay_failed
+        return self._replaying is not None or bool(self._not_played)
 
     @property
     def played(self) -> TurnRecord | None:

@@ -43,6 +43,15 @@ def test_one_that_comes_as_soon_as_the_cell_above_has_ended_is_not_a_persons(mat
     assert len(model_server.requests) == 3
 
 
+def test_a_cell_that_loads_the_extension_again_ends_playback_and_what_is_below_asks_nobody(mate, model_server):
+    mate.cells.insert(1, new_code_cell("%reload_ext kin_nb", id="again"))
+    assert mate.run_all() == ["ok", "ok", "error", "aborted"]
+    assert "loaded again above, and playback began in the first cell, so this cell plays nothing" in mate.said
+    assert len(model_server.requests) == 3
+    del mate.cells[1]
+    assert set(mate.run_all()) == {"ok"}
+
+
 @pytest.mark.parametrize("code", ["%run {path}", "get_ipython().safe_execfile_ipy({path!r})"])
 def test_a_notebook_that_is_run_by_a_cell_asks_nobody(mate, model_server, tmp_path, code):
     mate.type(NOTE.replace("Add a note", "Add another"))
