@@ -36,7 +36,7 @@ class Queued:
         self._ended = -inf
         self.cell: str | None = None
         """The request that runs; None in a terminal."""
-        self._queued = self._ran_within = self._handed_on = False
+        self._queued = self._ran_within = False
         self.behind = False
         self.executes()  # the cell that loads the extension
 
@@ -44,17 +44,14 @@ class Queued:
         """IPython's `pre_execute`, which is told of silent code too."""
         request = cell_io(self._shell).parent
         cell = request.get("header", {}).get("msg_id")  # none in a terminal
-        self._handed_on = cell is None or cell == self.cell
-        if self._handed_on:
-            self.behind = True
-        else:
+        if cell is not None and cell != self.cell:
             self.cell, self._ran_within = cell, False
-            self.behind = self._queued = self._is_behind(request)
+            self._queued = self._is_behind(request)
+        self.behind = True
 
     def cell_begins(self, _info: Any) -> None:
         """IPython's `pre_run_cell`, right after: it is not silent."""
-        if self._handed_on:
-            self.behind = self.cell is not None and (self._queued or self._ran_within)
+        self.behind = self.cell is not None and (self._queued or self._ran_within)
 
     def cell_ran(self, _result: Any) -> None:
         """IPython's `post_run_cell`."""

@@ -162,3 +162,22 @@ def test_a_turn_that_is_not_there_is_named_in_the_cell_of_the_next_one(page, mod
     page.run_all()
     said = "Turn 3 is not in this notebook any more: its cell was run again, or deleted."
     assert [said in str(cell["outputs"]) for cell in page.cells] == [False] * 3 + [True, False]
+
+
+def test_a_last_prompt_that_failed_says_how_to_ask_it_again(page, model_server):
+    """The model server may be up again, and the card looks as if it had just said no."""
+    Work(page, model_server).fail("A")
+    page.save()
+    asked = len(model_server.requests)
+    for _ in range(2):
+        assert set(page.run_all()) == {"ok"}
+        assert page.said.startswith(
+            "This is turn 3, which has no answer\n"
+            "  It is shown as it ended. To ask it anew: `%kin live`, then run this cell again."
+        )
+        page.save()
+    assert len(model_server.requests) == asked
+    page.command("%kin live")
+    model_server.enqueue("A1.")
+    assert page.run(page.cells[3]) == "ok"
+    assert page.said.startswith("A1.")

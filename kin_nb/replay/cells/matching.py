@@ -21,7 +21,7 @@ class State:
     """What was played so far, as positions in `Recording.turns`: the next one, those played, and by which cell.
 
     `undone` and `undone_by_cell` are the same of `Recording.undos`. `replaced`: the numbers of turns that were asked again in
-    their cell, which shows what took them back itself.
+    their cell, which shows what took them back itself, or a later answer alone.
     """
 
     next: int = 0
@@ -154,8 +154,9 @@ def own_turn(recording: Recording, key: str, cell_id: str | None, state: State) 
 
 
 def all_played(recording: Recording, state: State) -> bool:
-    """Whether nothing comes next: what was not played was taken back."""
-    return all(n in state.played or n not in recording.standing for n in range(state.next, len(recording.turns)))
+    """Whether nothing comes next: what was not played was taken back, or its cell was asked again."""
+    left = (n for n in range(state.next, len(recording.turns)) if n not in state.played and n in recording.standing)
+    return all(recording.turns[n].turn in state.replaced for n in left)
 
 
 def turn_in_place(recording: Recording, cell_id: str | None, state: State) -> tuple[int | None, bool]:

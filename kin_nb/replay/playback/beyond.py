@@ -14,7 +14,7 @@ from kin_nb.replay.format.carrying import KEY, carried_in
 from kin_nb.replay.format.gone_on import Card, GoneOn, gone_on
 from kin_nb.replay.format.in_outputs import Named, claimed_sessions
 from kin_nb.replay.format.stood import Run
-from kin_nb.replay.recording import Recording, SessionMeta
+from kin_nb.replay.recording import Recording, SessionMeta, turn_sha
 
 _JOIN = " To have both in one: kin-nb save NOTEBOOK.ipynb OUT.ipynb --from-outputs."
 _REDO = "To ask the model again, where a person is there: `%%kin --redo`."
@@ -28,7 +28,7 @@ class Beyond:
         self.recording = recording
         self._carried: dict[Named, Mapping[str, Any]] = {}
         self._shown: dict[str, Mapping[str, Any]] = {}
-        """By hash, what the outputs carry: the log may have it as another session's, which went on from here."""
+        """What the outputs carry, by what it is: the log may have it as another session's, which went on from here."""
         self._cards: Mapping[int, Sequence[Card]] = {}
         self._undone_by: Mapping[str, Card] = {}
         self.replaced: frozenset[int] = frozenset()
@@ -54,7 +54,7 @@ class Beyond:
                 found = gone_on(nb, recording)
                 self._apart = found.apart
                 self._cards, self._undone_by, self.replaced = found.cards, found.undone_by, found.replaced
-                self._shown = {_sha(each): each for each in found.carried.values()}
+                self._shown = {what: found.carried[named] for named, what in _what_it_is(found).items()}
                 if found.gaps:
                     self._later = found
                 else:
@@ -70,7 +70,10 @@ class Beyond:
         """What follows was found."""
         self._later, self.problem, self.undone, self.lost = None, "", found.undone, found.lost
         self.recording, self.after = found.recording, found.after
-        self._carried.update({named: self._shown.get(_sha(each), each) for named, each in found.carried.items()})
+        what = _what_it_is(found)
+        self._carried.update(
+            {named: self._shown.get(what.get(named, ""), each) for named, each in found.carried.items()}
+        )
 
     def cards(self, turn: TurnRecord) -> Sequence[Card]:
         """What was undone when this was asked again in its cell."""
@@ -129,9 +132,16 @@ class Beyond:
         return Recording(session, (), SessionMeta(session=session))
 
 
-def _sha(carried: Mapping[str, Any]) -> str:
-    """Of the record; "" for one that is too large to be carried."""
-    return str(carried[KEY]["record"].get("sha")) if carried else ""
+def _what_it_is(found: GoneOn) -> dict[Named, str]:
+    """Of what it carries, whatever a turn goes on from: that is another one where some are gone."""
+    turns = {("turn", turn.turn): turn for turn in found.recording.turns}
+    return {
+        named: turn_sha(turns[named].model_copy(update={"origin": None, "fresh": False}))
+        if named in turns
+        else str(carried[KEY]["record"].get("sha"))
+        for named, carried in found.carried.items()
+        if carried
+    }
 
 
 def _named_sessions(nb: Any) -> list[str]:

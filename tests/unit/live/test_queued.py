@@ -93,7 +93,7 @@ def test_requests_between_cells_that_a_front_end_sends_silently_change_nothing()
     kernel = Kernel(0.0)
     kernel.ends(101.0)
     kernel.begins(sent=104.9, at=104.91)
-    assert not kernel.runs(silent=True)
+    assert kernel.runs(silent=True), "no person's"
     assert not kernel.cell(sent=105.0, begins=105.01, ends=106.0)
 
 
