@@ -50,6 +50,36 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
     Where two went on from one place, the one that stands first counts. A turn that was asked again from where it stood is not
     in the outputs any more, nor is one that failed and was run again. Raises RecordingError when what follows was changed.
     """
+    following, apart = _following(nb, recording)
+    if not following:
+        return GoneOn(recording, {}, apart)
+    records = list(following.values())
+    found = joined(records, records[-1].meta, recording)
+    known, undos = _last(recording), found.undos
+    carries = {named: {KEY: each.kept} for named, each in following.items() if named[0] == "turn"}
+    for position, number in enumerate(found.held, 1):
+        named = undos[number].type, number
+        if named in following:
+            carries[named[0], position] = {KEY: following[named].kept}
+    cards = _cards(following, undos)
+    return GoneOn(
+        found.recording,
+        carries,
+        apart,
+        gaps=_last(found.recording) - known > len(found.recording.turns) - len(recording.turns),
+        cards=cards,
+        undone=max(undos, default=0),
+        after=records[-1].after or (recording.session,),
+        undone_by=_undone_by(nb, following, undos),
+        replaced=_replaced(nb, following, found.recording).union(
+            *(undo.turns for each in cards.values() for undo, _ in each)
+        ),
+        lost=found.lost,
+    )
+
+
+def _following(nb: Any, recording: Recording) -> tuple[dict[Named, Carried], list[str]]:
+    """What follows; the ids of sessions that do not."""
     sessions: dict[str, list[Carried]] = {}
     for each in carried_records(nb):
         if each.is_played:
@@ -68,31 +98,7 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
             last, session = max([last, *(number for kind, number in new if kind == "turn")]), name
         else:
             apart.append(name)
-    if not following:
-        return GoneOn(recording, {}, apart)
-    records = list(following.values())
-    found = joined(records, records[-1].meta, recording)
-    undos = found.undos
-    gaps = last - _last(recording) > len(found.recording.turns) - len(recording.turns)
-    carries = {named: {KEY: each.kept} for named, each in following.items() if named[0] == "turn"}
-    for position, number in enumerate(found.held, 1):
-        named = undos[number].type, number
-        if named in following:
-            carries[named[0], position] = {KEY: following[named].kept}
-    ids = [cell.get("id") for cell in nb["cells"]]
-    undone_by = {
-        str(ids[following[undo.type, n].cell - 1]): (undo, {KEY: following[undo.type, n].kept})
-        for n, undo in undos.items()
-        if (undo.type, n) in following
-    }
-    cards, undone = _cards(following, undos), max(undos, default=0)
-    latest = {ids[following[kind, n].cell - 1]: n for kind, n in sorted(following) if kind == "turn"}
-    again = {turn.turn for turn in found.recording.turns if turn.turn < latest.get(turn.cell_id, 0)}
-    replaced = again.union(*(undo.turns for each in cards.values() for undo, _ in each))
-    after = records[-1].after or (recording.session,)
-    return GoneOn(
-        found.recording, carries, apart, gaps, cards, undone, after, undone_by, frozenset(replaced), found.lost
-    )
+    return following, apart
 
 
 def whole(nb: Any, recording: Recording) -> Recording:
@@ -133,6 +139,21 @@ def _goes_on(records: Collection[Carried], last: int, session: str) -> bool:
         return first == last
     # a turn that a session took over from another may have been brought from the log as its own
     return first >= last and any(session in {each.meta.session, *(each.after or ())} for each in records)
+
+
+def _undone_by(nb: Any, following: Mapping[Named, Carried], undos: Mapping[int, UndoRecord]) -> dict[str, Card]:
+    """By the id of a cell, what it undid last."""
+    cards = {following[undo.type, n].cell: (undo, n) for n, undo in undos.items() if (undo.type, n) in following}
+    return {
+        str(nb["cells"][cell - 1].get("id")): (undo, {KEY: following[undo.type, n].kept})
+        for cell, (undo, n) in cards.items()
+    }
+
+
+def _replaced(nb: Any, following: Mapping[Named, Carried], recording: Recording) -> frozenset[int]:
+    """Turns whose cells show a later one."""
+    cells = {nb["cells"][each.cell - 1].get("id"): n for (kind, n), each in sorted(following.items()) if kind == "turn"}
+    return frozenset(each.turn for each in recording.turns if each.cell_id and each.turn < cells.get(each.cell_id, 0))
 
 
 def _cards(following: Mapping[Named, Carried], undos: Mapping[int, UndoRecord]) -> dict[int, list[Card]]:
