@@ -21,7 +21,7 @@ def test_a_new_prompt_is_asked_when_it_is_run_by_itself(lab: Lab, kin_home, mode
     lab.open("told.ipynb")
     lab.run_all()
     lab.wait_idle()
-    assert "so no model was asked. To ask: run this cell by itself." in lab.output_text(TURNS + 1)
+    assert "so no model was asked. To ask: run this cell by itself" in lab.output_text(TURNS + 1)
     assert lab.output_text(TURNS + 2) == ""
     lab.screenshot(pictures / f"run-all-{lab.front_end}.png")
     assert model_server.requests == []
