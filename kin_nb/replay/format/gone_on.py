@@ -38,8 +38,8 @@ class GoneOn:
     """The sessions that `recording` went on from, the nearest first."""
     undone_by: Mapping[str, Card] = field(default_factory=dict)
     """By the id of a cell that undid, what it did last, also where that took back turns which are not there any more."""
-    replaced: frozenset[int] = frozenset()
-    """Turns whose cells show what took them back, or a later answer."""
+    latest: Mapping[str, int] = field(default_factory=dict)
+    """By the id of a cell, the last turn that it shows."""
     lost: Mapping[int, Sequence[Run]] = field(default_factory=dict)
     """By turn, those before it in the conversation that are not there: their cells were run again, or deleted."""
 
@@ -71,9 +71,7 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
         undone=max(undos, default=0),
         after=records[-1].after or (recording.session,),
         undone_by=_undone_by(nb, following, undos),
-        replaced=_replaced(nb, following, found.recording).union(
-            *(undo.turns for each in cards.values() for undo, _ in each)
-        ),
+        latest=_latest(nb, following),
         lost=found.lost,
     )
 
@@ -150,10 +148,9 @@ def _undone_by(nb: Any, following: Mapping[Named, Carried], undos: Mapping[int, 
     }
 
 
-def _replaced(nb: Any, following: Mapping[Named, Carried], recording: Recording) -> frozenset[int]:
-    """Turns whose cells show a later one."""
-    cells = {nb["cells"][each.cell - 1].get("id"): n for (kind, n), each in sorted(following.items()) if kind == "turn"}
-    return frozenset(each.turn for each in recording.turns if each.cell_id and each.turn < cells.get(each.cell_id, 0))
+def _latest(nb: Any, following: Mapping[Named, Carried]) -> dict[str, int]:
+    ids = {number: nb["cells"][each.cell - 1].get("id") for (kind, number), each in following.items() if kind == "turn"}
+    return {ids[number]: number for number in sorted(ids) if ids[number]}
 
 
 def _cards(following: Mapping[Named, Carried], undos: Mapping[int, UndoRecord]) -> dict[int, list[Card]]:

@@ -31,8 +31,7 @@ class Beyond:
         """What the outputs carry, by what it is: the log may have it as another session's, which went on from here."""
         self._cards: Mapping[int, Sequence[Card]] = {}
         self._undone_by: Mapping[str, Card] = {}
-        self.replaced: frozenset[int] = frozenset()
-        """Turns whose cells show what took them back, or a later answer."""
+        self._latest: Mapping[str, int] = {}
         self._apart: Sequence[str] = ()
         self.problem = ""
         """Why what the outputs hold cannot be played."""
@@ -53,7 +52,7 @@ class Beyond:
             if nb is not None:
                 found = gone_on(nb, recording)
                 self._apart = found.apart
-                self._cards, self._undone_by, self.replaced = found.cards, found.undone_by, found.replaced
+                self._cards, self._undone_by, self._latest = found.cards, found.undone_by, found.latest
                 self._shown = {what: found.carried[named] for named, what in _what_it_is(found).items()}
                 if found.gaps:
                     self._later = found
@@ -83,6 +82,12 @@ class Beyond:
         """What the outputs of this cell say that it did, where it may have asked for that: there were fewer turns, or more."""
         card = self._undone_by.get(cell_id or "")
         return card if card is not None and card[0].type == asked.type and len(card[0].turns) <= asked.turns else None
+
+    @property
+    def replaced(self) -> frozenset[int]:
+        """Turns whose cells show what took them back, or a later answer."""
+        again = {each.turn for each in self.recording.turns if each.turn < self._latest.get(each.cell_id or "", 0)}
+        return frozenset(again.union(*(undo.turns for cards in self._cards.values() for undo, _ in cards)))
 
     def shows_later(self, turn: TurnRecord, cell_id: str | None) -> bool:
         """Whether the outputs of the cell hold a later answer to the text of `turn`, which `recording` does not have."""
