@@ -68,8 +68,12 @@ class KinMagics(Magics):
 
         What it plays was perhaps asked under another name: while it plays, it is asked first, whatever is named.
         """
+        return self._sessions[""] if self.in_playback else self.beside(name)
+
+    @property
+    def in_playback(self) -> bool:
         own = self._sessions.get("")
-        return own if own is not None and (own.in_playback or name == own.name) else self.beside(name)
+        return own is not None and own.in_playback
 
     def beside(self, name: str) -> KinSession:
         """The session of that name, whatever the notebook's own does."""
@@ -172,7 +176,7 @@ def load(ip: InteractiveShell) -> None:
 def unload(ip: InteractiveShell) -> None:
     magics = ip.magics_manager.registry.pop("KinMagics", None)
     if magics is not None:
-        if magics.session().in_playback and magics.queued.cell:
+        if magics.in_playback and magics.queued.cell:
             ip.__dict__[_PLAYED] = (magics.queued.cell,)
         magics.close()
         for event, told in magics.events():
