@@ -226,12 +226,10 @@ class Replaying:
                 raise
             self._know_more_undone(session, asked)
             number, undo = self._player.undo(asked, io.cell_id)
+        if self.tools:
+            rerun_undo(session, self._tools_agent(session), number, undo, io, self._so_far)
+        else:
             self._show_undo(undo, self._beyond.metadata(undo, number), io)
-            return
-        if not self.tools:
-            self._show_undo(undo, self._beyond.metadata(undo, number), io)
-            return
-        rerun_undo(session, self._tools_agent(session), number, undo, io, self._so_far)
 
     def _know_more_undone(self, session: KinSession, asked: Undoing) -> None:
         """What the log has, if that is asked for; else all that the outputs have."""
