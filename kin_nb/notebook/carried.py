@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.core.context.checkpoints import branch
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.replay.format.carrying import AFTER, UNDONE, sessions_before
@@ -24,12 +22,8 @@ def carried_by(shell: InteractiveShell, agent: Agent, record: TurnRecord | UndoR
     """Metadata for the last output of a turn, or for the card of the last undo."""
     meta = SessionMeta.of_session(agent.header, notebook_folder(shell))
     after = sessions_before(agent.header.get(AFTER))
-    if isinstance(record, TurnRecord):
-        turns = agent.turns[: bisect_right(agent.turns, record.turn, key=lambda turn: turn.turn)]
-        return carried(record, meta, branch(turns, None), after=after)
-    # outputs may lack turns: there an undo comes after a number, not a count
-    record = record.model_copy(update={"at": agent.turns[-1].turn})
-    return carried(record, meta, agent.time.active, len(agent.undone) + int(agent.header.get(UNDONE, 0)), after)
+    number = 0 if isinstance(record, TurnRecord) else len(agent.undone) + int(agent.header.get(UNDONE, 0))
+    return carried(record, meta, agent.turns, number, after)
 
 
 def notebook_folder(shell: InteractiveShell) -> Path:

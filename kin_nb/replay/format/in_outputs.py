@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
+from kin_nb.core.context.checkpoints import branch
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import AFTER, KEY, STANDS, carried_in, sessions_before
@@ -20,7 +22,7 @@ from kin_nb.replay.format.in_notebook import record_json
 from kin_nb.replay.format.kept import restored
 from kin_nb.replay.format.later import later_format, refuse_later
 from kin_nb.replay.format.reading import Reading
-from kin_nb.replay.format.relinking import relinked
+from kin_nb.replay.format.relinking import numbered, relinked
 from kin_nb.replay.format.stood import Run, Stood
 from kin_nb.replay.recording import FORMAT, SESSION_ID, Recording, SessionMeta, whole_numbers
 
@@ -31,15 +33,20 @@ MAX_CHARACTERS = 2_000_000
 def carried(
     record: TurnRecord | UndoRecord,
     meta: SessionMeta,
-    stands: Sequence[TurnRecord],
+    turns: Sequence[TurnRecord],
     number: int = 0,
     after: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Metadata for the output that carries `record`: its hash is in it. `stands`: the conversation after it.
+    """Metadata for the output that carries `record`: its hash is in it. `turns`: all of its session.
 
     `number`: an undo's, in its session. `after`: the sessions that its session went on from, the nearest first. Empty for a
     record over MAX_CHARACTERS.
     """
+    if isinstance(record, UndoRecord):
+        stands = branch(turns[: record.at], record.to)
+        record = numbered(record, turns)
+    else:
+        stands = branch(turns[: bisect_right(turns, record.turn, key=lambda turn: turn.turn)], None)
     blobs: dict[str, Any] = {}
     stored = record_json(record, blobs, number)
     size = sum(len(str(text)) for text in blobs.values()) + len(str(stored))

@@ -13,6 +13,7 @@ from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, UndoRe
 from kin_nb.render import one_line
 from kin_nb.replay.errors import MissingTextError, RecordingError
 from kin_nb.replay.format.later import later_field, refuse_later, short
+from kin_nb.replay.format.relinking import numbered
 from kin_nb.replay.recording import (
     SHORT,
     Recording,
@@ -56,10 +57,10 @@ class Reading:
         )
 
     def hold(self, recording: Recording) -> None:
-        """What is verified already, and gone on with. Outputs may lack turns: there an undo comes after a number, not a count."""
+        """What is verified already, and gone on with by what outputs carry."""
         self.turns.update((turn.turn, Read(0, turn)) for turn in recording.turns)
         for number, undo in enumerate(recording.undos, 1):
-            self.undos[number] = undo.model_copy(update={"at": recording.turns[undo.at - 1].turn})
+            self.undos[number] = numbered(undo, recording.turns)
 
     def add(self, cell: int, raw: Any) -> None:
         """Verify one record. A cell that was copied brings its record twice: the second, if equal, adds nothing."""

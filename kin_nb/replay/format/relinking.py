@@ -26,7 +26,7 @@ def relinked(
 ) -> Relinked:
     """`turns`, in order, and of `undos`, by number, those that took back or gave back one, as they stand among these.
 
-    An undo's `at` is the number of the turn before it. `stood`: of a record, by type and number, what the conversation was
+    The undos are `numbered`. `stood`: of a record, by type and number, what the conversation was
     after it; of one without that what it goes on from must be there. Raises RecordingError where that is not. Linear.
     """
     chain = _Chain([turn.turn for turn in turns])
@@ -41,6 +41,11 @@ def relinked(
         n: undo for n in sorted(undos) if (undo := chain.placed(undos[n], stood.get((undos[n].type, n)))) is not None
     }
     return Relinked(found, held, lost)
+
+
+def numbered(undo: UndoRecord, turns: Sequence[TurnRecord]) -> UndoRecord:
+    """As outputs carry it: they may lack some of `turns`, so its `at` is the number of the turn before it, not a count."""
+    return undo.model_copy(update={"at": turns[undo.at - 1].turn})
 
 
 @dataclass

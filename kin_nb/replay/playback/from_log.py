@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from kin_nb.core.context.checkpoints import branch
 from kin_nb.core.session.encryption import is_encrypted
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import LOG_NAME
@@ -141,15 +140,9 @@ def _until(recording: Recording, session: Logged, end: int, undone: int | None =
     known, before, whole = len(recording.turns), len(recording.undos), session.recording
     turns = (*recording.turns, *whole.turns[known:end])
     later = whole.undos[before:undone] if undone else [undo for undo in whole.undos[before:] if undo.at < end]
-    carries = {
-        ("turn", turn.turn): carried(turn, whole.meta, branch(turns[:position], None), after=session.after)
-        for position, turn in enumerate(turns[known:], known + 1)
-    }
+    carries = {("turn", turn.turn): carried(turn, whole.meta, turns, after=session.after) for turn in turns[known:]}
     for number, undo in enumerate(later, before + 1):
-        # outputs may lack turns: there an undo comes after a number, not a count
-        numbered = undo.model_copy(update={"at": whole.turns[undo.at - 1].turn})
-        stands = branch(whole.turns[: undo.at], undo.to)
-        carries[undo.type, number] = carried(numbered, whole.meta, stands, number + session.undone, session.after)
+        carries[undo.type, number] = carried(undo, whole.meta, whole.turns, number + session.undone, session.after)
     undos = (*recording.undos, *later)
     found = replace(recording, session=whole.session, turns=turns, meta=whole.meta, undos=undos)
     return GoneOn(found, carries, after=session.after)

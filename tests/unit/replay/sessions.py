@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kin_nb.core.context.checkpoints import branch
 from kin_nb.core.session.records import (
     FileChange,
     RecordedCall,
@@ -36,11 +35,7 @@ def recording(*turns: TurnRecord, others: tuple[str, ...] = (), **meta) -> Recor
 
 def carried_of(whole: Recording, record: TurnRecord | UndoRecord, number: int = 0, *after: str) -> dict[str, Any]:
     """What the output carries that shows `record`, one of `whole`. `number`: an undo's. `after`: as `carried` has it."""
-    if isinstance(record, UndoRecord):
-        stands = branch(whole.turns[: record.at], record.to)
-    else:
-        stands = branch([turn for turn in whole.turns if turn.turn <= record.turn], None)
-    return carried(record, whole.meta, stands, number, after)
+    return carried(record, whole.meta, whole.turns, number, after)
 
 
 def busy_turn() -> TurnRecord:

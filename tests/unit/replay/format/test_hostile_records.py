@@ -14,7 +14,7 @@ from kin_nb.replay.errors import LaterFormatError, RecordingError
 from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import recording_in_outputs
-from kin_nb.replay.recording import FORMAT
+from kin_nb.replay.recording import FORMAT, undo_sha
 from kin_nb.replay.saving.making import session_notebook
 from tests.unit.replay.edits import stored
 from tests.unit.replay.sessions import carried_of, recording, turn
@@ -103,14 +103,19 @@ def test_a_missing_turn_is_named_also_where_an_undo_came_after_it():
 # Undos in outputs
 
 
+def forged_undos(whole, undos):
+    """What outputs would carry of `undos`, which say that they came where nothing was."""
+    for n, undo in enumerate(undos, 1):
+        metadata = carried_of(whole, undo.model_copy(update={"at": 1}), n)
+        metadata[KEY]["record"].update(at=undo.at, sha=undo_sha(n, undo))
+        yield metadata
+
+
 @pytest.mark.parametrize("places", [(0,), (-1,), (2, 1)])
 def test_undos_that_came_nowhere_are_refused_in_outputs_too(places):
     whole = recording(turn(1, "a"), turn(2, "b"))
     undos = [UndoRecord(at=at, turns=(1,), to=TO) for at in places]
-    nb = in_outputs(
-        *(carried_of(whole, each) for each in whole.turns),
-        *(carried_of(whole, undo, n) for n, undo in enumerate(undos, 1)),
-    )
+    nb = in_outputs(*(carried_of(whole, each) for each in whole.turns), *forged_undos(whole, undos))
     with pytest.raises(RecordingError, match="undos come after turn") as caught:
         recording_in_outputs(nb)
     said_safely(caught.value)
@@ -119,10 +124,7 @@ def test_undos_that_came_nowhere_are_refused_in_outputs_too(places):
 def test_undos_after_more_turns_than_there_are_are_read_at_once():
     whole = recording(*(turn(n, f"Prompt {n}.") for n in range(1, 400)))
     undos = [UndoRecord(at=HUGE + n, turns=(1,), to=TO) for n in range(400)]
-    nb = in_outputs(
-        *(carried_of(whole, each) for each in whole.turns),
-        *(carried_of(whole, undo, n) for n, undo in enumerate(undos, 1)),
-    )
+    nb = in_outputs(*(carried_of(whole, each) for each in whole.turns), *forged_undos(whole, undos))
     assert recording_in_outputs(nb).turns == whole.turns
 
 

@@ -110,10 +110,9 @@ def test_one_of_two_sessions_is_taken_by_its_name(two, session):
 
 def lived(session: str, after: str, *turns):
     meta = SessionMeta(session=session)
-    stood = [[turn(number, "") for number in range(1, each.turn + 1)] for each in turns]
-    outputs = [
-        carried(each, meta, stands, after=[after] if after else []) for each, stands in zip(turns, stood, strict=True)
-    ]
+    own = {each.turn: each for each in turns}
+    whole = [own.get(number) or turn(number, "") for number in range(1, turns[-1].turn + 1)]
+    outputs = [carried(each, meta, whole, after=[after] if after else []) for each in turns]
     return [new_code_cell("x", outputs=[new_output("display_data", {}, metadata=metadata)]) for metadata in outputs]
 
 

@@ -81,7 +81,9 @@ def test_commands_are_left_out_and_a_prompt_that_was_not_answered_stays_and_is_n
 def test_what_a_named_session_undid_stays(tmp_path):
     base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), tmp_path / "a.ipynb"
     undo = UndoRecord(at=1, turns=(1,), to=Place(turn=1))
-    card = new_output("display_data", {"text/plain": "x"}, metadata=carried(undo, SessionMeta(session="helper"), [], 1))
+    card = new_output(
+        "display_data", {"text/plain": "x"}, metadata=carried(undo, SessionMeta(session="helper"), [turn(1, "help")], 1)
+    )
     cells = [new_code_cell(f"%kin --session helper {each}", id=each) for each in ("undo", "mode")]
     cells[0]["outputs"] = [card]
     typed(write_notebook(session_notebook(TALK), ours), *cells)
