@@ -60,8 +60,8 @@ class Replaying:
         self.tools = environ.get("KIN_REPLAY") == "tools"
         self.nb = nb
         self._beyond = Beyond(recording, None if self.tools else nb)
-        self._player = Player(self._beyond.recording)
-        self._player.know(self._beyond.recording, self._beyond.replaced)
+        self._player = Player(self._beyond.known.recording)
+        self._player.know(self._beyond.known.recording, self._beyond.replaced)
         self.last: TurnRecord | None = None
         """The turn that was played last."""
         self._environ = environ
@@ -117,7 +117,7 @@ class Replaying:
             self._beyond.check_not_answered(key, io.cell_id)  # a runner plays what was saved: its outputs are compared
         if turn.fresh:
             self._passed_by = ""  # as after the `%kin clear` above
-        notices = passed_over(turn, not_run, self._beyond.lost.get(turn.turn, ()))
+        notices = passed_over(turn, not_run, self._beyond.known.lost.get(turn.turn, ()))
         if self._somebody(io):
             notices += self._player.how_to_ask(turn, io.cell_id, self._name)
         for notice in notices:
@@ -170,7 +170,7 @@ class Replaying:
         """Whether more is known now: what the outputs have, though not all that was undone."""
         found = self._beyond.fall_back()
         if found:
-            self._player.know(self._beyond.recording, self._beyond.replaced)
+            self._player.know(self._beyond.known.recording, self._beyond.replaced)
         return found
 
     def _know(self, found: GoneOn) -> None:
@@ -283,7 +283,7 @@ class Replaying:
                 session.close()
                 self._live = agent = session.agent()
             try:
-                go_on(agent, self.recording, self._beyond.undone, self._beyond.after)
+                go_on(agent, self.recording, self._beyond.known.undone, self._beyond.known.after)
             except ReplayError as error:
                 session.close()  # that agent stands nowhere
                 raise KinError(str(error)) from None

@@ -13,7 +13,6 @@ from kin_nb.replay.errors import NotRecorded, RecordingError
 from kin_nb.replay.format.carrying import KEY, carried_in
 from kin_nb.replay.format.gone_on import Card, GoneOn, gone_on
 from kin_nb.replay.format.in_outputs import Named, claimed_sessions
-from kin_nb.replay.format.stood import Run
 from kin_nb.replay.recording import Recording, SessionMeta, turn_sha
 
 _JOIN = " To have both in one: kin-nb save NOTEBOOK.ipynb OUT.ipynb --from-outputs."
@@ -22,53 +21,39 @@ _LIVE = "To ask the model again: `%kin live`, then run it."
 
 
 class Beyond:
-    """`recording`: with what the outputs of `nb`, its notebook, add to it; as it is where they do not fit, or `nb` is None."""
+    """`known`: `recording`, with what the outputs of `nb`, its notebook, or the log add to it."""
 
     def __init__(self, recording: Recording, nb: Any = None) -> None:
-        self.recording = recording
-        self._carried: dict[Named, Mapping[str, Any]] = {}
-        self._shown: dict[str, Mapping[str, Any]] = {}
-        """What the outputs carry, by what it is: the log may have it as another session's, which went on from here."""
-        self._cards: Mapping[int, Sequence[Card]] = {}
-        self._undone_by: Mapping[str, Card] = {}
-        self._latest: Mapping[str, int] = {}
-        self._apart: Sequence[str] = ()
-        self.problem = ""
-        """Why what the outputs hold cannot be played."""
-        self.undone = 0
-        """The number of the last undo, also where `recording` does not have it."""
-        self.after: Sequence[str] = ()
-        """The sessions that `recording` went on from, the nearest first."""
-        self.gaps = False
-        """Whether `recording` has not all turns, or not all that was undone."""
-        self.lost: Mapping[int, Sequence[Run]] = {}
-        """By turn of what follows, those before it that are not there."""
+        self._nb = nb
+        self._outputs = self.known = GoneOn(recording, {})
         self._later: GoneOn | None = None
         """What the outputs add where they have not all of it: the log may."""
-        self._nb = nb
+        self._carried: dict[Named, Mapping[str, Any]] = {}
+        self.problem = ""
+        """Why what the outputs hold cannot be played."""
+        self.gaps = False
+        """Whether what is known has not all turns, or not all that was undone."""
         answered = [cell for cell in nb["cells"] if _is_answered(nb, cell)] if nb is not None else []
         self._answered = [(cell.get("id"), asked_key(nb, cell), _last_turn(cell)) for cell in answered]
         try:
             if nb is not None:
-                found = gone_on(nb, recording)
-                self._apart = found.apart
-                self._cards, self._undone_by, self._latest = found.cards, found.undone_by, found.latest
-                self._shown = {what: found.carried[named] for named, what in _what_it_is(found).items()}
-                if found.gaps:
-                    self._later = found
-                else:
-                    self.take(found)
+                self._outputs = gone_on(nb, recording)
         except RecordingError as error:
-            self._apart = _named_sessions(nb)
+            self._outputs = GoneOn(recording, {}, _named_sessions(nb))
             self.problem = f" It cannot be played: {error}"
+        self._shown = {what: self._outputs.carried[named] for named, what in _what_it_is(self._outputs).items()}
+        """What they carry, by what it is: the log may have it as another session's, which went on from here."""
+        if self._outputs.gaps:
+            self._later = self._outputs
+        elif not self.problem:
+            self.take(self._outputs)
 
     def __bool__(self) -> bool:
         return bool(self._carried or self._later)
 
     def take(self, found: GoneOn) -> None:
         """What follows was found."""
-        self._later, self.problem, self.undone, self.lost = None, "", found.undone, found.lost
-        self.recording, self.after = found.recording, found.after
+        self.known, self._later, self.problem = found, None, ""
         what = _what_it_is(found)
         self._carried.update(
             {named: self._shown.get(what.get(named, ""), each) for named, each in found.carried.items()}
@@ -76,22 +61,26 @@ class Beyond:
 
     def cards(self, turn: TurnRecord) -> Sequence[Card]:
         """What was undone when this was asked again in its cell."""
-        return self._cards.get(turn.turn, ())
+        return self._outputs.cards.get(turn.turn, ())
 
     def undone_by(self, cell_id: str | None, asked: Undoing) -> Card | None:
         """What the outputs of this cell say that it did, where it may have asked for that: there were fewer turns, or more."""
-        card = self._undone_by.get(cell_id or "")
+        card = self._outputs.undone_by.get(cell_id or "")
         return card if card is not None and card[0].type == asked.type and len(card[0].turns) <= asked.turns else None
 
     @property
     def replaced(self) -> frozenset[int]:
         """Turns whose cells show what took them back, or a later answer."""
-        again = {each.turn for each in self.recording.turns if each.turn < self._latest.get(each.cell_id or "", 0)}
-        return frozenset(again.union(*(undo.turns for cards in self._cards.values() for undo, _ in cards)))
+        again = {
+            each.turn
+            for each in self.known.recording.turns
+            if each.turn < self._outputs.latest.get(each.cell_id or "", 0)
+        }
+        return frozenset(again.union(*(undo.turns for cards in self._outputs.cards.values() for undo, _ in cards)))
 
     def shows_later(self, turn: TurnRecord, cell_id: str | None) -> bool:
-        """Whether the outputs of the cell hold a later answer to the text of `turn`, which `recording` does not have."""
-        known = self.recording.turns[-1].turn if self.recording.turns else 0
+        """Whether the outputs of the cell hold a later answer to the text of `turn`, which is not known."""
+        known = self.known.recording.turns[-1].turn if self.known.recording.turns else 0
         return self.shown(turn.key, cell_id) > max(known, turn.turn)
 
     def shown(self, key: str, cell_id: str | None) -> int:
@@ -116,7 +105,7 @@ class Beyond:
     def check_known(self, who: str) -> None:
         """Raises NotRecorded where the outputs of `who` have more, and it cannot be played: a prompt would not go on from it."""
         if self.problem:
-            on = "go on where the recording ends" if self.recording.turns else "begin it anew"
+            on = "go on where the recording ends" if self.known.recording.turns else "begin it anew"
             raise NotRecorded(
                 f"What {who} was answered before is in the outputs.{self.problem} To {on}: `%kin live`, then run this cell."
             ) from None
@@ -133,7 +122,7 @@ class Beyond:
         """Where the session of that name begins: without turns, since what its cells were answered went on from there."""
         cells = [cell for cell in self._nb["cells"] if named_session(cell) == name] if self._nb is not None else []
         claimed = {session for cell in cells if _speaks_as_then(self._nb, cell) for session in claimed_sessions(cell)}
-        session = next((each for each in self._apart if each in claimed), str(uuid4()))
+        session = next((each for each in self._outputs.apart if each in claimed), str(uuid4()))
         return Recording(session, (), SessionMeta(session=session))
 
 
