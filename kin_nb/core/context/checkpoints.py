@@ -6,7 +6,7 @@ kept, those of steps for the running turn alone: older ones cannot be gone back 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kin_nb.core.context.state import HistoryState
@@ -119,18 +119,24 @@ def branch(turns: Sequence[TurnRecord], tip: Place | None) -> list[TurnRecord]:
 
     The last may be cut short: a tip before one of its steps leaves the steps until there. `tip` None: after the last turn.
     """
+    found: list[TurnRecord] = []
+    for turn, step in led_to(turns, tip):
+        if step > 0:
+            found.append(turn.model_copy(update={"steps": turn.steps[: step - 1]}))
+        elif step == END:
+            found.append(turn)
+    return found[::-1]
+
+
+def led_to(turns: Sequence[TurnRecord], tip: Place | None) -> Iterator[tuple[TurnRecord, int]]:
+    """What leads to `tip`, the last first: each turn, and until which step; 0 where the next goes on from before it."""
     by_number = {turn.turn: n for n, turn in enumerate(turns)}
     place = tip or end_of(turns)
-    found: list[TurnRecord] = []
     while place is not None and place.turn in by_number:
         position = by_number[place.turn]
         turn = turns[position]
-        if place.step > 0:
-            found.append(turn.model_copy(update={"steps": turn.steps[: place.step - 1]}))
-        elif place.step == END:
-            found.append(turn)
-        place = turn.origin or end_of(turns[:position])
-    return found[::-1]
+        yield turn, place.step
+        place = turn.origin or (Place(turn=turns[position - 1].turn, step=END) if position else None)
 
 
 def end_of(turns: Sequence[TurnRecord]) -> Place | None:

@@ -14,7 +14,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kin_nb.core.context.checkpoints import branch
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import AFTER, KEY, STANDS, carried_in, sessions_before
@@ -43,17 +42,17 @@ def carried(
     record over MAX_CHARACTERS.
     """
     if isinstance(record, UndoRecord):
-        stands = branch(turns[: record.at], record.to)
+        stands = Stood.of(turns[: record.at], record.to)
         record = numbered(record, turns)
     else:
-        stands = branch(turns[: bisect_right(turns, record.turn, key=lambda turn: turn.turn)], None)
+        stands = Stood.of(turns[: bisect_right(turns, record.turn, key=lambda turn: turn.turn)], None)
     blobs: dict[str, Any] = {}
     stored = record_json(record, blobs, number)
     size = sum(len(str(text)) for text in blobs.values()) + len(str(stored))
     if size > MAX_CHARACTERS:
         return {}
     kept = {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs, AFTER: [*after]}
-    return {KEY: {**kept, STANDS: Stood.of(stands).model_dump(mode="json")}}
+    return {KEY: {**kept, STANDS: stands.model_dump(mode="json")}}
 
 
 def recording_in_outputs(nb: Any, session: str = "", held: Recording | None = None) -> Recording:

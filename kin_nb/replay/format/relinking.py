@@ -54,6 +54,8 @@ class _Chain:
 
     numbers: Sequence[int]
     before: dict[int, int] = field(default_factory=dict)
+    _cleared: set[int] = field(default_factory=set)
+    """Turns before which the conversation was cleared."""
     _left: tuple[int, int] = (0, 0)
     """How many turns there were at the last undo, and the last turn of the conversation after it."""
 
@@ -68,10 +70,14 @@ class _Chain:
             return turn
         last = self.before[turn.turn] = after.last(self.numbers, turn.turn)
         update: dict[str, object] = {}
+        origin = turn.origin
         if named != last:
-            update["origin"] = None if last == above else self._end(last)
-        if last < after.began < turn.turn:  # with a turn that is not there
-            update["fresh"] = True
+            origin = update["origin"] = None if last == above else self._end(last)
+        cleared = turn.fresh or (origin is not None and origin.step == 0 and origin.turn in self._cleared)
+        if last < after.began < turn.turn and not cleared:  # with a turn that is not there
+            cleared = update["fresh"] = True
+        if cleared:
+            self._cleared.add(turn.turn)
         return turn.model_copy(update=update) if update else turn
 
     def placed(self, undo: UndoRecord, after: Stood | None) -> UndoRecord | None:

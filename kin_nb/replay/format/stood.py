@@ -8,25 +8,30 @@ from typing import Self
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from kin_nb.core.session.records import Record, TurnRecord
+from kin_nb.core.context.checkpoints import branch, led_to
+from kin_nb.core.session.records import Place, Record, TurnRecord
 
 Run = tuple[PositiveInt, PositiveInt]
 """The first and the last of turns that follow each other."""
 
 
 class Stood(Record):
-    """`turns`: those of the conversation, in order. `began`: the one with which it began anew, after a clear; 0 for none."""
+    """`turns`: those of the conversation, in order. `began`: the first one after the last clear; 0 for none.
+
+    That one may have been taken back since, and is none of `turns` then: the conversation is still cleared.
+    """
 
     turns: tuple[Run, ...] = ()
     began: NonNegativeInt = 0
 
     @classmethod
-    def of(cls, conversation: Sequence[TurnRecord]) -> Self:
+    def of(cls, turns: Sequence[TurnRecord], tip: Place | None) -> Self:
+        """At `tip` of a session's `turns`; None: after the last."""
         runs: list[tuple[int, int]] = []
-        for turn in conversation:
+        for turn in branch(turns, tip):
             first = runs.pop()[0] if runs and runs[-1][1] == turn.turn - 1 else turn.turn
             runs.append((first, turn.turn))
-        return cls(turns=tuple(runs), began=next((turn.turn for turn in reversed(conversation) if turn.fresh), 0))
+        return cls(turns=tuple(runs), began=next((turn.turn for turn, _ in led_to(turns, tip) if turn.fresh), 0))
 
     def last(self, known: Sequence[int], below: float) -> int:
         """The last turn below that number which is among `known`, rising; 0 for none."""
