@@ -15,7 +15,7 @@ from kin_nb.notebook.errors import KinError
 from kin_nb.replay.cells.matching import Undoing
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.gone_on import GoneOn
-from kin_nb.replay.playback.from_log import Logged, logged_sessions, until_answer, until_undo
+from kin_nb.replay.playback.from_log import Logged, logged_sessions, until_answer, until_shown, until_undo
 from kin_nb.replay.recording import Recording
 
 if TYPE_CHECKING:
@@ -55,6 +55,17 @@ class InLog:
                 if found is not None:
                     self._found = following
                     return found
+        return None
+
+    def all_shown(self, session: KinSession, recording: Recording, shown: GoneOn) -> GoneOn | None:
+        """`recording`, and what follows it until all that outputs show, of the session that they say that they are of."""
+        with suppress(KinError, SessionError, ReplayError):
+            store, _, folder = _places(session)
+            following = Logged.of(store.find(shown.recording.session), folder).following(recording)
+            found = until_shown(recording, following, shown)
+            if found is not None:
+                self._found = following
+            return found
         return None
 
     def undo(self, session: KinSession, recording: Recording, asked: Undoing, *, went_on: bool) -> GoneOn | None:

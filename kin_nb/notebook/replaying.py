@@ -13,6 +13,7 @@ from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import InPlaybackError, KinError
 from kin_nb.notebook.in_log import InLog
 from kin_nb.notebook.options import CellOptions
+from kin_nb.notebook.passed_by import PassedBy
 from kin_nb.notebook.rerun_agent import rerun_agent, rerun_turn, rerun_undo
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import render_notice, render_turn
@@ -37,8 +38,6 @@ _QUEUED = (
     "This prompt has no recorded answer, and it ran together with cells above it (Run All, %run), so no model was asked. "
     "To ask: run this cell by itself, or `%kin live` first."
 )
-_MOVE = {"undo", "redo", "clear"}
-"""Commands after which a prompt goes on from elsewhere."""
 
 
 class Replaying:
@@ -60,8 +59,10 @@ class Replaying:
         self.tools = environ.get("KIN_REPLAY") == "tools"
         self.nb = nb
         self._beyond = Beyond(recording, None if self.tools else nb)
-        self._player = Player(self._beyond.known.recording)
-        self._player.know(self._beyond.known.recording, self._beyond.replaced)
+        self._player = Player(
+            self._beyond.known.recording, [each["id"] for each in nb["cells"] if each.get("id")] if nb else []
+        )
+        self._player.know(self._beyond.known.recording, self._beyond.shown, self._beyond.replaced)
         self.last: TurnRecord | None = None
         """The turn that was played last."""
         self._environ = environ
@@ -71,8 +72,7 @@ class Replaying:
         """That goes on where the recording ends, or from where a turn of it stood."""
         self._so_far = SoFar()
         self._log = InLog()
-        self._passed_by = ""
-        """The last command that would have moved the conversation, and did not."""
+        self._passed_by = PassedBy(nb)
 
     @property
     def recording(self) -> Recording:
@@ -115,8 +115,7 @@ class Replaying:
             return None
         if self._beyond.metadata(turn, turn.turn) and not self._somebody(io):
             self._beyond.check_not_answered(key, io.cell_id)  # a runner plays what was saved: its outputs are compared
-        if turn.fresh:
-            self._passed_by = ""  # as after the `%kin clear` above
+        self._passed_by.plays(turn, self.last)
         notices = passed_over(turn, not_run, self._beyond.known.lost.get(turn.turn, ()))
         if self._somebody(io):
             notices += self._player.how_to_ask(turn, io.cell_id, self._name)
@@ -134,18 +133,18 @@ class Replaying:
         self, session: KinSession, key: str, io: CellOutput, body: str, options: CellOptions, *, beside: bool
     ) -> tuple[TurnRecord, tuple[int, ...]]:
         """What the cell plays, and which turns are passed over to get there. Raises as Player.turn; then nothing has moved."""
+        self._settle(session, in_log=self._somebody(io))
         known = self._player.knows(key, io.cell_id)
+        shown = known is not None and self._beyond.shown.get(io.cell_id or "") == known.turn
         later = known is not None and self._beyond.shows_later(known, io.cell_id)
-        if not beside and (known is None or later or self._log.doubts(known)):  # else it is looked for there
+        if not (beside or shown) and (known is None or later or self._log.doubts(known)):  # else it is looked for there
             found = self._lost(session, key, io)
             if found is not None:
                 return found
-        if known is None or later:
-            more = self._fall_back()
-            if later and not more:
-                self._beyond.check_not_answered(key, io.cell_id)
-            elif not (more or beside or key in self.recording.asked_by):
-                self._lost(session, key, io, edited=options.text)
+        if later:
+            self._beyond.check_not_answered(key, io.cell_id)
+        elif known is None and not beside and key not in self.recording.asked_by:
+            self._lost(session, key, io, edited=options.text)
         return self._player.turn(key, io.cell_id, body)
 
     def _lost(
@@ -157,25 +156,28 @@ class Replaying:
         """
         if not (self._somebody(io) and io.cell_id and (self.recording.turns or self._begins_empty)):
             return None
-        shown = self._beyond.shown(key, io.cell_id)
+        shown = self._beyond.shows(key, io.cell_id)
         with self._outside():
             found = self._log.answer(session, self.recording, key, io.cell_id, shown=shown, edited=edited)
         if found is None:
             return None
-        self._passed_by = ""  # what was undone until there is in the log too
+        self._passed_by.forget()  # what was undone until there is in the log too
         self._know(found)
         return self._player.last(key, io.cell_id) if edited is None else None
 
-    def _fall_back(self) -> bool:
-        """Whether more is known now: what the outputs have, though not all that was undone."""
-        found = self._beyond.fall_back()
-        if found:
-            self._player.know(self._beyond.known.recording, self._beyond.replaced)
-        return found
+    def _settle(self, session: KinSession, *, in_log: bool = True) -> None:
+        """Where the outputs have more, but not all: the log may have the rest; else what they have is known now."""
+        shown = self._beyond.later
+        if shown is None:
+            return
+        with self._outside():
+            found = self._log.all_shown(session, self.recording, shown) if in_log else None
+        self._beyond.gaps = found is None
+        self._know(found or shown)
 
     def _know(self, found: GoneOn) -> None:
         self._beyond.take(found)
-        self._player.know(found.recording, self._beyond.replaced)
+        self._player.know(found.recording, self._beyond.shown, self._beyond.replaced)
 
     def _somebody(self, io: CellOutput) -> bool:
         """Whether a person may see what a model does."""
@@ -184,7 +186,8 @@ class Replaying:
     def _show(self, turn: TurnRecord, io: CellOutput) -> None:
         outputs = render_turn(turn)
         for undo, metadata in self._beyond.cards(turn):
-            self._show_undo(undo, metadata, io)
+            if not self._player.plays_elsewhere(undo):
+                self._show_undo(undo, metadata, io)
         outputs[-1].metadata.update(self._beyond.metadata(turn, turn.turn))
         for output in outputs + (self.scratch.play(turn) if self.scratch else []):
             io.display(output.data, output.metadata)
@@ -212,11 +215,10 @@ class Replaying:
 
     def undo(self, session: KinSession, asked: Undoing, io: CellOutput) -> None:
         """A cell that undoes or redoes. Raises NotRecorded."""
+        self._settle(session, in_log=self._somebody(io))
         card = self._beyond.undone_by(io.cell_id, asked) if self._somebody(io) else None
         if card is not None:
-            if not self._player.undid(card[0], io.cell_id):
-                self._know_more_undone(session, asked)
-                self._player.undid(card[0], io.cell_id)
+            self._player.undid(card[0], io.cell_id)
             self._show_undo(*card, io)
             return
         try:
@@ -232,13 +234,11 @@ class Replaying:
             self._show_undo(undo, self._beyond.metadata(undo, number), io)
 
     def _know_more_undone(self, session: KinSession, asked: Undoing) -> None:
-        """What the log has, if that is asked for; else all that the outputs have."""
+        """What the log has, if that is asked for."""
         with self._outside():
             found = self._log.undo(session, self.recording, asked, went_on=self.went_on)
         if found is not None:
             self._know(found)
-        else:
-            self._fall_back()
 
     def _show_undo(self, undo: UndoRecord, metadata: Mapping[str, Any], io: CellOutput) -> None:
         card = undo_card(undo, self._name)
@@ -250,18 +250,13 @@ class Replaying:
         """Show why `command` does nothing here. Raises `error` where nobody is there to read it."""
         if not self._somebody(io):
             raise error
-        if command in _MOVE and not self._beyond.gaps:
-            self._passed_by = command
+        self._passed_by.add(command, io.cell_id)
         fact, _, advice = str(error).partition(". ")
         session.show(render_notice(fact, [advice]))
 
     def check_nothing_passed_by(self) -> None:
         """Before a prompt goes live. Raises KinError after a command that would have moved the conversation."""
-        if self._passed_by:
-            raise KinError(
-                f"`%kin {self._passed_by}` above did nothing, since this notebook is in playback, so this prompt would go on "
-                "from elsewhere than you mean. `%kin live`, then run both again."
-            )
+        self._passed_by.check()
 
     def end(self, session: KinSession) -> Agent:
         """The live agent. Raises KinError; then this goes on, in its scratch copy where it has one."""
@@ -271,7 +266,7 @@ class Replaying:
 
     def _live_agent(self, session: KinSession) -> Agent:
         """Where the recording ends, also where that is before turns that were undone. Raises KinError."""
-        self._fall_back()
+        self._settle(session)
         with self._outside():  # its work must not go into a copy that vanishes
             agent = session.agent()
             if agent is self._live or not self.recording.turns:

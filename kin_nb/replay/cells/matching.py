@@ -20,8 +20,9 @@ _NBVAL = re.compile(r"[ \t]*#+[ \t]*NBVAL_")
 class State:
     """What was played so far, as positions in `Recording.turns`: the next one, those played, and by which cell.
 
-    `undone` and `undone_by_cell` are the same of `Recording.undos`. `replaced`: the numbers of turns that were asked again in
-    their cell, which shows what took them back itself, or a later answer alone.
+    `undone` and `undone_by_cell` are the same of `Recording.undos`. `shown`: by cell, in the notebook's order, the number of
+    the turn that its outputs hold as the answer to its text. `replaced`: the numbers of turns that were asked again in their
+    cell, which shows what took them back itself, or a later answer alone.
     """
 
     next: int = 0
@@ -29,6 +30,7 @@ class State:
     by_cell: Mapping[str, int] = field(default_factory=dict)
     undone: frozenset[int] = frozenset()
     undone_by_cell: Mapping[str, int] = field(default_factory=dict)
+    shown: Mapping[str, int] = field(default_factory=dict)
     replaced: frozenset[int] = frozenset()
 
 
@@ -135,8 +137,8 @@ def match_turn(recording: Recording, key: str, cell_id: str | None, state: State
 
 
 def own_turn(recording: Recording, key: str, cell_id: str | None, state: State) -> Match | None:
-    """The turn that this very cell plays: the one that it played; of those that it asked the next, if that was taken back,
-    else the last that stands; the next.
+    """The turn that this very cell plays: the one that it played; the one that its outputs hold; of those that it asked the
+    next, if that was taken back, else the last that stands; the next.
 
     None where only the text says which.
     """
@@ -144,6 +146,9 @@ def own_turn(recording: Recording, key: str, cell_id: str | None, state: State) 
     again = state.by_cell.get(cell_id) if cell_id else None
     if again is not None and again in positions:
         return played(recording, again, cell_id, state, moves=False)
+    held = state.shown.get(cell_id) if cell_id else None
+    for position in (n for n in positions if recording.turns[n].turn == held):
+        return played(recording, position, cell_id, state, moves=True)
     own = [n for n in positions if cell_id and recording.turns[n].cell_id == cell_id]
     shown = [n for n in own if n in recording.standing]
     shown = shown or [n for n in own[-1:] if any(recording.turns[each].turn in state.replaced for each in own)]
@@ -154,9 +159,16 @@ def own_turn(recording: Recording, key: str, cell_id: str | None, state: State) 
 
 
 def all_played(recording: Recording, state: State) -> bool:
-    """Whether nothing comes next: what was not played was taken back, or its cell was asked again."""
+    """Whether nothing comes next: what was not played was taken back, or its cell was asked again, and no cell shows it below
+    those that played.
+    """
     left = (n for n in range(state.next, len(recording.turns)) if n not in state.played and n in recording.standing)
-    return all(recording.turns[n].turn in state.replaced for n in left)
+    cells = [*state.shown]
+    last = max((n for n, cell_id in enumerate(cells, 1) if cell_id in state.by_cell), default=0)
+    answered = {recording.turns[n].turn for n in state.played}
+    return all(recording.turns[n].turn in state.replaced for n in left) and answered.issuperset(
+        state.shown[cell_id] for cell_id in cells[last:]
+    )
 
 
 def turn_in_place(recording: Recording, cell_id: str | None, state: State) -> tuple[int | None, bool]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kin_nb.core.session.records import UndoRecord
-from kin_nb.replay.cells.placing import named_session
+from kin_nb.replay.cells.placing import asked_key, named_session
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_outputs import Carried, Named, carried_records, claimed_sessions, joined
@@ -40,6 +40,8 @@ class GoneOn:
     """By the id of a cell that undid, what it did last, also where that took back turns which are not there any more."""
     latest: Mapping[str, int] = field(default_factory=dict)
     """By the id of a cell, the last turn that it shows."""
+    shown: Mapping[str, int] = field(default_factory=dict)
+    """The same of cells whose text is still that of the turn, in their order, also where `recording` has the turn."""
     lost: Mapping[int, Sequence[Run]] = field(default_factory=dict)
     """By turn, those before it in the conversation that are not there: their cells were run again, or deleted."""
 
@@ -50,9 +52,10 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
     Where two went on from one place, the one that stands first counts. A turn that was asked again from where it stood is not
     in the outputs any more, nor is one that failed and was run again. Raises RecordingError when what follows was changed.
     """
-    following, apart = _following(nb, recording)
+    following, there, apart = _following(nb, recording)
+    shown = _shown(nb, there)
     if not following:
-        return GoneOn(recording, {}, apart)
+        return GoneOn(recording, {}, apart, shown=shown)
     records = list(following.values())
     found = joined(records, records[-1].meta, recording)
     known, undos = _last(recording), found.undos
@@ -72,12 +75,13 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
         after=records[-1].after or (recording.session,),
         undone_by=_undone_by(nb, following, undos),
         latest=_latest(nb, following),
+        shown=shown,
         lost=found.lost,
     )
 
 
-def _following(nb: Any, recording: Recording) -> tuple[dict[Named, Carried], list[str]]:
-    """What follows; the ids of sessions that do not."""
+def _following(nb: Any, recording: Recording) -> tuple[dict[Named, Carried], list[Carried], list[str]]:
+    """What follows; all that is there of this and of `recording`; the ids of sessions that do not follow."""
     sessions: dict[str, list[Carried]] = {}
     for each in carried_records(nb):
         if each.is_played:
@@ -90,13 +94,14 @@ def _following(nb: Any, recording: Recording) -> tuple[dict[Named, Carried], lis
         new = {each.named: each for each in sessions[name] if shas.get(each.named) != each.sha}
         if not new:
             continue
-        if _goes_on(new.values(), last, session):
+        if _goes_on(new, last, session, shas):
             following |= new
             shas |= {named: each.sha for named, each in new.items()}
             last, session = max([last, *(number for kind, number in new if kind == "turn")]), name
         else:
             apart.append(name)
-    return following, apart
+    there = [each for records in sessions.values() for each in records if shas.get(each.named) == each.sha]
+    return following, there, apart
 
 
 def whole(nb: Any, recording: Recording) -> Recording:
@@ -130,9 +135,16 @@ def _last(recording: Recording) -> int:
     return recording.turns[-1].turn if recording.turns else 0
 
 
-def _goes_on(records: Collection[Carried], last: int, session: str) -> bool:
-    """Whether they came after turn `last`, the last that is known of `session`, in this or in one that went on from it."""
-    first = min(each.place for each in records)
+def _goes_on(new: Mapping[Named, Carried], last: int, session: str, shas: Mapping[Named, str]) -> bool:
+    """Whether they came after turn `last`, the last that is known of `session`, in this or in one that went on from it.
+
+    Turns before that of which nothing else is there may be answers of `session` that the later one showed again.
+    """
+    records = new.values()
+    first = min(
+        (each.place for named, each in new.items() if each.type != "turn" or named in shas or each.place >= last),
+        default=last,
+    )
     if any(each.meta.session != session and each.after is None for each in records):  # an old notebook
         return first == last
     # a turn that a session took over from another may have been brought from the log as its own
@@ -145,6 +157,16 @@ def _undone_by(nb: Any, following: Mapping[Named, Carried], undos: Mapping[int, 
     return {
         str(nb["cells"][cell - 1].get("id")): (undo, {KEY: following[undo.type, n].kept})
         for cell, (undo, n) in cards.items()
+    }
+
+
+def _shown(nb: Any, records: Collection[Carried]) -> dict[str, int]:
+    turns = sorted((each for each in records if each.type == "turn"), key=lambda each: each.cell)
+    cells = [(nb["cells"][each.cell - 1], each) for each in turns]
+    return {
+        str(cell["id"]): each.named[1]
+        for cell, each in cells
+        if cell.get("id") and each.record.get("key") == asked_key(nb, cell)
     }
 
 

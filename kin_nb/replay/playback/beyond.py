@@ -26,7 +26,7 @@ class Beyond:
     def __init__(self, recording: Recording, nb: Any = None) -> None:
         self._nb = nb
         self._outputs = self.known = GoneOn(recording, {})
-        self._later: GoneOn | None = None
+        self.later: GoneOn | None = None
         """What the outputs add where they have not all of it: the log may."""
         self._carried: dict[Named, Mapping[str, Any]] = {}
         self.problem = ""
@@ -44,16 +44,16 @@ class Beyond:
         self._shown = {what: self._outputs.carried[named] for named, what in _what_it_is(self._outputs).items()}
         """What they carry, by what it is: the log may have it as another session's, which went on from here."""
         if self._outputs.gaps:
-            self._later = self._outputs
+            self.later = self._outputs
         elif not self.problem:
             self.take(self._outputs)
 
     def __bool__(self) -> bool:
-        return bool(self._carried or self._later)
+        return bool(self._carried or self.later)
 
     def take(self, found: GoneOn) -> None:
         """What follows was found."""
-        self.known, self._later, self.problem = found, None, ""
+        self.known, self.later, self.problem = found, None, ""
         what = _what_it_is(found)
         self._carried.update(
             {named: self._shown.get(what.get(named, ""), each) for named, each in found.carried.items()}
@@ -61,12 +61,19 @@ class Beyond:
 
     def cards(self, turn: TurnRecord) -> Sequence[Card]:
         """What was undone when this was asked again in its cell."""
-        return self._outputs.cards.get(turn.turn, ())
+        return self._outputs.cards.get(turn.turn) or self.known.cards.get(turn.turn, ())
 
     def undone_by(self, cell_id: str | None, asked: Undoing) -> Card | None:
         """What the outputs of this cell say that it did, where it may have asked for that: there were fewer turns, or more."""
         card = self._outputs.undone_by.get(cell_id or "")
-        return card if card is not None and card[0].type == asked.type and len(card[0].turns) <= asked.turns else None
+        if card is None or card[0].type != asked.type or (asked.type == "undo" and len(card[0].turns) > asked.turns):
+            return None
+        return card
+
+    @property
+    def shown(self) -> Mapping[str, int]:
+        """By the id of a cell, the turn that its outputs hold as the answer to its text."""
+        return self._outputs.shown
 
     @property
     def replaced(self) -> frozenset[int]:
@@ -76,14 +83,22 @@ class Beyond:
             for each in self.known.recording.turns
             if each.turn < self._outputs.latest.get(each.cell_id or "", 0)
         }
-        return frozenset(again.union(*(undo.turns for cards in self._outputs.cards.values() for undo, _ in cards)))
+        return frozenset(
+            again.union(
+                *(
+                    undo.turns
+                    for cards in (*self.known.cards.values(), *self._outputs.cards.values())
+                    for undo, _ in cards
+                )
+            )
+        )
 
     def shows_later(self, turn: TurnRecord, cell_id: str | None) -> bool:
         """Whether the outputs of the cell hold a later answer to the text of `turn`, which is not known."""
         known = self.known.recording.turns[-1].turn if self.known.recording.turns else 0
-        return self.shown(turn.key, cell_id) > max(known, turn.turn)
+        return self.shows(turn.key, cell_id) > max(known, turn.turn)
 
-    def shown(self, key: str, cell_id: str | None) -> int:
+    def shows(self, key: str, cell_id: str | None) -> int:
         """The number of the last turn that the outputs of the cell hold, where that answers its text; 0 for none."""
         return max((number for where, each, number in self._answered if (where, each) == (cell_id, key)), default=0)
 
@@ -109,14 +124,6 @@ class Beyond:
             raise NotRecorded(
                 f"What {who} was answered before is in the outputs.{self.problem} To {on}: `%kin live`, then run this cell."
             ) from None
-
-    def fall_back(self) -> bool:
-        """Whether the outputs have more, if not all: `recording` has that now."""
-        found = self._later
-        if found is not None:
-            self.take(found)
-            self.gaps = True
-        return found is not None
 
     def beside(self, name: str) -> Recording:
         """Where the session of that name begins: without turns, since what its cells were answered went on from there."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from kin_nb.core.session.encryption import is_encrypted
 from kin_nb.core.session.errors import SessionError
@@ -19,7 +20,7 @@ from kin_nb.replay.cells.matching import Undoing, turns_of_cell, undoing_fits
 from kin_nb.replay.cells.placing import asked_with
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.carrying import AFTER, UNDONE, sessions_before
-from kin_nb.replay.format.gone_on import GoneOn
+from kin_nb.replay.format.gone_on import Card, GoneOn
 from kin_nb.replay.format.in_log import logged
 from kin_nb.replay.format.in_outputs import carried
 from kin_nb.replay.recording import Recording
@@ -110,6 +111,26 @@ def until_answer(
     return _until(recording, session, max(found)[-1]) if found else None
 
 
+def until_shown(recording: Recording, session: Logged, shown: GoneOn) -> GoneOn | None:
+    """`recording`, and after it what `session` has until all that outputs show. None where it has not just that."""
+    known, whole = len(recording.turns), session.recording
+    if not _goes_on(whole, recording):
+        return None
+    turns = {turn.turn: position for position, turn in enumerate(whole.turns)}
+    wanted = shown.recording.turns[known:]
+    if any(each.turn not in turns or _asked(whole.turns[turns[each.turn]]) != _asked(each) for each in wanted):
+        return None
+    undone = min(max(shown.undone - session.undone, 0), len(whole.undos))
+    end = max([known, *(turns[each.turn] + 1 for each in wanted), *(undo.at for undo in whole.undos[:undone])])
+    undone = max(undone, sum(undo.at < end for undo in whole.undos))
+    return _until(recording, session, end, undone)
+
+
+def _asked(turn: TurnRecord) -> tuple[object, ...]:
+    """What it is, whatever it goes on from: of outputs that is another place where some turns are gone."""
+    return turn.key, turn.cell_id, turn.outcome, turn.steps
+
+
 def until_undo(recording: Recording, session: Logged, asked: Undoing) -> GoneOn | None:
     """`recording`, and after it what `session` undid or redid next, where that is asked for and no turn comes between."""
     number, whole = len(recording.undos), session.recording
@@ -139,10 +160,29 @@ def _until(recording: Recording, session: Logged, end: int, undone: int | None =
     """With the turns before position `end`, and what was undone before the last of them, or the first `undone` undos."""
     known, before, whole = len(recording.turns), len(recording.undos), session.recording
     turns = (*recording.turns, *whole.turns[known:end])
-    later = whole.undos[before:undone] if undone else [undo for undo in whole.undos[before:] if undo.at < end]
+    later = (
+        whole.undos[before:undone] if undone is not None else [undo for undo in whole.undos[before:] if undo.at < end]
+    )
     carries = {("turn", turn.turn): carried(turn, whole.meta, turns, after=session.after) for turn in turns[known:]}
     for number, undo in enumerate(later, before + 1):
         carries[undo.type, number] = carried(undo, whole.meta, whole.turns, number + session.undone, session.after)
     undos = (*recording.undos, *later)
     found = replace(recording, session=whole.session, turns=turns, meta=whole.meta, undos=undos)
-    return GoneOn(found, carries, after=session.after)
+    cards = _cards(turns, later, [carries[undo.type, number] for number, undo in enumerate(later, before + 1)])
+    return GoneOn(found, carries, after=session.after, cards=cards, undone=session.undone + len(undos))
+
+
+def _cards(
+    turns: Sequence[TurnRecord], undos: Sequence[UndoRecord], carries: Sequence[dict[str, Any]]
+) -> dict[int, list[Card]]:
+    """By turn, what its cell took back before it asked again: that began with a turn of the same cell.
+
+    A `%kin undo` above may have done so: playback has that in its own cell.
+    """
+    cells = {turn.turn: turn.cell_id for turn in turns}
+    cards: dict[int, list[Card]] = {}
+    for undo, metadata in zip(undos, carries, strict=True):
+        again = turns[undo.at] if undo.type == "undo" and undo.at < len(turns) else None
+        if again is not None and again.cell_id and cells.get(undo.turns[0]) == again.cell_id:
+            cards.setdefault(again.turn, []).append((undo, metadata))
+    return cards

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
@@ -29,14 +29,16 @@ from kin_nb.replay.recording import Recording
 class Player:
     """One notebook's playback: which turns its cells have played so far."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, cells: Collection[str] = ()) -> None:
+        """`cells`: the ids of the notebook's, where they are known."""
         self.recording = recording
+        self._cells = frozenset(cells)
         self._state = State()
 
-    def know(self, recording: Recording, replaced: Collection[int]) -> None:
-        """`recording`: with more than it had. `replaced`: turns whose cells show what took them back, and the next answer."""
+    def know(self, recording: Recording, shown: Mapping[str, int], replaced: Collection[int]) -> None:
+        """`recording`: with more than it had. `shown`, `replaced`: as State has them."""
         self.recording = recording
-        self._state = replace(self._state, replaced=frozenset(replaced))
+        self._state = replace(self._state, shown=shown, replaced=frozenset(replaced))
 
     def turn(self, key: str, cell_id: str | None, body: str = "") -> tuple[TurnRecord, tuple[int, ...]]:
         """The turn that this cell plays now, and the numbers of turns passed over to get there.
@@ -49,12 +51,22 @@ class Player:
         except NotRecorded as error:
             position, known = turn_in_place(self.recording, cell_id, self._state)
             if position is None:
-                raise
+                if error.after_last:
+                    raise
+                raise NotRecorded(
+                    "This notebook is in playback and calls no model, and cells below have answers that were not played. "
+                    "Run those first; or `%kin live`, then run this cell."
+                ) from None
             turn = self.recording.turns[position]
-            message = not_recorded(turn, body, known=known)
+            message = not_recorded(turn, body, known=known, gone=self._is_gone(turn))
             raise NotRecorded(message, after_last=error.after_last and not known, turn=turn) from None
         self._state = match.state
         return self.recording.turns[match.position], match.not_run
+
+    def _is_gone(self, turn: TurnRecord) -> bool:
+        """Whether its cell was deleted, as ids tell: those of other turns are there."""
+        there = (each.cell_id in self._cells for each in self.recording.turns)
+        return bool(turn.cell_id) and turn.cell_id not in self._cells and any(there)
 
     def how_to_ask(self, turn: TurnRecord, cell_id: str | None, session: str) -> list[Output]:
         """What a person is told who may have meant to ask anew with the cell that plays `turn`, of the session of that name.
@@ -119,6 +131,11 @@ class Player:
             by_cell = {**self._state.undone_by_cell, cell_id: position} if cell_id else self._state.undone_by_cell
             self._state = replace(self._state, undone=self._state.undone | {position}, undone_by_cell=by_cell)
         return position is not None
+
+    def plays_elsewhere(self, undo: UndoRecord) -> bool:
+        """Whether a cell that undoes has shown it."""
+        shown = (self.recording.undos[n] for n in self._state.undone_by_cell.values())
+        return any((each.type, each.turns) == (undo.type, undo.turns) for each in shown)
 
 
 def passed_over(turn: TurnRecord, not_run: tuple[int, ...], lost: Sequence[Run] = ()) -> list[Output]:

@@ -23,7 +23,7 @@ def test_a_cell_that_nobody_knows_is_not_said_to_be_the_turns():
     said = not_recorded(turn(2, "Fix the build."), "And now?", known=False).splitlines()
     assert said[0] == f"{HEAD}comes next, with another text:"
     assert said[-2:] == [
-        "Is it new? Run the cells above first, or `%kin live` to go on where the recording ends.",
+        "Is it new? Run the cells that have answers first, or `%kin live` to go on where the recording ends.",
         "Edited? Restore the text to play it; or `%%kin --redo` to ask it anew, from where turn 2 stood.",
     ]
 

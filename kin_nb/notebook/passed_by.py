@@ -1,0 +1,50 @@
+"""Commands that playback passed by: a prompt that went live below them would go on from elsewhere than is meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kin_nb.core.session.records import TurnRecord
+from kin_nb.notebook.errors import KinError
+from kin_nb.replay.format.carrying import carried_in
+
+_MOVE = {"undo", "redo", "clear"}
+"""Commands after which a prompt goes on from elsewhere."""
+
+
+class PassedBy:
+    """The last command that would have moved the conversation of `nb`, and did not; none at first."""
+
+    def __init__(self, nb: Any = None) -> None:
+        self._cells = {str(cell["id"]): cell for cell in nb["cells"] if cell.get("id")} if nb is not None else {}
+        self._command = ""
+        self._is_new = False
+
+    def add(self, command: str, cell_id: str | None) -> None:
+        """`command` did nothing in that cell. What failed there before, and was saved so, is not missed."""
+        cell = self._cells.get(cell_id or "")
+        was_there = cell is not None and command in cell["source"]
+        if command in _MOVE and not (was_there and _failed(cell)):
+            self._command, self._is_new = command, not was_there
+
+    def forget(self) -> None:
+        self._command = ""
+
+    def plays(self, turn: TurnRecord, last: TurnRecord | None) -> None:
+        """`turn` is played, after `last`. What it went on from is known, and a command that was there then is in that."""
+        if turn.fresh or (not self._is_new and (last is None or turn.turn > last.turn)):
+            self._command = ""
+
+    def check(self) -> None:
+        """Before a prompt goes live. Raises KinError."""
+        if self._command:
+            raise KinError(
+                f"`%kin {self._command}` above did nothing, since this notebook is in playback, so this prompt would go on "
+                "from elsewhere than you mean. `%kin live`, then run both again."
+            )
+
+
+def _failed(cell: Any) -> bool:
+    """Whether its outputs are an error, and of nothing that was done."""
+    outputs = cell.get("outputs", [])
+    return any(output["output_type"] == "error" for output in outputs) and not any(carried_in(cell))
