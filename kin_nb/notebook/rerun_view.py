@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kin_nb.core.events import BaseEvent
 from kin_nb.core.session.records import RecordedCall, RecordedCompaction, RecordedStep, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView
@@ -20,6 +21,10 @@ class RerunView(CellView):
     def begin(self, record: TurnRecord) -> None:  # noqa: ARG002
         """As recorded: here the model gets nothing."""
         super().begin(self._rerun.turn)
+
+    def handle(self, event: BaseEvent) -> None:
+        super().handle(event)
+        self._turn = self._rerun.turn.turn  # the agent counts, and a recording made of outputs may lack turns
 
     def _settled_card(self, call: RecordedCall) -> Output:
         shown, drift = self._rerun.compare(call)

@@ -250,8 +250,8 @@ def carried_records(nb: Any) -> Iterator[Carried]:
                 meta = SessionMeta.model_validate(kept.get("session"))
             except ValidationError as error:
                 first = error.errors()[0]
-                where = ".".join(map(str, first["loc"]))
-                raise RecordingError(f"cell {number}, {KEY}.session.{where}: {first['msg']}.") from None
+                where = ".".join(map(str, [KEY, "session", *first["loc"]]))
+                raise RecordingError(f"cell {number}, {where}: {first['msg']}.") from None
             if meta.format != FORMAT:
                 raise LaterFormatError(f"cell {number}: {later_format(meta.format, meta.kin_nb)}")
             refuse_later(f"cell {number}, {KEY}.session", kept.get("session"), meta, meta.kin_nb)

@@ -141,6 +141,21 @@ def test_a_confined_command_writes_nothing_outside_of_the_copy(tmp_path, monkeyp
 
 
 @pytest.mark.kernel
+def test_with_tools_calls_are_found_also_after_a_turn_that_the_recording_lacks(tmp_path):
+    """It failed, its cell was run again, and the notebook was made of what its outputs carry."""
+    (tmp_path / "work").mkdir()
+    yes = RecordedDecision(verdict="allow", by="person", reason="asked")
+    call = RecordedCall(
+        id="c1", name="bash", arguments='{"command": "true"}', decision=yes, status="ok", output="exit 0\n", exit=0
+    )
+    steps = (RecordedStep(calls=(call,)), RecordedStep(content="Done."))
+    nb = session_notebook(recording(turn(1, "first"), turn(3, "go", steps=steps), workspace={"path": "work"}))
+    path = write_notebook(nb, tmp_path / "a.ipynb")
+    report = replay_notebook(path, ReplayOptions(tools=True, approve_recorded=True, output_dir=tmp_path / "out"))
+    assert [(result.turn, result.kind == "not run") for result in report.calls] == [(3, False)]
+
+
+@pytest.mark.kernel
 def test_with_tools_cells_find_a_workspace_below_the_notebook_where_it_was(save, tmp_path):
     (tmp_path / "work" / "here").mkdir(parents=True)
     (tmp_path / "work" / "here" / "a.txt").write_text("found")
