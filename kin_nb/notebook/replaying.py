@@ -269,7 +269,7 @@ class Replaying:
         self._settle(session)
         with self._outside():  # its work must not go into a copy that vanishes
             agent = session.agent()
-            if agent is self._live or not self.recording.turns:
+            if agent is self._live or not (self.recording.turns or self._beyond.known.undone):
                 return agent
             self._live = agent
             if agent.turns and self._stands_in(agent):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from kin_nb.core.session.records import TurnRecord, UndoRecord
@@ -15,9 +15,17 @@ from kin_nb.replay.format.gone_on import Card, GoneOn, gone_on
 from kin_nb.replay.format.in_outputs import Named, claimed_sessions
 from kin_nb.replay.recording import Recording, SessionMeta, turn_sha
 
-_JOIN = " To have both in one: kin-nb save NOTEBOOK.ipynb OUT.ipynb --from-outputs."
 _REDO = "To ask the model again, where a person is there: `%%kin --redo`."
 _LIVE = "To ask the model again: `%kin live`, then run it."
+
+
+class _Answered(NamedTuple):
+    """A cell whose outputs say that they hold an answer to its text: the last turn, and its session, where they name one."""
+
+    cell_id: str | None
+    key: str | None
+    turn: int
+    sessions: Sequence[str]
 
 
 class Beyond:
@@ -34,7 +42,10 @@ class Beyond:
         self.gaps = False
         """Whether what is known has not all turns, or not all that was undone."""
         answered = [cell for cell in nb["cells"] if _is_answered(nb, cell)] if nb is not None else []
-        self._answered = [(cell.get("id"), asked_key(nb, cell), _last_turn(cell)) for cell in answered]
+        self._answered = [
+            _Answered(cell.get("id"), asked_key(nb, cell), _last_turn(cell), [*claimed_sessions(cell)][-1:])
+            for cell in answered
+        ]
         try:
             if nb is not None:
                 self._outputs = gone_on(nb, recording)
@@ -100,7 +111,7 @@ class Beyond:
 
     def shows(self, key: str, cell_id: str | None) -> int:
         """The number of the last turn that the outputs of the cell hold, where that answers its text; 0 for none."""
-        return max((number for where, each, number in self._answered if (where, each) == (cell_id, key)), default=0)
+        return max((each.turn for each in self._answered if (each.cell_id, each.key) == (cell_id, key)), default=0)
 
     def metadata(self, record: TurnRecord | UndoRecord, number: int) -> Mapping[str, Any]:
         """What the last output of `record` carries: played, it must not be lost when the front end saves again."""
@@ -111,11 +122,22 @@ class Beyond:
 
         `redo`: `--redo` is in that text, and so it has been told already.
         """
-        if any(each == key and (not cell_id or where in {None, cell_id}) for where, each, _ in self._answered):
-            raise NotRecorded(
-                "The answer to this cell is in its outputs alone, not in the recording."
-                f"{self.problem or _JOIN} {_LIVE if redo else _REDO}"
-            )
+        for each in self._answered:
+            if each.key == key and (not cell_id or each.cell_id in {None, cell_id}):
+                raise NotRecorded(
+                    "The answer to this cell is in its outputs alone, not in the recording."
+                    f"{self.problem or self._how_to_have(each)} {_LIVE if redo else _REDO}"
+                )
+
+    def _how_to_have(self, answer: _Answered) -> str:
+        """With what follows the recording; alone, where it is of a session that does not."""
+        save = "kin-nb save NOTEBOOK.ipynb OUT.ipynb --from-outputs"
+        for session in answer.sessions:
+            if session in self._outputs.apart:
+                return (
+                    f" It is of another session, {session[:8]}. To have that by itself: {save} --session {session[:8]}."
+                )
+        return f" To have both in one: {save}."
 
     def check_known(self, who: str) -> None:
         """Raises NotRecorded where the outputs of `who` have more, and it cannot be played: a prompt would not go on from it."""

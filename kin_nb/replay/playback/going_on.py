@@ -22,7 +22,9 @@ def go_on(agent: Agent, recording: Recording, undone: int = 0, after: Sequence[s
 
     The commit is the recording's: at that one the files are what its first turn found. The header says what it goes on from.
     """
-    agent.header = {**agent.header, "commit": recording.meta.workspace.commit, AFTER: [recording.session, *after]}
+    agent.header = {**agent.header, AFTER: [*dict.fromkeys((recording.session, *after))]}
+    if recording.turns:
+        agent.header["commit"] = recording.meta.workspace.commit
     if undone > len(recording.undos):
         agent.header[UNDONE] = undone - len(recording.undos)
     try:

@@ -33,6 +33,7 @@ class Player:
         """`cells`: the ids of the notebook's, where they are known."""
         self.recording = recording
         self._cells = frozenset(cells)
+        self._recorded = len(recording.turns)
         self._state = State()
 
     def know(self, recording: Recording, shown: Mapping[str, int], replaced: Collection[int]) -> None:
@@ -61,7 +62,13 @@ class Player:
             message = not_recorded(turn, body, known=known, gone=self._is_gone(turn))
             raise NotRecorded(message, after_last=error.after_last and not known, turn=turn) from None
         self._state = match.state
-        return self.recording.turns[match.position], match.not_run
+        return self.recording.turns[match.position], tuple(filter(self._is_missed, match.not_run))
+
+    def _is_missed(self, number: int) -> bool:
+        """Not one that was taken back and that no cell shows: it was asked again, and has no other place to be played."""
+        position = self._at(number)
+        taken_back = position >= self._recorded and position not in self.recording.standing
+        return not taken_back or number in self._state.shown.values()
 
     def _is_gone(self, turn: TurnRecord) -> bool:
         """Whether its cell was deleted, as ids tell: those of other turns are there."""
@@ -75,7 +82,7 @@ class Player:
         """
         if not all_played(self.recording, self._state):
             return []
-        position = self._position(turn)
+        position = self._at(turn.turn)
         cells = [cell for cell, n in self._state.by_cell.items() if n == position]
         if cell_id in cells[1:]:
             return [_ask_notice(f"This is turn {turn.turn} again", "Another cell asked it.", session)]
@@ -111,10 +118,11 @@ class Player:
 
     def run_of(self, turn: TurnRecord) -> Sequence[TurnRecord]:
         """What a cell plays whose first turn this is: a flow has several."""
-        return turns_of_cell(self.recording.turns, self._position(turn))
+        return turns_of_cell(self.recording.turns, self._at(turn.turn))
 
-    def _position(self, turn: TurnRecord) -> int:
-        return bisect_left(self.recording.turns, turn.turn, key=lambda each: each.turn)
+    def _at(self, number: int) -> int:
+        """The position of that turn."""
+        return bisect_left(self.recording.turns, number, key=lambda each: each.turn)
 
     def undo(self, asked: Undoing, cell_id: str | None) -> tuple[int, UndoRecord]:
         """The undo or redo that this cell plays now, and its number from 1. Raises NotRecorded; then nothing has moved."""
