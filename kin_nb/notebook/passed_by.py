@@ -20,12 +20,14 @@ class PassedBy:
         self._command = ""
         self._is_new = False
 
-    def add(self, command: str, cell_id: str | None) -> None:
-        """`command` did nothing in that cell. What failed there before, and was saved so, is not missed."""
+    def add(self, command: str, cell_id: str | None) -> bool:
+        """`command` did nothing in that cell. Whether it failed there before, and was saved so: then it is not missed."""
         cell = self._cells.get(cell_id or "")
         was_there = cell is not None and command in cell["source"]
-        if command in _MOVE and not (was_there and _failed(cell)):
+        failed = was_there and _failed(cell)
+        if command in _MOVE and not failed:
             self._command, self._is_new = command, not was_there
+        return failed
 
     def forget(self) -> None:
         self._command = ""
@@ -45,6 +47,11 @@ class PassedBy:
 
 
 def _failed(cell: Any) -> bool:
-    """Whether its outputs are an error, and of nothing that was done."""
-    outputs = cell.get("outputs", [])
-    return any(output["output_type"] == "error" for output in outputs) and not any(carried_in(cell))
+    """Whether its outputs are an error, or the notice that playback shows in its place, and of nothing that was done."""
+    return any(_is_error(output) for output in cell.get("outputs", [])) and not any(carried_in(cell))
+
+
+def _is_error(output: Any) -> bool:
+    metadata = output.get("metadata")
+    kin = metadata.get("kin") if isinstance(metadata, dict) else None
+    return output["output_type"] == "error" or (isinstance(kin, dict) and kin.get("level") == "error")

@@ -186,8 +186,7 @@ class Replaying:
     def _show(self, turn: TurnRecord, io: CellOutput) -> None:
         outputs = render_turn(turn)
         for undo, metadata in self._beyond.cards(turn):
-            if not self._player.plays_elsewhere(undo):
-                self._show_undo(undo, metadata, io)
+            self._show_undo(undo, metadata, io)
         outputs[-1].metadata.update(self._beyond.metadata(turn, turn.turn))
         for output in outputs + (self.scratch.play(turn) if self.scratch else []):
             io.display(output.data, output.metadata)
@@ -250,9 +249,9 @@ class Replaying:
         """Show why `command` does nothing here. Raises `error` where nobody is there to read it."""
         if not self._somebody(io):
             raise error
-        self._passed_by.add(command, io.cell_id)
+        failed = self._passed_by.add(command, io.cell_id)
         fact, _, advice = str(error).partition(". ")
-        session.show(render_notice(fact, [advice]))
+        session.show(render_notice(fact, [advice], kind="error" if failed else "info"))
 
     def check_nothing_passed_by(self) -> None:
         """Before a prompt goes live. Raises KinError after a command that would have moved the conversation."""

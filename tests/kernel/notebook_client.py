@@ -250,7 +250,7 @@ def run(nb: LiveKernel, code: str) -> str:
 
 
 def kept_outputs(nb: LiveKernel, cell: str) -> list[dict]:
-    """As a front end keeps them: the last state of each display, and streams, of which those that follow are one."""
+    """As a front end keeps them: the last state of each display, errors, and streams, of which those that follow are one."""
     kept: dict[str, dict] = {}
     last: dict = {}
     for message in nb.of(cell):
@@ -261,6 +261,8 @@ def kept_outputs(nb: LiveKernel, cell: str) -> list[dict]:
             last = output
         elif message["msg_type"] == "stream" and last.get("name") == content["name"]:
             last["text"] += content["text"]
+        elif message["msg_type"] == "error":
+            last = kept[message["header"]["msg_id"]] = {"output_type": "error", **content}
         elif message["msg_type"] == "stream":
             last = kept[message["header"]["msg_id"]] = {"output_type": "stream", **content}
     return list(kept.values())

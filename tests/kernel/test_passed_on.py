@@ -5,6 +5,8 @@ What ordinary work leaves out of the outputs, cells that were run again, undid t
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 from page import Page, forget_log, prompts_sent
 
@@ -106,6 +108,68 @@ def undo_deleted(work: Work) -> None:
     work.ask("C")
 
 
+def cleared_and_asked_again(work: Work) -> None:
+    work.ask("A")
+    work.page.add("%kin clear")
+    work.ask("B")
+    work.again("B")
+    work.ask("C")
+
+
+def undone_above_what_was_undone(work: Work) -> None:
+    work.ask("A")
+    work.page.add("%kin undo 1")
+    undo = work.page.cells[-1]
+    work.ask("B")
+    work.again("B", "new")
+    work.ask("C")
+    work.page.run(undo)
+
+
+def moved_among_the_same(work: Work) -> None:
+    """Both are taken back, so only what they show tells them apart."""
+    for letter in "AA":
+        work.ask(letter)
+    work.page.add("%kin undo 2")
+    work.ask("C")
+    work.page.cells.insert(-3, work.page.cells.pop(-4))
+
+
+def asked_as_new_and_undone(work: Work) -> None:
+    work.ask("A")
+    work.again("A", "new")
+    work.page.add("%kin undo 1")
+    work.ask("B")
+
+
+def redone_above(work: Work) -> None:
+    for letter in "AB":
+        work.ask(letter)
+    for command in ("undo 2", "redo"):
+        work.page.add(f"%kin {command}")
+    work.page.cells.insert(-4, work.page.cells.pop())
+
+
+def copied(work: Work) -> None:
+    for letter in "ABAC":
+        work.ask(letter)
+    copy = deepcopy(work.cell("Prompt A."))
+    copy["id"] = "copy"
+    work.page.cells.append(copy)
+
+
+def failed_last(work: Work) -> None:
+    work.ask("A")
+    work.again("A")
+    work.fail("F")
+
+
+def failed_to_redo(work: Work) -> None:
+    work.ask("A")
+    assert work.page.add("%kin redo") == "error"
+    work.page.run_again(work.cell("Prompt A."), rule="show")
+
+
 SCENES = {
     failed: "A1 B1",
     failed_and_undone: "C1",
@@ -116,8 +180,18 @@ SCENES = {
     undone_twice_and_redone: "A1",
     deleted: "A1 C1",
     undo_deleted: "A1 C1",
+    cleared_and_asked_again: "B2 C1",
+    undone_above_what_was_undone: "B2",
+    moved_among_the_same: "C1",
+    asked_as_new_and_undone: "B1",
+    redone_above: "A1 B1",
+    copied: "A1 B1 C1",
+    failed_last: "A2 F1",
+    failed_to_redo: "A1",
 }
 """What is done, and the answers below that then stand on the page."""
+NOT_ON_THE_PAGE = {deleted: "A1 B1 C1", asked_as_new_and_undone: "A1 B1"}
+"""What stands in the log, where that is more."""
 
 
 def shown(cell) -> list[str]:
@@ -147,9 +221,9 @@ def test_it_is_played_and_gone_on_with_from_what_the_page_shows(page, model_serv
     page.type("%%kin\nPrompt Z.")
     page.cells[-1]["id"] = "next"
     assert page.run(page.cells[-1]) == "ok", page.said
-    begins = [] if scene is failed_after_a_clear else ["Say one.", "Add a note."]
-    if scene is deleted and log:
-        stands = "A1 B1 C1"
+    begins = [] if scene in {failed_after_a_clear, cleared_and_asked_again} else ["Say one.", "Add a note."]
+    if log:
+        stands = NOT_ON_THE_PAGE.get(scene, stands)
     sent = [*begins, *(f"Prompt {each[0]}." for each in stands.split()), "Prompt Z."]
     assert [*dict.fromkeys(prompts_sent(model_server))] == sent
 

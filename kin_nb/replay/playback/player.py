@@ -140,11 +140,6 @@ class Player:
             self._state = replace(self._state, undone=self._state.undone | {position}, undone_by_cell=by_cell)
         return position is not None
 
-    def plays_elsewhere(self, undo: UndoRecord) -> bool:
-        """Whether a cell that undoes has shown it."""
-        shown = (self.recording.undos[n] for n in self._state.undone_by_cell.values())
-        return any((each.type, each.turns) == (undo.type, undo.turns) for each in shown)
-
 
 def passed_over(turn: TurnRecord, not_run: tuple[int, ...], lost: Sequence[Run] = ()) -> list[Output]:
     """The notice that a cell shows before `turn` when earlier turns were not run, or are `lost`; empty when all were."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from kin_nb.replay.cells.matching import State, cell_key, match_turn
+from kin_nb.core.session.records import Place, UndoRecord
+from kin_nb.replay.cells.matching import State, all_played, cell_key, match_turn
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 from tests.unit.replay.sessions import recording, turn
 
@@ -32,8 +35,12 @@ TABLE = {
 @pytest.mark.parametrize("row", TABLE)
 def test_which_turn_a_cell_plays(row):
     prompts, cells, expected = TABLE[row]
+    assert plays(prompts, cells, State()) == expected
+
+
+def plays(prompts: str, cells: str, state: State) -> str:
     session = recording(*(turn(n, prompt) for n, prompt in enumerate(prompts, 1)))
-    state, played = State(), []
+    played = []
     for cell in cells.split():
         prompt, _, cell_id = cell.partition(":")
         try:
@@ -45,7 +52,38 @@ def test_which_turn_a_cell_plays(row):
         else:
             state = match.state
             played.append("-".join(map(str, [session.turns[match.position].turn, *match.not_run])))
-    assert " ".join(played) == expected
+    return " ".join(played)
+
+
+HELD = {
+    "what its outputs hold, of the same text": ("AA", {"x": 2, "y": 1}, "A:x A:y", "2-1 1"),
+    "where the text alone would not tell": ("ABAC", {"x": 1, "y": 2, "z": 4}, "A:x B:y C:z A:new A:x", "1 2 4-3 ! 1"),
+    "a copy": ("AB", {"x": 1, "y": 2, "copy": 1}, "A:x B:y A:copy", "1 2 1"),
+    "only while that is its text": ("AB", {"x": 1, "y": 2}, "B:x", "2-1"),
+    "what nobody knows": ("AB", {"x": 7}, "A:x", "1"),
+}
+"""As TABLE, with the turn that the outputs of a cell hold."""
+
+
+@pytest.mark.parametrize("row", HELD)
+def test_a_cell_plays_what_its_outputs_hold(row):
+    prompts, shown, cells, expected = HELD[row]
+    assert plays(prompts, cells, State(shown=shown)) == expected
+
+
+def test_what_cells_show_below_is_played_first_also_where_it_was_taken_back():
+    undone = UndoRecord(at=3, turns=(2, 3), to=Place(turn=2))
+    session = replace(recording(turn(1, "A"), turn(2, "B"), turn(3, "C")), undos=(undone,))
+    seen = []
+    state = State(shown={"a": 1, "b": 2, "c": 3})
+    for cell in ("A:a", "B:b", "C:c"):
+        prompt, cell_id = cell.split(":")
+        state = match_turn(session, cell_key(prompt, ""), cell_id, state).state
+        seen.append(all_played(session, state))
+    assert seen == [False, False, True]
+    assert all_played(session, match_turn(session, cell_key("C", ""), "c", State(shown=state.shown)).state), (
+        "skipped above"
+    )
 
 
 def test_an_ambiguous_cell_lists_the_turns_that_it_could_be():

@@ -14,7 +14,7 @@ from kin_nb.core.session.store import SessionStore
 from kin_nb.replay.cells.matching import Undoing, following_key
 from kin_nb.replay.format.carrying import AFTER, KEY
 from kin_nb.replay.format.gone_on import GoneOn
-from kin_nb.replay.playback.from_log import Logged, logged_sessions, until_answer, until_undo
+from kin_nb.replay.playback.from_log import Logged, logged_sessions, until_answer, until_shown, until_undo
 from kin_nb.replay.recording import Recording
 from tests.unit.replay.sessions import SESSION, recording, turn
 
@@ -208,3 +208,38 @@ def test_an_undo_of_more_than_stood_took_back_all():
     undo = UndoRecord(at=2, turns=(1, 2), to=Place(turn=0))
     assert until_undo(TALK, session_of(undo), Undoing("undo", 5)).recording.undos == (undo,)
     assert until_undo(TALK, session_of(UndoRecord(at=2, turns=(2,), to=Place(turn=1))), Undoing("undo", 5)) is None
+
+
+def outputs_hold(*records: TurnRecord, undone: int = 0) -> GoneOn:
+    return GoneOn(replace(TALK, turns=(*TALK.turns, *records)), {}, undone=undone)
+
+
+AGAIN = turn(4, "c", cell_id="lost", origin=UNDO.to)
+"""Asked again in its cell."""
+
+
+def test_all_that_outputs_show_is_taken_with_what_they_lack_of_it():
+    whole = session_of(LOST, UNDO, AGAIN, turn(5, "e"))
+    # a turn that is gone from the outputs is not what it goes on from there
+    found = until_shown(TALK, whole, outputs_hold(AGAIN.model_copy(update={"origin": None}), undone=1))
+    assert (found.recording.turns, found.recording.undos, found.undone) == ((*TALK.turns, LOST, AGAIN), (UNDO,), 1)
+    assert [*found.carried] == [("turn", 3), ("turn", 4), ("undo", 1)]
+
+
+def test_an_undo_that_outputs_show_is_taken_with_the_turns_before_it():
+    """Also where the cells of those were deleted."""
+    undo = UndoRecord(at=4, turns=(3, 4), to=Place(turn=3))
+    found = until_shown(TALK, session_of(LOST, NEXT, undo, turn(5, "e")), outputs_hold(undone=1))
+    assert (found.recording.turns, found.recording.undos) == ((*TALK.turns, LOST, NEXT), (undo,))
+
+
+@pytest.mark.parametrize("shown", [turn(3, "another"), turn(3, "c", cell_id="elsewhere"), turn(9, "c", cell_id="lost")])
+def test_a_log_that_has_another_answer_than_outputs_show_is_not_of_this_notebook(shown):
+    assert until_shown(TALK, session_of(LOST, NEXT), outputs_hold(shown)) is None
+
+
+def test_a_turn_that_was_asked_again_in_its_cell_brings_what_it_took_back():
+    found = until_answer(TALK, session_of(LOST, UNDO, AGAIN), LOST.key, "lost")
+    assert [(number, undo) for number, cards in found.cards.items() for undo, _ in cards] == [(4, UNDO)]
+    elsewhere = session_of(LOST, UNDO, turn(4, "c", cell_id="other", origin=UNDO.to))
+    assert until_answer(TALK, elsewhere, LOST.key, "other").cards == {}

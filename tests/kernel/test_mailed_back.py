@@ -1,0 +1,112 @@
+"""A session notebook that goes from one person to another and back: the page says what was answered, whatever a log has."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from page import Page, forget_log, prompts_sent
+
+from kin_nb.replay.format.carrying import KEY
+from tests.model_server import ModelServer
+
+pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
+
+
+def shown(page: Page) -> list[list[str]]:
+    """Turns, and what was undone."""
+    return [
+        [output["data"]["text/plain"] for output in cell["outputs"] if KEY in output.get("metadata", {})]
+        for cell in page.cells
+    ]
+
+
+def asked(page: Page, server: ModelServer, text: str) -> None:
+    server.enqueue(f"{text} answered.")
+    assert page.add(f"%%kin\n{text}.") == "ok", page.said
+
+
+def plays(page: Page, server: ModelServer) -> None:
+    before, requests = shown(page), len(server.requests)
+    assert set(page.run_all()) == {"ok"}, page.said
+    assert shown(page) == before
+    assert len(server.requests) == requests
+
+
+def test_an_answer_that_a_teammate_asked_again_is_not_replaced_by_the_readers_own(page, model_server, tmp_path):
+    asked(page, model_server, "Mine")
+    mine = page.cells[-1]
+    page.save()
+    sessions = tmp_path / "kin-home" / "sessions"
+    shutil.copytree(sessions, tmp_path / "my-log")
+    forget_log(tmp_path)
+    plays(page, model_server)
+    asked(page, model_server, "Theirs")
+    model_server.enqueue("Mine answered anew.")
+    page.run_again(mine, rule="redo")
+    page.save()
+    shutil.rmtree(sessions)
+    shutil.copytree(tmp_path / "my-log", sessions)
+    for _ in range(2):
+        plays(page, model_server)
+        assert "Mine answered anew." in str(mine["outputs"])
+        page.save()
+    asked(page, model_server, "Last")
+    assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Mine.", "Last."]
+    assert "Mine answered anew." in str(model_server.requests[-1]["messages"])
+
+
+def test_an_earlier_answer_that_a_teammate_had_shown_again_leaves_the_rest_where_it_stands(
+    page, model_server, tmp_path
+):
+    asked(page, model_server, "Mine")
+    asked(page, model_server, "Next")
+    page.save()
+    forget_log(tmp_path)
+    plays(page, model_server)
+    asked(page, model_server, "Theirs")
+    page.run_again(page.cells[-3], rule="show")
+    asked(page, model_server, "Last")
+    page.save()
+    forget_log(tmp_path)
+    plays(page, model_server)
+    asked(page, model_server, "Third")
+    assert prompts_sent(model_server)[2:] == ["Mine.", "Next.", "Theirs.", "Last.", "Third."]
+
+
+@pytest.mark.parametrize("taken_back", ["undo", "again"])
+def test_a_new_prompt_above_answers_that_were_taken_back_is_asked_only_below_them(
+    page, model_server, tmp_path, taken_back
+):
+    asked(page, model_server, "Mine")
+    if taken_back == "undo":
+        page.add("%kin undo 1")
+    else:
+        model_server.enqueue("One, again.")
+        page.run_again(page.cells[1], rule="redo")
+    page.save()
+    forget_log(tmp_path)
+    page.type("%%kin\nBetween.")
+    between = page.cells.pop()
+    page.cells.insert(3, between)
+    requests = len(model_server.requests)
+    for statuses in (page.run_all(), page.restart_and_run_all()):
+        assert statuses[3] == "error"
+    assert len(model_server.requests) == requests
+    model_server.enqueue("Between answered.")
+    assert page.run(between) == "ok", "all that has an answer was played"
+
+
+def test_what_an_answer_took_back_is_shown_also_where_the_outputs_were_cleared(page, model_server):
+    asked(page, model_server, "Mine")
+    model_server.enqueue("Mine answered anew.")
+    page.run_again(page.cells[-1], rule="redo")
+    live = shown(page)
+    assert live[-1][0].startswith("Took back turn 3")
+    for cell in page.cells:
+        cell["outputs"] = []
+    page.save()
+    for _ in range(2):
+        assert set(page.run_all()) == {"ok"}
+        assert shown(page)[2:] == live[2:]
+        page.save()
