@@ -277,7 +277,8 @@ class Replaying:
                 session.close()
                 self._live = agent = session.agent()
             try:
-                go_on(agent, self.recording, self._beyond.known.undone, self._beyond.known.after)
+                known = self._beyond.known
+                go_on(agent, self.recording, known.undone, known.after, cleared=known.cleared)
             except ReplayError as error:
                 session.close()  # that agent stands nowhere
                 raise KinError(str(error)) from None

@@ -110,3 +110,19 @@ def test_what_an_answer_took_back_is_shown_also_where_the_outputs_were_cleared(p
         assert set(page.run_all()) == {"ok"}
         assert shown(page)[2:] == live[2:]
         page.save()
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_what_was_cleared_stays_so_also_where_all_that_came_after_it_is_gone(page, model_server, tmp_path, log):
+    model_server.enqueue("Cleared.")
+    assert page.add("%%kin --fresh\nCleared.") == "ok"
+    cleared = page.cells[-1]
+    page.add("%kin undo 1")
+    page.add("%kin redo")
+    page.cells.remove(cleared)
+    page.save()
+    if not log:
+        forget_log(tmp_path)
+    plays(page, model_server)
+    asked(page, model_server, "Next")
+    assert prompts_sent(model_server) == (["Cleared.", "Next."] if log else ["Next."])

@@ -126,6 +126,14 @@ def undone_above_what_was_undone(work: Work) -> None:
     work.page.run(undo)
 
 
+def undone_and_asked_again(work: Work) -> None:
+    """What the undo took back stands in its own cell, not in that of the answer."""
+    work.ask("A")
+    work.page.add("%kin undo 1")
+    work.again("A")
+    work.ask("B")
+
+
 def moved_among_the_same(work: Work) -> None:
     """Both are taken back, so only what they show tells them apart."""
     for letter in "AA":
@@ -182,6 +190,7 @@ SCENES = {
     undo_deleted: "A1 C1",
     cleared_and_asked_again: "B2 C1",
     undone_above_what_was_undone: "B2",
+    undone_and_asked_again: "A2 B1",
     moved_among_the_same: "C1",
     asked_as_new_and_undone: "B1",
     redone_above: "A1 B1",

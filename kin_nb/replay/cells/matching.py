@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -31,7 +32,7 @@ class State:
     undone: frozenset[int] = frozenset()
     undone_by_cell: Mapping[str, int] = field(default_factory=dict)
     shown: Mapping[str, int] = field(default_factory=dict)
-    replaced: frozenset[int] = frozenset()
+    replaced: AbstractSet[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ class GoneOn:
     """The same of cells whose text is still that of the turn, in their order, also where `recording` has the turn."""
     lost: Mapping[int, Sequence[Run]] = field(default_factory=dict)
     """By turn, those before it in the conversation that are not there: their cells were run again, or deleted."""
+    cleared: bool = False
+    """Whether the conversation was cleared where `recording` ends."""
 
 
 def gone_on(nb: Any, recording: Recording) -> GoneOn:
@@ -59,6 +61,7 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
     records = list(following.values())
     found = joined(records, records[-1].meta, recording)
     known, undos = _last(recording), found.undos
+    last = max([_last(found.recording), *(turn for undo in undos.values() for turn in undo.turns)])
     carries = {named: {KEY: each.kept} for named, each in following.items() if named[0] == "turn"}
     for position, number in enumerate(found.held, 1):
         named = undos[number].type, number
@@ -69,7 +72,7 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
         found.recording,
         carries,
         apart,
-        gaps=_last(found.recording) - known > len(found.recording.turns) - len(recording.turns),
+        gaps=last - known > len(found.recording.turns) - len(recording.turns),
         cards=cards,
         undone=max(undos, default=0),
         after=records[-1].after or (recording.session,),
@@ -77,6 +80,7 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
         latest=_latest(nb, following),
         shown=shown,
         lost=found.lost,
+        cleared=found.cleared,
     )
 
 
@@ -138,11 +142,11 @@ def _last(recording: Recording) -> int:
 def _goes_on(new: Mapping[Named, Carried], last: int, session: str, shas: Mapping[Named, str]) -> bool:
     """Whether they came after turn `last`, the last that is known of `session`, in this or in one that went on from it.
 
-    Turns before that of which nothing else is there may be answers of `session` that the later one showed again.
+    What came before that, and of which nothing else is there, may be of `session`, and the later one showed it again.
     """
     records = new.values()
     first = min(
-        (each.place for named, each in new.items() if each.type != "turn" or named in shas or each.place >= last),
+        (each.place for named, each in new.items() if named in shas or each.place >= last),
         default=last,
     )
     if any(each.meta.session != session and each.after is None for each in records):  # an old notebook

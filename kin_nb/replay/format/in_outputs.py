@@ -133,13 +133,14 @@ def _as_one(records: Sequence[Carried], sessions: Sequence[str], held: Recording
 class Joined:
     """`undos`: all that are known, by number. `held`: the numbers of those that `recording` has.
 
-    `lost`: as in Relinked, of turns that stand.
+    `lost`, of turns that stand, and `cleared`: as in Relinked.
     """
 
     recording: Recording
     undos: Mapping[int, UndoRecord]
     held: Sequence[int]
     lost: Mapping[int, Sequence[Run]]
+    cleared: bool
 
 
 def joined(records: Sequence[Carried], meta: SessionMeta, begins: Recording | None = None) -> Joined:
@@ -158,7 +159,7 @@ def joined(records: Sequence[Carried], meta: SessionMeta, begins: Recording | No
         raise reading.error("outputs", str(error)) from error
     standing = {whole.turns[position].turn for position in whole.standing}
     lost = {number: runs for number, runs in found.lost.items() if number in standing}
-    return Joined(whole, reading.undos, [*found.undos], lost)
+    return Joined(whole, reading.undos, [*found.undos], lost, found.cleared)
 
 
 def claimed_sessions(cell: Any) -> Iterator[str]:

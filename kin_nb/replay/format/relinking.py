@@ -14,11 +14,15 @@ from kin_nb.replay.format.stood import Run, Stood
 
 @dataclass(frozen=True)
 class Relinked:
-    """`turns`, and by number `undos`, whose `at` is a count again. `lost`: by turn, those before it that are not there."""
+    """`turns`, and by number `undos`, whose `at` is a count again. `lost`: by turn, those before it that are not there.
+
+    `cleared`: the conversation was in the end, and what came after that is not there.
+    """
 
     turns: Sequence[TurnRecord]
     undos: Mapping[int, UndoRecord]
     lost: Mapping[int, Sequence[Run]]
+    cleared: bool = False
 
 
 def relinked(
@@ -40,7 +44,7 @@ def relinked(
     held = {
         n: undo for n in sorted(undos) if (undo := chain.placed(undos[n], stood.get((undos[n].type, n)))) is not None
     }
-    return Relinked(found, held, lost)
+    return Relinked(found, held, lost, chain.cleared)
 
 
 def numbered(undo: UndoRecord, turns: Sequence[TurnRecord]) -> UndoRecord:
@@ -54,6 +58,8 @@ class _Chain:
 
     numbers: Sequence[int]
     before: dict[int, int] = field(default_factory=dict)
+    cleared: bool = False
+    """After the last undo, if no turn came later."""
     _cleared: set[int] = field(default_factory=set)
     """Turns before which the conversation was cleared."""
     _left: tuple[int, int] = (0, 0)
@@ -88,6 +94,7 @@ class _Chain:
         stood = self._left[1] if self._left[0] == at else self.numbers[at - 1]
         named = self._tip(undo.to)
         last = named if after is None else after.last(self.numbers, inf)
+        self.cleared = after is not None and at == len(self.numbers) and after.began > (last or 0)
         if last == stood and self.before.keys().isdisjoint(undo.turns):
             return None
         if last is None:

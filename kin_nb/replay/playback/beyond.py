@@ -72,7 +72,10 @@ class Beyond:
 
     def cards(self, turn: TurnRecord) -> Sequence[Card]:
         """What was undone when this was asked again in its cell."""
-        return self._outputs.cards.get(turn.turn) or self.known.cards.get(turn.turn, ())
+        if ("turn", turn.turn) in self._outputs.carried:
+            return self._outputs.cards.get(turn.turn, ())
+        elsewhere = [(undo.type, undo.turns) for undo, _ in self._outputs.undone_by.values()]
+        return [card for card in self.known.cards.get(turn.turn, ()) if (card[0].type, card[0].turns) not in elsewhere]
 
     def undone_by(self, cell_id: str | None, asked: Undoing) -> Card | None:
         """What the outputs of this cell say that it did, where it may have asked for that: there were fewer turns, or more."""

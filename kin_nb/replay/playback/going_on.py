@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kin_nb.core.beginning import begin_anew
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.time_travel import UndoError
 from kin_nb.replay.errors import ReplayError
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
 
 
-def go_on(agent: Agent, recording: Recording, undone: int = 0, after: Sequence[str] = ()) -> None:
+def go_on(
+    agent: Agent, recording: Recording, undone: int = 0, after: Sequence[str] = (), *, cleared: bool = False
+) -> None:
     """Also where that is before turns that were undone. `undone`: the number of the last undo, where `recording` has not all.
 
-    `after`: the sessions that it went on from itself, the nearest first. Raises ReplayError.
+    `after`: the sessions that it went on from itself, the nearest first. `cleared`: with a new conversation. Raises ReplayError.
 
     The commit is the recording's: at that one the files are what its first turn found. The header says what it goes on from.
     """
@@ -32,5 +35,7 @@ def go_on(agent: Agent, recording: Recording, undone: int = 0, after: Sequence[s
         for undo in recording.undos:
             agent.log.append("undo", record=undo.model_dump(mode="json"))
         agent.time.take_up(recording.undos)
+        if cleared:
+            begin_anew(agent)
     except (NoSuchCheckpointError, UndoError) as error:
         raise ReplayError(f"The session cannot go on where this recording ends: {error}") from None

@@ -37,9 +37,13 @@ class Player:
         self._state = State()
 
     def know(self, recording: Recording, shown: Mapping[str, int], replaced: Collection[int]) -> None:
-        """`recording`: with more than it had. `shown`, `replaced`: as State has them."""
+        """`recording`: with more than it had. `shown`, `replaced`: as State has them.
+
+        What only the log has of cells that were deleted waits for nobody either.
+        """
         self.recording = recording
-        self._state = replace(self._state, shown=shown, replaced=frozenset(replaced))
+        gone = {turn.turn for turn in recording.turns[self._recorded :] if self._is_gone(turn)}
+        self._state = replace(self._state, shown=shown, replaced=gone.union(replaced))
 
     def turn(self, key: str, cell_id: str | None, body: str = "") -> tuple[TurnRecord, tuple[int, ...]]:
         """The turn that this cell plays now, and the numbers of turns passed over to get there.
@@ -72,8 +76,9 @@ class Player:
 
     def _is_gone(self, turn: TurnRecord) -> bool:
         """Whether its cell was deleted, as ids tell: those of other turns are there."""
-        there = (each.cell_id in self._cells for each in self.recording.turns)
-        return bool(turn.cell_id) and turn.cell_id not in self._cells and any(there)
+        if not turn.cell_id or turn.cell_id in self._cells:
+            return False
+        return any(each.cell_id in self._cells for each in self.recording.turns)
 
     def how_to_ask(self, turn: TurnRecord, cell_id: str | None, session: str) -> list[Output]:
         """What a person is told who may have meant to ask anew with the cell that plays `turn`, of the session of that name.

@@ -139,6 +139,18 @@ def test_each_turn_goes_on_from_what_it_went_on_from_as_far_as_that_is_there(los
             assert [found.turns[n].turn for n in sorted(found.standing)] == [each for each in stands if each in there]
 
 
+@pytest.mark.parametrize("taken_back", [True, False])
+def test_a_clear_is_known_also_where_all_turns_after_it_are_gone(taken_back):
+    lived = Life()
+    for step in (lived.prompt, lived.prompt, lived.clear, lived.prompt, lambda: lived.undo(1), lived.redo):
+        step()
+    kept = lived.happened[1:2] + lived.happened[3 : 4 if taken_back else 5]
+    held = Recording(SESSION, tuple(lived.turns[:1]), SessionMeta(session=SESSION))
+    found = gone_on(notebook(lived, held, kept), held)
+    assert ([each.turn for each in found.recording.turns], found.cleared, found.gaps) == ([1, 2], True, True)
+    assert not gone_on(notebook(lived, held, lived.happened[1:]), held).cleared
+
+
 def test_a_clear_is_not_forgotten_with_the_first_turn_after_it():
     """That was asked again: its record is not in the outputs any more, and the new one goes on from before it."""
     lived = Life()
