@@ -1,4 +1,4 @@
-"""The one line in which a fresh kernel offers to go on with the session that was begun here before.
+"""What a fresh kernel offers: to go on with the session that was begun here before, and to play what the outputs hold.
 
 `%load_ext` has 0.15 s for all that it does: names, times and the two ends of one log are read, nothing is imported for it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import mmap
 import os
 import re
 import time
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from kin_nb.core.paths import kin_home
 from kin_nb.notebook.cell_io import cell_io
+from kin_nb.notebook.own_file import own_file
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -27,11 +29,16 @@ _MOST_LOGS = 50
 _LONGEST_LINE = 1_000_000
 _TAIL = 16_000
 _GOES_ON = re.compile(r"^\s*(?:%kin[ \t]+|/)(?:replay|resume|load)\b", re.MULTILINE)
+_ANSWER, _REPLAY = b'"kin_recording"', b"%kin replay"
+_PLAYS = (
+    "The answers in this notebook's outputs play without a model in a session notebook: kin-nb save NOTEBOOK.ipynb "
+    "--from-outputs makes one. Run All asks the model anew."
+)
 _BEGINS = (b'{"type":"turn"', b'{"type":"continued"')
 
 
 def welcome(shell: InteractiveShell) -> None:
-    """Offer the last session in the cell that runs now, where somebody reads along, unless that cell goes on by itself."""
+    """Offer it in the cell that runs now, where somebody reads along, unless that cell goes on by itself."""
     io = cell_io(shell)
     code = str(io.parent.get("content", {}).get("code", ""))
     if (io.cell_id is None and not io.allow_stdin) or _GOES_ON.search(code):
@@ -40,8 +47,18 @@ def welcome(shell: InteractiveShell) -> None:
         line = offer(kin_home() / "sessions", Path.cwd().resolve(), time.time())
     except (OSError, RuntimeError):  # no such folder any more, or no home
         return
-    if line is not None:
-        io.stream(f"{line}\n")
+    for each in (line, _PLAYS if _holds_answers(own_file(shell)) else None):
+        if each is not None:
+            io.stream(f"{each}\n")
+
+
+def _holds_answers(notebook: Path | None) -> bool:
+    """Whether its outputs do, and no cell plays them."""
+    with suppress(OSError, ValueError):  # ValueError: it is empty
+        if notebook is not None:
+            with notebook.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+                return text.find(_ANSWER) >= 0 and text.find(_REPLAY) < 0
+    return False
 
 
 def offer(sessions: Path, workspace: Path, now: float) -> str | None:
