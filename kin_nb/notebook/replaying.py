@@ -172,7 +172,6 @@ class Replaying:
             return
         with self._outside():
             found = self._log.all_shown(session, self.recording, shown) if in_log else None
-        self._beyond.gaps = found is None
         self._know(found or shown)
 
     def _know(self, found: GoneOn) -> None:

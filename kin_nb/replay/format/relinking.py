@@ -16,7 +16,7 @@ from kin_nb.replay.format.stood import Run, Stood
 class Relinked:
     """`turns`, and by number `undos`, whose `at` is a count again. `lost`: by turn, those before it that are not there.
 
-    `cleared`: the conversation was in the end, and what came after that is not there.
+    `cleared`: in the end the conversation was cleared, and what came after that is not there.
     """
 
     turns: Sequence[TurnRecord]

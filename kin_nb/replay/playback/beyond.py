@@ -39,8 +39,6 @@ class Beyond:
         self._carried: dict[Named, Mapping[str, Any]] = {}
         self.problem = ""
         """Why what the outputs hold cannot be played."""
-        self.gaps = False
-        """Whether what is known has not all turns, or not all that was undone."""
         answered = [cell for cell in nb["cells"] if _is_answered(nb, cell)] if nb is not None else []
         self._answered = [
             _Answered(cell.get("id"), asked_key(nb, cell), _last_turn(cell), [*claimed_sessions(cell)][-1:])
