@@ -9,7 +9,7 @@ from kin_nb.core.accounting import drop
 from kin_nb.core.dmail import DenwaRenji
 from kin_nb.core.middleware import ResetReason
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.session.records import TOOK, TurnRecord
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -49,7 +49,8 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     agent.journal.learn_secrets(agent.config)
     begin_log(agent)
     onlookers.begins(agent)
-    number = agent.turns[-1].turn + 1 if agent.turns else 1
+    last, *_ = agent.header.get(TOOK) or (0,)  # turns that a notebook lost keep their numbers
+    number = max(agent.turns[-1].turn if agent.turns else 0, last) + 1
     told = {"turn": number, "model": agent.config.get_active_model().alias, "mode": agent.mode.value}
     begun: dict[str, Any] = {
         "fresh": agent.fresh,

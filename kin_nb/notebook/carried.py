@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.core.session.records import TurnRecord, UndoRecord
+from kin_nb.core.session.records import TOOK, TurnRecord, UndoRecord
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.replay.format.carrying import AFTER, UNDONE, sessions_before
 from kin_nb.replay.format.in_outputs import carried
@@ -23,7 +23,7 @@ def carried_by(shell: InteractiveShell, agent: Agent, record: TurnRecord | UndoR
     meta = SessionMeta.of_session(agent.header, notebook_folder(shell))
     after = sessions_before(agent.header.get(AFTER))
     number = 0 if isinstance(record, TurnRecord) else len(agent.undone) + int(agent.header.get(UNDONE, 0))
-    return carried(record, meta, agent.turns, number, after)
+    return carried(record, meta, agent.turns, number, after, agent.header.get(TOOK))
 
 
 def notebook_folder(shell: InteractiveShell) -> Path:

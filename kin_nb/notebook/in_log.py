@@ -62,10 +62,7 @@ class InLog:
         with suppress(KinError, SessionError, ReplayError):
             store, _, folder = _places(session)
             following = Logged.of(store.find(shown.recording.session), folder).following(recording)
-            found = until_shown(recording, following, shown)
-            if found is not None:
-                self._found = following
-            return found
+            return until_shown(recording, following, shown)
         return None
 
     def undo(self, session: KinSession, recording: Recording, asked: Undoing, *, went_on: bool) -> GoneOn | None:

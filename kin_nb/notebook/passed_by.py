@@ -21,16 +21,18 @@ class PassedBy:
         self._is_new = False
 
     def add(self, command: str, cell_id: str | None) -> bool:
-        """`command` did nothing in that cell. Whether it failed there before, and was saved so: then it is not missed."""
+        """`command` did nothing in that cell. Whether it ran and failed there before, and was saved so: then it is not missed."""
         cell = self._cells.get(cell_id or "")
-        was_there = cell is not None and command in cell["source"]
-        failed = was_there and _failed(cell)
+        was_there = cell is not None and command in cell["source"] and bool(cell.get("outputs"))
+        failed = was_there and command != "clear" and _failed(cell)
         if command in _MOVE and not failed:
             self._command, self._is_new = command, not was_there
         return failed
 
-    def forget(self) -> None:
-        self._command = ""
+    def found_in_log(self) -> None:
+        """What comes next; what was undone until there, when these cells ran, is in the log too."""
+        if not self._is_new:
+            self._command = ""
 
     def plays(self, turn: TurnRecord, last: TurnRecord | None) -> None:
         """`turn` is played, after `last`. What it went on from is known, and a command that was there then is in that."""

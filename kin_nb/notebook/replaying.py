@@ -161,7 +161,7 @@ class Replaying:
             found = self._log.answer(session, self.recording, key, io.cell_id, shown=shown, edited=edited)
         if found is None:
             return None
-        self._passed_by.forget()  # what was undone until there is in the log too
+        self._passed_by.found_in_log()
         self._know(found)
         return self._player.last(key, io.cell_id) if edited is None else None
 
@@ -277,7 +277,7 @@ class Replaying:
                 self._live = agent = session.agent()
             try:
                 known = self._beyond.known
-                go_on(agent, self.recording, known.undone, known.after, cleared=known.cleared)
+                go_on(agent, self.recording, known.undone, known.after, last=known.last, cleared=known.cleared)
             except ReplayError as error:
                 session.close()  # that agent stands nowhere
                 raise KinError(str(error)) from None

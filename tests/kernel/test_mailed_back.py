@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
+from nbformat.v4 import new_code_cell
 from page import Page, forget_log, prompts_sent
 
 from kin_nb.replay.format.carrying import KEY
@@ -126,3 +128,76 @@ def test_what_was_cleared_stays_so_also_where_all_that_came_after_it_is_gone(pag
     plays(page, model_server)
     asked(page, model_server, "Next")
     assert prompts_sent(model_server) == (["Cleared.", "Next."] if log else ["Next."])
+
+
+def test_turns_that_are_gone_keep_their_numbers_when_somebody_goes_on(page, model_server, tmp_path):
+    asked(page, model_server, "Mine")
+    for letter in "AB":
+        asked(page, model_server, letter)
+    gone = page.cells[-2:]
+    page.add("%kin undo 2")
+    for cell in gone:
+        page.cells.remove(cell)
+    page.save()
+    forget_log(tmp_path)
+    plays(page, model_server)
+    for number, text in enumerate(("Theirs", "More"), 6):
+        model_server.enqueue(f"{text} answered.")
+        page.cells.append(new_code_cell(f"%%kin\n{text}.", id=text))
+        assert page.run(page.cells[-1]) == "ok", page.said
+        assert f'"turn": {number}' in json.dumps(page.cells[-1]["outputs"])
+    page.save()
+    forget_log(tmp_path)
+    plays(page, model_server)
+    asked(page, model_server, "Last")
+    assert prompts_sent(model_server)[2:] == ["Mine.", "Theirs.", "More.", "Last."]
+
+
+def test_cells_of_two_who_went_on_from_one_place_do_not_become_one_conversation(page, model_server, tmp_path):
+    page.save()
+    mailed = page.path.read_text()
+    forget_log(tmp_path)
+    plays(page, model_server)
+    asked(page, model_server, "Theirs")
+    asked(page, model_server, "More")
+    theirs = [page.cells[-1]]
+    page.nb = json.loads(mailed)
+    page.save()
+    forget_log(tmp_path)
+    plays(page, model_server)
+    asked(page, model_server, "Mine")
+    for each in theirs:  # pasted; its number is free here
+        page.cells.append(each | {"id": "pasted"})
+    page.save()
+    forget_log(tmp_path)
+    requests = len(model_server.requests)
+    assert page.run_all()[-2:] == ["ok", "error"]
+    assert "It is of another session" in page.said
+    assert len(model_server.requests) == requests
+
+
+def test_the_page_counts_where_a_session_went_on_and_was_not_saved(page, model_server):
+    """One turn is missing, so the log is asked; what it has later is of no cell of this page."""
+    model_server.enqueue(status=400)
+    assert page.add("%%kin\nMine.") == "error"
+    model_server.enqueue("Mine answered.")
+    page.run(page.cells[-1])
+    page.save()
+    saved = page.path.read_text()
+    model_server.enqueue("One, again.")
+    page.run_again(page.cells[1], rule="redo")
+    page.nb = json.loads(saved)
+    plays(page, model_server)
+    assert page.cells[1]["outputs"][0]["data"]["text/plain"] == "One."
+
+
+def test_an_undo_that_was_typed_and_saved_but_never_ran_is_missed(page, model_server, tmp_path):
+    asked(page, model_server, "Mine")
+    page.cells.insert(-1, new_code_cell("%kin undo", id="never-ran"))
+    page.save()
+    forget_log(tmp_path)
+    requests = len(model_server.requests)
+    assert set(page.run_all()) == {"ok"}
+    assert page.add("%%kin\nNext.") == "error"
+    assert page.said.startswith("`%kin undo` above did nothing")
+    assert len(model_server.requests) == requests

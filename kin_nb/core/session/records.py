@@ -139,6 +139,8 @@ class Place(Record):
 
 
 END = -1
+TOOK = "took"
+"""In the header of a session that went on from others: the numbers of the last turn and the last undo that they told of."""
 
 
 class RecordedDMail(Record):

@@ -34,6 +34,8 @@ class GoneOn:
     """What was undone in the cell of the turn that came after it: asked again from where it stood."""
     undone: int = 0
     """The number of the last undo."""
+    last: int = 0
+    """The highest number of a turn that is told of; not all these are there."""
     after: Sequence[str] = ()
     """The sessions that `recording` went on from, the nearest first."""
     undone_by: Mapping[str, Card] = field(default_factory=dict)
@@ -61,7 +63,7 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
     records = list(following.values())
     found = joined(records, records[-1].meta, recording)
     known, undos = _last(recording), found.undos
-    last = max([_last(found.recording), *(turn for undo in undos.values() for turn in undo.turns)])
+    last = max([_last(found.recording), *(turn for undo in undos.values() for turn in (undo.at, *undo.turns))])
     carries = {named: {KEY: each.kept} for named, each in following.items() if named[0] == "turn"}
     for position, number in enumerate(found.held, 1):
         named = undos[number].type, number
@@ -80,6 +82,7 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
         latest=_latest(nb, following),
         shown=shown,
         lost=found.lost,
+        last=last,
         cleared=found.cleared,
     )
 
@@ -91,17 +94,19 @@ def _following(nb: Any, recording: Recording) -> tuple[dict[Named, Carried], lis
         if each.is_played:
             sessions.setdefault(each.meta.session, []).append(each)
     shas = _shas(recording, {each.named for records in sessions.values() for each in records})
-    last, session = _last(recording), recording.session
+    last, session = (_last(recording), len(recording.undos)), recording.session
     following: dict[Named, Carried] = {}
     apart = []
-    for name in sorted(sessions, key=lambda name: max(each.place for each in sessions[name])):
+    for name in sorted(sessions, key=lambda name: _order(sessions[name])):
         new = {each.named: each for each in sessions[name] if shas.get(each.named) != each.sha}
         if not new:
             continue
-        if _goes_on(new, last, session, shas):
+        if _goes_on([*new.values()], last, session) and not any(named in shas for named in new):
             following |= new
             shas |= {named: each.sha for named, each in new.items()}
-            last, session = max([last, *(number for kind, number in new if kind == "turn")]), name
+            turn = max([last[0], *(each.number for each in new.values() if each.type == "turn")])
+            last = turn, max([last[1], *(each.number for each in new.values() if each.type != "turn")])
+            session = name
         else:
             apart.append(name)
     there = [each for records in sessions.values() for each in records if shas.get(each.named) == each.sha]
@@ -139,20 +144,24 @@ def _last(recording: Recording) -> int:
     return recording.turns[-1].turn if recording.turns else 0
 
 
-def _goes_on(new: Mapping[Named, Carried], last: int, session: str, shas: Mapping[Named, str]) -> bool:
-    """Whether they came after turn `last`, the last that is known of `session`, in this or in one that went on from it.
+def _order(records: Sequence[Carried]) -> tuple[int, int]:
+    """Of a session: after those that it went on from, whatever it showed again of them."""
+    return max(len(each.after or ()) for each in records), max(each.place for each in records)
 
-    What came before that, and of which nothing else is there, may be of `session`, and the later one showed it again.
+
+def _goes_on(records: Sequence[Carried], last: tuple[int, int], session: str) -> bool:
+    """Whether they came after `last`, the last turn and undo that are known of `session`, in this or in one that went on from
+    it. That one may show again what it took over.
     """
-    records = new.values()
-    first = min(
-        (each.place for named, each in new.items() if named in shas or each.place >= last),
-        default=last,
-    )
+    first, took = min(each.place for each in records), records[0].took
+    if records[0].meta.session != session and took is not None:
+        return session in (records[0].after or ()) and all(
+            known <= there for known, there in zip(last, took, strict=True)
+        )
     if any(each.meta.session != session and each.after is None for each in records):  # an old notebook
-        return first == last
+        return first == last[0]
     # a turn that a session took over from another may have been brought from the log as its own
-    return first >= last and any(session in {each.meta.session, *(each.after or ())} for each in records)
+    return first >= last[0] and any(session in {each.meta.session, *(each.after or ())} for each in records)
 
 
 def _undone_by(nb: Any, following: Mapping[Named, Carried], undos: Mapping[int, UndoRecord]) -> dict[str, Card]:

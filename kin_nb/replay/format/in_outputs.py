@@ -10,11 +10,12 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from pydantic import ValidationError
 
-from kin_nb.core.session.records import TurnRecord, UndoRecord
+from kin_nb.core.session.records import TOOK, TurnRecord, UndoRecord
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import AFTER, KEY, STANDS, carried_in, sessions_before
 from kin_nb.replay.format.in_notebook import record_json
@@ -35,11 +36,12 @@ def carried(
     turns: Sequence[TurnRecord],
     number: int = 0,
     after: Sequence[str] = (),
+    took: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """Metadata for the output that carries `record`: its hash is in it. `turns`: all of its session.
 
-    `number`: an undo's, in its session. `after`: the sessions that its session went on from, the nearest first. Empty for a
-    record over MAX_CHARACTERS.
+    `number`: an undo's, in its session. `after`: the sessions that its session went on from, the nearest first; `took`: the
+    numbers of the last turn and the last undo that they told of. Empty for a record over MAX_CHARACTERS.
     """
     if isinstance(record, UndoRecord):
         stands = Stood.of(turns[: record.at], record.to)
@@ -51,7 +53,14 @@ def carried(
     size = sum(len(str(text)) for text in blobs.values()) + len(str(stored))
     if size > MAX_CHARACTERS:
         return {}
-    kept = {"session": meta.model_dump(exclude_defaults=True), "record": stored, "blobs": blobs, AFTER: [*after]}
+    kept: dict[str, Any] = {
+        "session": meta.model_dump(exclude_defaults=True),
+        "record": stored,
+        "blobs": blobs,
+        AFTER: [*after],
+    }
+    if after and took is not None:
+        kept[TOOK] = [*took]
     return {KEY: {**kept, STANDS: stands.model_dump(mode="json")}}
 
 
@@ -90,13 +99,30 @@ def sessions_in_outputs(nb: Any) -> dict[str, list[int]]:
     from, which are not named by themselves. Raises RecordingError.
     """
     found = list(carried_records(nb))
-    cells: dict[str, set[int]] = {}
-    for each in found:
-        cells.setdefault(each.meta.session, set()).add(each.cell)
     after = _afters(found)
-    before = {name for session, names in after.items() for name in names if name != session}
-    ends = [name for name in cells if name not in before] or [*cells]
-    return {name: sorted(set().union(*(cells[each] for each in _led_to(after, name)))) for name in ends}
+    names = dict.fromkeys(each.meta.session for each in found)
+    ways = {name: _on_the_way(found, _led_to(after, name)) for name in names}
+    # one that others went on from too is named by itself where it has more than each of them took
+    before = {
+        name
+        for session, led in ways.items()
+        for name in names
+        if name != session and {id(each) for each in found if each.meta.session == name} <= {id(each) for each in led}
+    }
+    ends = [name for name in names if name not in before] or [*names]
+    return {name: sorted({each.cell for each in ways[name]}) for name in ends}
+
+
+def _on_the_way(records: Sequence[Carried], sessions: Sequence[str]) -> list[Carried]:
+    """Those of `sessions`, of which each went on from the one before: what that did later, elsewhere, is not among them."""
+    found: list[Carried] = []
+    known = inf, inf
+    for name in reversed(sessions):
+        own = [each for each in records if each.meta.session == name]
+        found += [each for each in own if each.number <= known[each.type != "turn"]]
+        took = next((each.took for each in own if each.took is not None), known)
+        known = min(known[0], took[0]), min(known[1], took[1])
+    return sorted(found, key=lambda each: each.cell)
 
 
 def _afters(records: Sequence[Carried]) -> dict[str, Sequence[str]]:
@@ -121,8 +147,7 @@ def _as_one(records: Sequence[Carried], sessions: Sequence[str], held: Recording
 
     Raises RecordingError.
     """
-    wanted = set(sessions)
-    of_them = [each for each in records if each.meta.session in wanted]
+    of_them = _on_the_way(records, sessions)
     if not of_them:
         raise NoRecordingError(f"No output of this notebook carries a record of session {sessions[-1]}.")
     meta = next(each.meta for each in of_them if each.meta.session == sessions[-1])
@@ -203,6 +228,10 @@ class Carried:
         return self.type, self._number(_NUMBERS.get(self.type, ""))
 
     @property
+    def number(self) -> int:
+        return self.named[1]
+
+    @property
     def is_played(self) -> bool:
         """Not so one of a type that this version does not know."""
         return self.type in {*_NUMBERS, ""}
@@ -230,6 +259,15 @@ class Carried:
     @property
     def after(self) -> tuple[str, ...] | None:
         return sessions_before(self.kept[AFTER]) if AFTER in self.kept else None
+
+    @property
+    def took(self) -> tuple[int, int] | None:
+        """The numbers of the last turn and the last undo of those sessions; None in notebooks that do not say."""
+        value = whole_numbers(self.kept.get(TOOK))
+        match value:
+            case [int(turn), int(undo)]:
+                return turn, undo
+        return None
 
     @property
     def stood(self) -> Stood | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from kin_nb.core.session.records import RecordedStep, TurnRecord, UndoRecord
+from kin_nb.core.session.records import TOOK, RecordedStep, TurnRecord, UndoRecord
 from kin_nb.replay.format.carrying import AFTER, STANDS
 from kin_nb.replay.format.carrying import KEY as CARRIED
 from kin_nb.replay.format.in_notebook import CELLS
@@ -109,6 +109,8 @@ def _carried(record: dict[str, Any]) -> dict[str, Any]:
     carried = _object(f"`{CARRIED}` in an output's metadata.", session=session, record=record, blobs=blobs)
     sessions = {"type": "array", "items": {"type": "string"}}
     carried["properties"] |= {AFTER: {"anyOf": [sessions, {"type": "string"}]}, STANDS: {"$ref": "#/$defs/Stood"}}
+    count = {"type": "integer", "minimum": 0}
+    carried["properties"][TOOK] = {"type": "array", "items": count, "minItems": 2, "maxItems": 2}
     return carried
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from kin_nb.core.session.encryption import is_encrypted
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import LOG_NAME
-from kin_nb.core.session.records import TurnRecord, UndoRecord
+from kin_nb.core.session.records import TOOK, TurnRecord, UndoRecord
 from kin_nb.core.session.store import SessionStore, StoredSession
 from kin_nb.core.session.summary import SessionSummary
 from kin_nb.replay.cells.matching import Undoing, turns_of_cell, undoing_fits
@@ -28,17 +28,22 @@ from kin_nb.replay.recording import Recording
 
 @dataclass(frozen=True)
 class Logged:
-    """A session of the log. `after`: those that it went on from, the nearest first. `undone`: how many undos it knows not of."""
+    """A session of the log. `after`: those that it went on from, the nearest first. `undone`: how many undos it knows not of.
+
+    `took`: as in its header.
+    """
 
     recording: Recording
     after: Sequence[str]
     undone: int = 0
+    took: Sequence[int] | None = None
 
     @classmethod
     def of(cls, stored: StoredSession, folder: Path) -> Logged:
         """For a notebook in `folder`. Raises ReplayError."""
         header = stored.header
-        return cls(logged(stored, folder), sessions_before(header.get(AFTER)), int(header.get(UNDONE, 0)))
+        after = sessions_before(header.get(AFTER))
+        return cls(logged(stored, folder), after, int(header.get(UNDONE, 0)), header.get(TOOK))
 
     def stands(self, turn: TurnRecord) -> bool:
         """Whether it did not take back its turn of that number, nor ask it again in the same cell."""
@@ -163,13 +168,16 @@ def _until(recording: Recording, session: Logged, end: int, undone: int | None =
     later = (
         whole.undos[before:undone] if undone is not None else [undo for undo in whole.undos[before:] if undo.at < end]
     )
-    carries = {("turn", turn.turn): carried(turn, whole.meta, turns, after=session.after) for turn in turns[known:]}
+    led: dict[str, Any] = {"after": session.after, "took": session.took}
+    carries = {("turn", turn.turn): carried(turn, whole.meta, turns, **led) for turn in turns[known:]}
     for number, undo in enumerate(later, before + 1):
-        carries[undo.type, number] = carried(undo, whole.meta, whole.turns, number + session.undone, session.after)
+        carries[undo.type, number] = carried(undo, whole.meta, whole.turns, number + session.undone, **led)
     undos = (*recording.undos, *later)
     found = replace(recording, session=whole.session, turns=turns, meta=whole.meta, undos=undos)
     cards = _cards(turns, later, [carries[undo.type, number] for number, undo in enumerate(later, before + 1)])
-    return GoneOn(found, carries, after=session.after, cards=cards, undone=session.undone + len(undos))
+    return GoneOn(
+        found, carries, after=session.after, cards=cards, undone=session.undone + len(undos), last=whole.turns[-1].turn
+    )
 
 
 def _cards(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kin_nb.core.beginning import begin_anew
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
+from kin_nb.core.session.records import TOOK
 from kin_nb.core.time_travel import UndoError
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.carrying import AFTER, UNDONE
@@ -17,9 +18,16 @@ if TYPE_CHECKING:
 
 
 def go_on(
-    agent: Agent, recording: Recording, undone: int = 0, after: Sequence[str] = (), *, cleared: bool = False
+    agent: Agent,
+    recording: Recording,
+    undone: int = 0,
+    after: Sequence[str] = (),
+    *,
+    last: int = 0,
+    cleared: bool = False,
 ) -> None:
-    """Also where that is before turns that were undone. `undone`: the number of the last undo, where `recording` has not all.
+    """Also where that is before turns that were undone. `last`, `undone`: the numbers of the last turn and the last undo, where
+    `recording` has not all.
 
     `after`: the sessions that it went on from itself, the nearest first. `cleared`: with a new conversation. Raises ReplayError.
 
@@ -28,6 +36,8 @@ def go_on(
     agent.header = {**agent.header, AFTER: [*dict.fromkeys((recording.session, *after))]}
     if recording.turns:
         agent.header["commit"] = recording.meta.workspace.commit
+    last = max(last, recording.turns[-1].turn if recording.turns else 0)
+    agent.header[TOOK] = [last, max(undone, len(recording.undos))]
     if undone > len(recording.undos):
         agent.header[UNDONE] = undone - len(recording.undos)
     try:
