@@ -153,25 +153,28 @@ def test_turns_that_are_gone_keep_their_numbers_when_somebody_goes_on(page, mode
     assert prompts_sent(model_server)[2:] == ["Mine.", "Theirs.", "More.", "Last."]
 
 
-def test_cells_of_two_who_went_on_from_one_place_do_not_become_one_conversation(page, model_server, tmp_path):
+@pytest.mark.parametrize("theirs", [0, 1], ids=["fewer", "more"])
+def test_cells_of_two_who_went_on_from_one_place_do_not_become_one_conversation(page, model_server, tmp_path, theirs):
+    """Those that stand first count, however many there are; the last number of the pasted one is free here, or taken."""
     page.save()
     mailed = page.path.read_text()
     forget_log(tmp_path)
     plays(page, model_server)
-    asked(page, model_server, "Theirs")
-    asked(page, model_server, "More")
-    theirs = [page.cells[-1]]
+    for text in ("Theirs", "More")[: theirs + 1]:
+        asked(page, model_server, text)
+    pasted = page.cells[-1] | {"id": "pasted"}
     page.nb = json.loads(mailed)
     page.save()
     forget_log(tmp_path)
     plays(page, model_server)
-    asked(page, model_server, "Mine")
-    for each in theirs:  # pasted; its number is free here
-        page.cells.append(each | {"id": "pasted"})
+    for text in ("Mine", "Next")[: 2 - theirs]:
+        asked(page, model_server, text)
+    page.cells.append(pasted)
     page.save()
     forget_log(tmp_path)
     requests = len(model_server.requests)
-    assert page.run_all()[-2:] == ["ok", "error"]
+    statuses = page.run_all()
+    assert statuses == ["ok"] * (len(statuses) - 1) + ["error"]
     assert "It is of another session" in page.said
     assert len(model_server.requests) == requests
 

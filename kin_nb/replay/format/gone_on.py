@@ -145,8 +145,8 @@ def _last(recording: Recording) -> int:
 
 
 def _order(records: Sequence[Carried]) -> tuple[int, int]:
-    """Of a session: after those that it went on from, whatever it showed again of them."""
-    return max(len(each.after or ()) for each in records), max(each.place for each in records)
+    """Of a session: after those that it went on from, whatever it showed again of them; of two that did, the upper first."""
+    return max(len(each.after or ()) for each in records), min(each.cell for each in records)
 
 
 def _goes_on(records: Sequence[Carried], last: tuple[int, int], session: str) -> bool:

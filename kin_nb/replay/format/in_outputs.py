@@ -176,7 +176,9 @@ def joined(records: Sequence[Carried], meta: SessionMeta, begins: Recording | No
     for each in records:
         reading.add(each.cell, each.record)
     stood = {each.named: known for each in records if (known := each.stood) is not None}
-    found = relinked([reading.turns[number].record for number in sorted(reading.turns)], reading.undos, stood)
+    recorded = {turn.turn for turn in begins.turns} if begins is not None else ()
+    turns = [reading.turns[number].record for number in sorted(reading.turns)]
+    found = relinked(turns, reading.undos, stood, recorded)
     others = begins.others if begins is not None else tuple(reading.others.values())
     try:
         whole = Recording(meta.session, tuple(found.turns), meta, others, tuple(found.undos.values()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -26,14 +26,18 @@ class Relinked:
 
 
 def relinked(
-    turns: Sequence[TurnRecord], undos: Mapping[int, UndoRecord], stood: Mapping[tuple[str, int], Stood]
+    turns: Sequence[TurnRecord],
+    undos: Mapping[int, UndoRecord],
+    stood: Mapping[tuple[str, int], Stood],
+    recorded: Collection[int] = (),
 ) -> Relinked:
     """`turns`, in order, and of `undos`, by number, those that took back or gave back one, as they stand among these.
 
-    The undos are `numbered`. `stood`: of a record, by type and number, what the conversation was
-    after it; of one without that what it goes on from must be there. Raises RecordingError where that is not. Linear.
+    The undos are `numbered`. `stood`: of a record, by type and number, what the conversation was after it; of one without that
+    what it goes on from must be there, or it is among `recorded`, the numbers of a recording's turns. Raises RecordingError
+    where it is not. Linear.
     """
-    chain = _Chain([turn.turn for turn in turns])
+    chain = _Chain([turn.turn for turn in turns], recorded)
     found, lost = [], {}
     for turn in turns:
         after = stood.get(("turn", turn.turn))
@@ -57,6 +61,7 @@ class _Chain:
     """`numbers`: of the turns that are there, rising. `before`: of each that was added the one that it goes on from, 0 for none."""
 
     numbers: Sequence[int]
+    recorded: Collection[int]
     before: dict[int, int] = field(default_factory=dict)
     cleared: bool = False
     """After the last undo, if no turn came later."""
@@ -70,7 +75,8 @@ class _Chain:
         above = self.numbers[at - 1] if at else 0
         named = above if turn.origin is None else self._tip(turn.origin)
         if after is None:
-            if named is None or (turn.origin is None and above != turn.turn - 1):
+            gap = turn.origin is None and above != turn.turn - 1
+            if named is None or (gap and turn.turn not in self.recorded):
                 raise RecordingError(f"the outputs carry turn {turn.turn}, and not all before it.")
             self.before[turn.turn] = named
             return turn

@@ -167,3 +167,12 @@ def test_a_clear_is_not_forgotten_with_the_first_turn_after_it():
     held = Recording(SESSION, tuple(lived.turns[:1]), SessionMeta(session=SESSION))
     kept = [each for each in lived.happened[1:] if each[0] != lived.turns[2]]
     assert sent(gone_on(notebook(lived, held, kept), held).recording) == {1: [], 2: [1], 4: [], 5: [4]}
+
+
+def test_a_recording_that_lacks_a_turn_is_gone_on_with():
+    """It was made of outputs, of which one was gone."""
+    lived = Life()
+    for _ in range(5):
+        lived.prompt()
+    held = Recording(SESSION, (*lived.turns[:1], *lived.turns[2:4]), SessionMeta(session=SESSION))
+    assert conversations(gone_on(notebook(lived, held, lived.happened[4:]), held).recording)[5] == [1, 3, 4]
