@@ -100,29 +100,36 @@ def sessions_in_outputs(nb: Any) -> dict[str, list[int]]:
     """
     found = list(carried_records(nb))
     after = _afters(found)
-    names = dict.fromkeys(each.meta.session for each in found)
-    ways = {name: _on_the_way(found, _led_to(after, name)) for name in names}
+    own = _by_session(found)
+    ways = {name: _on_the_way(own, _led_to(after, name)) for name in own}
     # one that others went on from too is named by itself where it has more than each of them took
     before = {
         name
-        for session, led in ways.items()
-        for name in names
-        if name != session and {id(each) for each in found if each.meta.session == name} <= {id(each) for each in led}
+        for session, way in ways.items()
+        for name, taken in way.items()
+        if name != session and len(taken) == len(own[name])
     }
-    ends = [name for name in names if name not in before] or [*names]
-    return {name: sorted({each.cell for each in ways[name]}) for name in ends}
+    ends = [name for name in own if name not in before] or [*own]
+    return {name: sorted({each.cell for taken in ways[name].values() for each in taken}) for name in ends}
 
 
-def _on_the_way(records: Sequence[Carried], sessions: Sequence[str]) -> list[Carried]:
+def _by_session(records: Sequence[Carried]) -> dict[str, list[Carried]]:
+    found: dict[str, list[Carried]] = {}
+    for each in records:
+        found.setdefault(each.meta.session, []).append(each)
+    return found
+
+
+def _on_the_way(own: Mapping[str, Sequence[Carried]], sessions: Sequence[str]) -> dict[str, list[Carried]]:
     """Those of `sessions`, of which each went on from the one before: what that did later, elsewhere, is not among them."""
-    found: list[Carried] = []
+    found = {}
     known = inf, inf
     for name in reversed(sessions):
-        own = [each for each in records if each.meta.session == name]
-        found += [each for each in own if each.number <= known[each.type != "turn"]]
-        took = next((each.took for each in own if each.took is not None), known)
+        records = own.get(name, ())
+        found[name] = [each for each in records if each.number <= known[each.type != "turn"]]
+        took = next((each.took for each in records if each.took is not None), known)
         known = min(known[0], took[0]), min(known[1], took[1])
-    return sorted(found, key=lambda each: each.cell)
+    return found
 
 
 def _afters(records: Sequence[Carried]) -> dict[str, Sequence[str]]:
@@ -147,7 +154,8 @@ def _as_one(records: Sequence[Carried], sessions: Sequence[str], held: Recording
 
     Raises RecordingError.
     """
-    of_them = _on_the_way(records, sessions)
+    way = _on_the_way(_by_session(records), sessions)
+    of_them = sorted((each for taken in way.values() for each in taken), key=lambda each: each.cell)
     if not of_them:
         raise NoRecordingError(f"No output of this notebook carries a record of session {sessions[-1]}.")
     meta = next(each.meta for each in of_them if each.meta.session == sessions[-1])
