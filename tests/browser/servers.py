@@ -125,7 +125,7 @@ def jupyter_server(front_end: FrontEnd, home: JupyterHome, *, timeout: float = 6
     finally:
         process.terminate()  # SIGTERM: the server shuts its kernels down
         try:
-            process.wait(20)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -17,7 +17,7 @@ from kin_nb.replay.runner.kernel_client import over_sockets
 from tests.model_server import ModelServer
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-SECONDS = 15
+SECONDS = 60
 
 
 class Client:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 pytestmark = pytest.mark.kernel
 
-NOTICED = 2.0
-"""Seconds from the interrupt to the agent's cancellation."""
-USABLE = 5.0
-"""Seconds from the interrupt to the cell's reply. Both are far above what benchmarks/interrupt.py measures: they catch an
-interrupt that waits until something else wakes the loop, on a busy machine too."""
-
 
 def interrupted(nb, cell) -> dict:
-    """Interrupt the cell and return its reply; both promises kept."""
-    started = time.monotonic()
+    """Interrupt the cell and return its reply.
+
+    Nothing but the interrupt wakes these cells before the client gives up. How long it takes: benchmarks/interrupt.py.
+    """
     nb.interrupt()
     reply = nb.done(cell)
-    assert time.monotonic() - started < USABLE
     assert reply["content"]["status"] == "error"
     return reply
 
@@ -37,23 +30,21 @@ def test_interrupt_while_a_card_waits(nb):
 
 
 STREAMING = """%%agent
-import time
 try:
     while True:
         io.stream("token ")
         await asyncio.sleep(0.01)
 except asyncio.CancelledError:
-    io.stream(f"cancelled at {time.time()}")
+    io.stream("cancelled")
     raise
 """
 
 
-def test_interrupt_while_streaming_is_noticed_at_once(nb):
+def test_interrupt_while_streaming_cancels_the_agent(nb):
     cell = nb.run(STREAMING)
     nb.text_of(cell, "token")
-    at = time.time()
     interrupted(nb, cell)
-    assert float(nb.text(cell).rsplit(" ", 1)[1]) - at < NOTICED
+    assert nb.text(cell).endswith("token cancelled")
 
 
 def test_interrupt_stops_the_persons_code_on_the_main_thread(nb):
@@ -71,16 +62,13 @@ def test_interrupt_stops_the_persons_code_on_the_main_thread(nb):
 
 
 SWALLOWING = """%%agent
-import time
-ended = []
 def job():
     ip.run_cell("print('working', flush=True)\\nwhile True: pass")
-    ended.append(time.monotonic())
 try:
     await submit_main(job)
-    await asyncio.sleep(60)
+    await asyncio.sleep(3600)
 except asyncio.CancelledError:
-    io.stream(f"cancelled after {time.monotonic() - ended[0]}")
+    io.stream("cancelled")
     raise
 """
 
@@ -90,8 +78,7 @@ def test_interrupt_counts_though_the_code_on_the_main_thread_swallows_it(nb):
     nb.text_of(cell, "working")
     nb.interrupt()
     assert nb.done(cell)["content"]["ename"] == "Interrupted"
-    # Counted from the job's end: until then IPython draws the traceback, up to 0.7 s in a plain cell too.
-    assert float(nb.text(cell).rsplit(" ", 1)[1]) < NOTICED
+    assert nb.text(cell).endswith("cancelled")
 
 
 def test_interrupt_while_input_waits(nb):
@@ -143,14 +130,12 @@ def test_a_second_interrupt_leaves_a_stubborn_agent_behind(nb):
     assert reply["content"]["evalue"] == "the agent did not stop in time and was left behind."
 
 
-def test_a_stubborn_agent_is_left_behind_after_three_seconds(kernel):
+def test_a_stubborn_agent_is_left_behind_without_a_second_interrupt(kernel):
     nb = kernel()
     cell = nb.run(STUBBORN)
     nb.text_of(cell, "busy")
-    started = time.monotonic()
     nb.interrupt()
     reply = nb.done(cell)
-    assert 2.5 < time.monotonic() - started < 4.5
     assert reply["content"]["evalue"] == "the agent did not stop in time and was left behind."
 
 

@@ -54,7 +54,7 @@ def test_a_replay_that_is_interrupted_leaves_neither_kernel_nor_command(
     started = [psutil.Process(pid) for pid in pids]
     try:
         process.send_signal(number)
-        assert process.wait(30) == code
+        assert process.wait(120) == code
         _, left = psutil.wait_procs(started, timeout=30)
         assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
     finally:

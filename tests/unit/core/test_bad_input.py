@@ -46,7 +46,7 @@ async def calls_in_order(server: ModelServer, agent: Agent, *calls: dict) -> lis
     for call in calls:
         server.enqueue(calls=[call])
     server.enqueue("I see.")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         record = (await run_turn(agent))[-1].record
     assert record.outcome == "done", record.message
     return list(record.calls)

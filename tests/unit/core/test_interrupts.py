@@ -54,7 +54,7 @@ def test_what_was_made_is_gone_in_a_loop_and_elsewhere(tmp_path, where, number):
         assert program.stdout.readline() == "working\n"
         assert list(tmp_path.iterdir())
         program.send_signal(number)
-        assert program.wait(20) == 128 + number
+        assert program.wait(60) == 128 + number
     assert list(tmp_path.iterdir()) == []
 
 

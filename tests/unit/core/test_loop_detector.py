@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable
 
 import pytest
@@ -283,10 +282,8 @@ def test_any_result_will_do(text):
 
 
 @pytest.mark.long
-def test_a_call_costs_little_and_the_memory_is_bounded():
+def test_the_memory_is_bounded():
     detector = LoopDetector()
     calls = [("bash", json.dumps({"command": f"run {n} {n % 7}"}), window(n % 40, 900 + n % 40)) for n in range(1_000)]
-    started = time.process_time()
     watched(calls, detector)
-    assert (time.process_time() - started) / len(calls) < 0.005  # measured: 0.5 ms for results of 40,000 characters
     assert len(detector._keys) == 100

@@ -26,7 +26,7 @@ from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 
 SERVER = Path(__file__).parents[1] / "mcp" / "servers" / "meeting_server.py"
-SECONDS = 10
+SECONDS = 60
 """What a command or a call may take that waits for another one: only a failing test waits so long."""
 
 

@@ -8,7 +8,6 @@ import logging
 import signal
 import sys
 import threading
-import time
 
 import pytest
 from IPython.core.displaypub import DisplayPublisher
@@ -122,9 +121,7 @@ def test_a_keyboard_interrupt_stops_the_turn_and_all_is_as_it_was(shell, call):
 
 def test_code_that_takes_longer_than_its_timeout_is_interrupted_and_told_so(shell, call, told):
     handler = signal.getsignal(signal.SIGALRM)
-    started = time.monotonic()
     result = call("python", code="import time\nkept = 1\nprint('begun')\ntime.sleep(60)", timeout=1)
-    assert 1 <= time.monotonic() - started < 10
     text = call.tools["python"].to_model(result)
     assert text.startswith("begun\nTraceback")
     assert "    time.sleep(60)" in text

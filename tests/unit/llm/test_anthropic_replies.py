@@ -153,11 +153,8 @@ async def test_message_stop_ends_a_reply_on_a_connection_that_stays_open(model_s
     backend = backend_for(model_server)
     backend._adapter.endpoint = "/chat/completions"
     request = {"model": MODEL, "messages": [GO], "temperature": 0.0}
-    loop = asyncio.get_running_loop()
-    started = loop.time()
     async with backend, aclosing(backend.complete_streaming(**request)) as chunks:
         assert [c.message.content async for c in chunks] == ["hi", None]
-    assert loop.time() - started < 5
     model_server.violations.clear()
 
 

@@ -343,7 +343,7 @@ async def test_a_server_that_never_closes_does_not_hold_a_finished_reply(model_s
     usage = {"prompt_tokens": 1, "completion_tokens": 1}
     stream = events({**delta("stop", content="done"), "usage": usage})
     model_server.enqueue(raw=[stream], hold=threading.Event())
-    async with backend_for(model_server.url) as backend, asyncio.timeout(5):
+    async with backend_for(model_server.url) as backend, asyncio.timeout(60):
         assert (await collect(backend))[1].message.content == "done"
 
 

@@ -101,7 +101,7 @@ def test_sessions_at_the_same_time_lose_nothing(path, home):
         "[c.on_event(TurnEndEvent(record=TurnRecord(turn=1, prompt='p', model='m', outcome='done'))) for _ in range(10)]"
     )
     running = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
-    assert [process.wait(30) for process in running] == [0, 0]
+    assert [process.wait(120) for process in running] == [0, 0]
     assert samples(path)["kin_nb_turns_total", ("agent", "main"), ("model", "m"), ("outcome", "done")] == 20
 
 

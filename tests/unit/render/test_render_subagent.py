@@ -90,7 +90,7 @@ class Cell:
         self._drawn.set()
 
     async def shows(self, wanted: Callable[[str], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not wanted("\n".join(self.outputs.values())):
                 self._drawn.clear()
                 await self._drawn.wait()

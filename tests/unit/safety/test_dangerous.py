@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -70,9 +69,7 @@ def test_the_reason_names_the_part_that_decides():
     ids=range(13),
 )
 def test_a_line_that_multiplies_itself_is_read_to_an_end(command):
-    started = time.monotonic()
     assert danger(command, ROOT, ENVIRONMENT) == ""
-    assert time.monotonic() - started < 10  # it takes under a second; what multiplies would take for ever
 
 
 def test_no_line_made_by_chance_breaks_the_reader():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -207,11 +206,9 @@ def test_redacting_twice_changes_nothing_more():
         "a" * 100_000,
     ],
 )
-def test_no_text_of_100_kb_is_slow(text):
+def test_a_secret_after_100_kb_of_hostile_text_is_removed(text):
     redact = Redactor([f"secret-value-{n}" for n in range(30)], WORKSPACE, HOME).text
-    started = time.process_time()
-    redact(text)
-    assert time.process_time() - started < 0.5
+    assert "secret-value-7" not in redact(f"{text}\nsecret-value-7\n")
 
 
 def test_the_names_of_gits_settings_are_no_secrets():

@@ -6,7 +6,6 @@ import os
 import re
 import stat
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -82,9 +81,7 @@ def test_a_git_that_does_not_answer_is_ended_and_said_in_a_fixed_sentence(projec
     slow.write_text(f"#!/bin/sh\nsleep 60 &\necho $! >> {tmp_path}/children\nwait\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
-    before = time.monotonic()
     assert facts(project, timeout=0.5) == TIMED_OUT
-    assert time.monotonic() - before < 10
     children = (tmp_path / "children").read_text().split()
     assert children
     assert not [child for child in children if _runs(int(child))]

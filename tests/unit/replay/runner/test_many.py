@@ -159,9 +159,9 @@ signal.pause()
     )
     reader.start()
     row = replay_in_process(asked, 4)
-    reader.join(5)
+    reader.join(60)
     assert row.error == "it took longer than 4 s, and was ended"
-    _, left = psutil.wait_procs(found, timeout=5)
+    _, left = psutil.wait_procs(found, timeout=60)
     assert len(found) == 2
     assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
 
@@ -192,8 +192,8 @@ def test_an_interrupt_ends_every_worker_and_kernel(tmp_path, number, code):
     started = [psutil.Process(each) for each in pids]
     try:
         process.send_signal(number)
-        assert process.wait(30) == code
-        _, left = psutil.wait_procs(started, timeout=15)
+        assert process.wait(120) == code
+        _, left = psutil.wait_procs(started, timeout=60)
         assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
     finally:
         for each in (process, *started):
