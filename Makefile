@@ -21,6 +21,7 @@ QUICK = -m "not long"
 # timed NAME, COMMAND: run it, and say how long it took
 timed = @echo "== $(1)" && SECONDS=0 && $(2) && echo "== $(1): $$SECONDS s"
 comma := ,
+BENCHMARKS := $(filter-out shapes sizes,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
 
 .PHONY: help demo test test-fast test-all lint bench screenshots unit kernel nbval peers peers-servers browser chromium
 
@@ -44,7 +45,7 @@ lint: $(VENV)/with-test-dev  ## ruff and mypy --strict
 	$(BIN)/mypy
 
 bench: $(VENV)/with-test chromium  ## the figures of benchmarks/
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+	@for name in $(BENCHMARKS); do echo "== benchmarks/$$name.py"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 screenshots: $(VENV)/with-test chromium  ## take all pictures anew, in real JupyterLab and Notebook; docs/images gets its own
 	@folder="$$(mktemp -d)" && KIN_SCREENSHOTS="$$folder" $(PYTEST) tests/browser && \

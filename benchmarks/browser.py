@@ -25,12 +25,13 @@ from browser.probes import PROBES, LongTasks, PageSize, Traffic, long_tasks, siz
 from browser.servers import JupyterHome, jupyter_server  # noqa: E402
 
 from benchmarks import shapes  # noqa: E402
+from benchmarks.sizes import sized  # noqa: E402
 from tests.model_server import ModelServer, tool_call  # noqa: E402
 
-CLICKS = 40
+CLICKS = sized(40, 2)
 FRAME = 16  # milliseconds: what changes within one is drawn once
-LARGE = 50_000
-TURNS = 100
+LARGE = sized(50_000, 5_000)
+TURNS = sized(100, 3)
 
 PROSE = "The loader reads each file **once** and keeps what it has seen, so a second pass costs nothing. " * 4
 CODE = "```python\ndef mean(values):\n    return sum(values) / len(values)  # of what is there\n```"
@@ -196,7 +197,7 @@ def main() -> None:
         home.create()
         (home.kin_home / "config.toml").write_text(model.config_toml())
         with jupyter_server("lab", home) as server:
-            for name in sys.argv[1:] or measures:
+            for name in [argument for argument in sys.argv[1:] if argument != "--small"] or measures:
                 workspace = home.notebooks / name
                 workspace.mkdir()
                 with chromium.new_context(viewport={"width": 1280, "height": 1000}) as context:

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from benchmarks.sizes import sized
 from kin_nb.core.autocompletion.completers import PathCompleter
 from kin_nb.core.autocompletion.file_indexer.indexer import FileIndexer
 
-FOLDERS, FILES = 1_000, 20
+FOLDERS, FILES = sized(1_000, 50), 20
 IGNORED = "".join(f"name{i}/\n*.x{i}\n/at{i}/root\n" for i in range(30))
 KEYS = ("@m", "@mo", "@module_1", "@sub9/mod", "@pms", "@zzz", "@")
 

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.sizes import sized
 from kin_nb.core.session.file_history import FileHistory, workspace_store
 from kin_nb.core.session.file_history.scan import DEFAULT_LIMITS
 
-SIZES = (5_000, 19_000)
+SIZES = sized((5_000, 19_000), (100, 200))
 FILES = 20
 """In each folder: with the folders, 19,000 files are just under the limit of 20,000."""
 SETTLE = 2.1

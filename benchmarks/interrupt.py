@@ -14,9 +14,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "kernel")]
 
 from notebook_client import LiveKernel  # noqa: E402
 
+from benchmarks.sizes import sized  # noqa: E402
 from tests.model_server import ModelServer, tool_call  # noqa: E402
 
-RUNS = 5
+RUNS = sized(5, 1)
 SLEEP = "echo $$ > pid; printf 'star%s\\n' ted; sleep 60"
 
 

@@ -8,7 +8,9 @@ import time
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
-RUNS = 5
+from benchmarks.sizes import sized
+
+RUNS = sized(5, 1)
 
 
 def seconds(client: BlockingKernelClient, code: str) -> float:

@@ -13,13 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.sizes import sized
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.config.mcp_servers import MCPStdio
 from kin_nb.core.modes import AgentMode
 from tests.model_server import ModelServer, tool_call
 
-CALLS = 8
+CALLS = sized(8, 2)
 BUDGET = 1.3
 SERVER = """
 import json, sys, threading, time

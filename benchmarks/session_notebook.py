@@ -7,7 +7,7 @@ CPU; playback's are the kernel's.
 What a record has besides its message is nearly the same for each: hashes (`sha`, `fingerprint`, `key`), the decision, the
 time and what files were. So the figure is one of how long messages are: 1.28 for the 400 bytes of these, less for longer ones.
 
-    python benchmarks/session_notebook.py
+    python -m benchmarks.session_notebook
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "kernel")]
 
 import nbformat  # noqa: E402
 
+from benchmarks.sizes import sized  # noqa: E402
 from kin_nb.core.context.history import messages_of_step, user_message  # noqa: E402
 from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord  # noqa: E402
 from kin_nb.replay.cells.matching import cell_key  # noqa: E402
@@ -174,11 +175,12 @@ def playback(turns: int, folder: Path) -> tuple[float, float]:
 def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for turns in (100, 400, 1000):
+        for turns in sized((100, 400, 1000), (5,)):
             figures = files(turns, folder)
             print("  ".join(f"{name} {value:,.3g}" for name, value in figures.items()))
-        print(f"resuming 10,000 messages: {resuming(1000, folder / 'kin'):.2f} s of CPU")
-        played, empty = playback(400, folder)
+        resumed = sized(1000, 5)
+        print(f"resuming {resumed * 2 * STEPS:,} messages: {resuming(resumed, folder / 'kin'):.2f} s of CPU")
+        played, empty = playback(sized(400, 5), folder)
         print(f"playback: {played * 1000:.1f} ms a turn, an empty cell {empty * 1000:.1f} ms")
 
 

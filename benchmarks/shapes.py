@@ -7,7 +7,9 @@ import json
 import time
 from collections.abc import Iterator
 
-TOKENS, PER_SECOND = 2_000, 200
+from benchmarks.sizes import sized
+
+TOKENS, PER_SECOND = sized(2_000, 100), 200
 TOKEN = 4
 """Characters, as in English prose."""
 WORDS = ["".join(letters) for letters in itertools.islice(itertools.product("bcdfghjklmnpq", repeat=3), TOKENS)]

@@ -1,11 +1,13 @@
 """The agent's own cost of a step, from 20 to 400 steps in one turn. Budget: 5 ms CPU, flat.
 
-Each step reads a file; the model server runs in a process of its own, so that its CPU is not counted.
+Each step reads another file, so that the loop detector has work and nothing to stop. The model server runs in a process of
+its own, so that its CPU is not counted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import multiprocessing
 import os
@@ -14,18 +16,30 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from benchmarks.sizes import sized
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.modes import AgentMode
 from tests.model_server import ModelServer, tool_call
 
-STEPS = (20, 100, 400)
+STEPS = sized((20, 100, 400), (2, 4))
+
+
+def name(number: int) -> str:
+    """A file's, unlike the others' names."""
+    return f"{hashlib.sha256(str(number).encode()).hexdigest()[:12]}.py"
+
+
+def module(number: int) -> str:
+    """60 lines, unlike those of other files."""
+    words = [hashlib.sha256(f"{number} {line}".encode()).hexdigest()[:20] for line in range(20)]
+    return "".join(f"def f_{word}(x):\n    return x + 0x{word}\n\n" for word in words)
 
 
 def serve(steps: int, pipe: Connection) -> None:
     with ModelServer.start() as server:
-        for _ in range(steps):
-            server.enqueue("Reading.", calls=[tool_call("read_file", path="module.py", limit=60)], chunk=16)
+        for number in range(steps):
+            server.enqueue("Reading.", calls=[tool_call("read_file", path=name(number))], chunk=16)
         server.enqueue("Done.")
         pipe.send(server.url)
         pipe.recv()
@@ -51,13 +65,13 @@ def main() -> None:
     spent = {}
     with tempfile.TemporaryDirectory() as folder:
         os.environ["KIN_HOME"] = f"{folder}/home"
-        (Path(folder) / "module.py").write_text(
-            "".join(f"def function_{i}(x):\n    return x + {i}\n\n" for i in range(100))
-        )
+        for number in range(max(STEPS)):
+            (Path(folder) / name(number)).write_text(module(number))
         for steps in STEPS:
             ours, theirs = multiprocessing.Pipe()
-            server = multiprocessing.Process(target=serve, args=(steps, theirs))
+            server = multiprocessing.Process(target=serve, args=(steps, theirs), daemon=True)
             server.start()
+            theirs.close()  # a server that fails is an EOFError here
             spent[steps] = asyncio.run(run(ours.recv(), Path(folder)))
             ours.send(None)
             server.join()
