@@ -23,7 +23,7 @@ timed = @echo "== $(1)" && SECONDS=0 && $(2) && echo "== $(1): $$SECONDS s"
 comma := ,
 BENCHMARKS := $(filter-out shapes sizes,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
 
-.PHONY: help demo test test-fast test-all lint bench screenshots unit kernel nbval peers peers-servers browser chromium
+.PHONY: help demo test test-fast test-all lint lowest bench screenshots unit kernel nbval peers peers-servers browser chromium
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,11 @@ lint: $(VENV)/with-test-dev  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lowest: $(VENV)/with-test  ## the unit tests with the lowest versions that pyproject.toml allows
+	@rm -rf $(VENV)/lowest && $(PYTHON) -m venv $(VENV)/lowest && $(BIN)/python scripts/lowest-versions > $(VENV)/lowest/constraints.txt
+	@$(VENV)/lowest/bin/pip install --quiet -c $(VENV)/lowest/constraints.txt '.[test]'
+	$(VENV)/lowest/bin/python -m pytest -q $(WORKERS) 3 $(QUICK) tests/unit tests/seeds
 
 bench: $(VENV)/with-test chromium  ## the figures of benchmarks/
 	@for name in $(BENCHMARKS); do echo "== benchmarks/$$name.py"; $(BIN)/python -m benchmarks.$$name || exit 1; done
@@ -83,7 +88,7 @@ $(VENV)/made:
 	  echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@echo "== $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/pip install --quiet -c constraints.txt hatchling
+	@$(BIN)/pip install --quiet -c constraints.txt hatchling hatch-fancy-pypi-readme
 	@touch $@
 
 # with-nothing, with-test, with-test-dev: the package as a user gets it (a copy, not a link) with those extras

@@ -160,7 +160,19 @@ def without_loading_again(lines: list[str]) -> list[str]:
     return [*lines[:first], "\n", *lines[first + 1 :]]
 
 
+def check_kernel(ip: InteractiveShell) -> None:
+    """Raise KinError in a kernel that is not ipykernel, such as xeus-python; IPython in a terminal has no kernel."""
+    kernel = getattr(ip, "kernel", None)
+    if kernel is None or any(base.__module__.split(".")[0] == "ipykernel" for base in type(kernel).__mro__):
+        return
+    raise KinError(
+        f"kin_nb needs the ipykernel kernel; this one is {type(kernel).__module__}.{type(kernel).__qualname__}.\n"
+        "Choose the kernel “Python 3 (ipykernel)” for this notebook, or install it: pip install ipykernel"
+    )
+
+
 def load(ip: InteractiveShell) -> None:
+    check_kernel(ip)
     magics = KinMagics(ip)
     if magics.queued.cell in ip.__dict__.pop(_PLAYED, ()):
         magics.session().lose_playback("kin_nb was loaded again above, and playback began in the first cell")

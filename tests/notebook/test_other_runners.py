@@ -1,4 +1,4 @@
-"""`jupyter execute`, papermill and nbclient: a session notebook comes out of each as it was saved."""
+"""`jupyter execute`, papermill, nbclient and pytest-notebook: a session notebook comes out of each as it was saved."""
 
 from __future__ import annotations
 
@@ -56,3 +56,17 @@ def test_papermill_with_another_working_directory_and_output_elsewhere(stored, e
 def test_nbclient_in_process(stored, tmp_path):
     path, nb = stored
     assert_same_notebook(executed(path, tmp_path / "home"), nb)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_pytest_notebook_passes_and_names_a_reply_that_was_changed(changed, tmp_path):
+    nb = nbformat.read(QUICKSTART, as_version=4)
+    if changed:
+        turn = next(record for cell in nb.cells for record in cell.metadata.get("kin", []) if "steps" in record)
+        turn["steps"][-1]["content"] += " And more."
+    path = tmp_path / "quickstart.ipynb"
+    nbformat.write(nb, path)
+    plugins = ("-p", "no:nbval", "-p", "no:asyncio", "-W", "ignore")
+    done = run("-m", "pytest", "-q", *plugins, "--nb-test-files", path, home=tmp_path / "home", cwd=tmp_path)
+    assert done.returncode == changed, done.stdout + done.stderr
+    assert ("was changed after it was recorded" in done.stdout) == changed
