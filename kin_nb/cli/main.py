@@ -245,9 +245,10 @@ def _add_settings(commands: Commands[argparse.ArgumentParser]) -> None:
     trust = commands.add_parser(
         "trust",
         help="let a project folder bring its own settings, tools and instructions",
-        description="Say what of a folder counts once it is trusted, and trust it.",
+        description="Say what of a folder counts once it is trusted, or what has changed since it was, and trust it as it is.",
     )
     trust.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder")
+    trust.add_argument("--show", action="store_true", help="only show that, and change nothing")
     trust.add_argument("--no", action="store_true", help="never use them, and do not mention them")
     trust.set_defaults(command=settings.trust)
 

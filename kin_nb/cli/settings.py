@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kin_nb.cli.exits import DONE, USAGE, fail, warn
 
+if TYPE_CHECKING:
+    from kin_nb.core.project_snapshot import Snapshot
+    from kin_nb.core.trusted_folders import TrustedFolders
+
 _WHAT_IT_IS = {
     "AGENTS.md": "instructions to the model",
-    ".kin-code/config.toml": "settings: model servers, policy, MCP servers",
+    ".kin-code/config.toml": "settings: models, tools, MCP servers",
     ".kin-code/agents": "settings under a name, and modes",
     ".kin-code/prompts": "system prompts",
     ".kin-code/skills": "skills",
@@ -46,12 +52,34 @@ def trust(arguments: argparse.Namespace) -> int:
         if arguments.no:
             print(f"{folders.distrust(arguments.folder)} is not trusted: nothing of it is read as settings.")
             return DONE
-        _say_what_counts(arguments.folder)
-        folder = folders.trust(arguments.folder)
-        print(f"{folder} is trusted from now on. To take that back: kin-nb trust --no {arguments.folder}")
+        seen = _shown_as_it_is(folders, arguments.folder)
+        if arguments.show:
+            return DONE
+        if seen is not None and sys.stdin.isatty() and not _agreed():
+            return fail("Nothing was changed: it is not trusted as it is now.")
+        folder = folders.trust(arguments.folder, seen)
+        print(f"{folder} is trusted from now on, as it is. To take that back: kin-nb trust --no {arguments.folder}")
     except ConfigError as error:
         return fail(str(error))
     return DONE
+
+
+def _shown_as_it_is(folders: TrustedFolders, folder: Path) -> Snapshot | None:
+    """Print what counts of a folder, or how it differs from what was trusted; then what was shown is returned."""
+    found = folders.look(folder)
+    if not found.changes or found.seen is None:
+        _say_what_counts(folder)
+        return None
+    print(f"{found.seen.folder} has changed since you trusted {found.since}: {found.changes.summary()}", end="\n\n")
+    print("\n".join(found.changes.diff), end="\n\n", flush=True)
+    return found.seen
+
+
+def _agreed() -> bool:
+    try:
+        return input("Trust it as it is now? [y/N] ").strip().lower() in {"y", "yes"}
+    except EOFError:
+        return False
 
 
 def _say_what_counts(folder: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from kin_nb.core.config.agent_files import MODE_KEYS, agent_files, read_agent
 from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.config.files import server_names
 from kin_nb.core.config.layers import FileLayer
 from kin_nb.core.config.users_own import drop_users_own
 from kin_nb.core.modes import AgentMode, ModeSafety, Policy
@@ -41,6 +42,8 @@ class CustomMode:
     description: str = ""
     safety: ModeSafety = ModeSafety.NEUTRAL
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    """A warning for each setting of a project's file that only the user may set."""
 
     @property
     def value(self) -> str:
@@ -94,7 +97,7 @@ def list_modes(
 
 
 def _mode(layer: FileLayer) -> CustomMode:
-    drop_users_own(layer)
+    ignored = drop_users_own(layer, server_names()) if layer.project is not None else []
     settings = layer.settings()
     base = _choice(layer, "mode", AgentMode, AgentMode.DEFAULT)
     policy = _choice(layer, "policy", Policy, base.policy(Policy.ON_REQUEST))
@@ -111,6 +114,7 @@ def _mode(layer: FileLayer) -> CustomMode:
         description=words["description"],
         safety=max(claimed, least, key=_RISING.index),
         overrides={key: value for key, value in settings.items() if key not in {*MODE_KEYS, "workdir"}},
+        ignored=tuple(ignored),
     )
 
 

@@ -56,6 +56,11 @@ class AgentMode(StrEnum):
         }.get(self, {})
 
     @property
+    def ignored(self) -> tuple[str, ...]:
+        """What a custom mode's file sets in vain."""
+        return ()
+
+    @property
     def auto_approve(self) -> bool:
         """Whether nothing is asked at all."""
         return self.policy(Policy.ON_REQUEST) is Policy.YOLO

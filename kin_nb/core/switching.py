@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def settled(config: KinConfig, mode: AgentMode | CustomMode, workspace: Workspace) -> KinConfig:
     """`config` as the mode has it, in this session's workspace: that stays, wherever the process goes."""
-    return overlaid(config, mode.config_overrides).model_copy(update={"workdir": workspace.root})
+    return overlaid(config, mode.config_overrides, mode.ignored).model_copy(update={"workdir": workspace.root})
 
 
 def switch_mode(agent: Agent, mode: AgentMode | CustomMode) -> None:

@@ -125,5 +125,5 @@ class Toolbox:
 
 def _places(config: KinConfig) -> tuple[object, ...]:
     """What decides which files are tools and skills: a folder that is trusted now, a mode with skills of its own."""
-    folder = (config.effective_workdir, config.project_trusted)
+    folder = (config.effective_workdir, config.layers.trusted)
     return (*folder, config.dmail, config.tool_paths, config.skill_paths, config.enabled_skills, config.disabled_skills)

@@ -1,21 +1,25 @@
 """Which project folders the person trusts: `~/.kin-code/trusted_folders.toml` (seed 003).
 
 To trust a folder is to let what lies in it act for you: the modules in its `.kin-code/tools` are imported, so their code
-runs; its `.kin-code/config.toml` and `agents/` may choose the policy, the model server that gets your key and your
-prompts, and the programs that are started as MCP servers; its AGENTS.md, prompts and skills speak to the model. Nothing
-of that is read from a folder that is not trusted. Trust is given by a person, by name of the folder, never by a file in it.
+runs; its `.kin-code/config.toml` and `agents/` may name the programs that are started as MCP servers; its AGENTS.md, prompts
+and skills speak to the model. Nothing of that is read from a folder that is not trusted. Trust is given by a person, by name
+of the folder, never by a file in it, and for the files that act as they were then (project_snapshot.py, kept in
+`~/.kin-code/trusted`): when those differ, nothing is read until the person has trusted the folder again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.config.toml_file import read_toml
-from kin_nb.core.paths import kin_home, real_path, shown, sole_writer, write_private
+from kin_nb.core.paths import kin_home, read_settings, real_path, shown, sole_writer, write_private
+from kin_nb.core.project_snapshot import Changes, Snapshot
 
 PROJECT_FILES = (
     *("AGENTS.md", ".kin-code/config.toml", ".kin-code/agents", ".kin-code/prompts", ".kin-code/skills"),
@@ -26,21 +30,46 @@ PROJECT_FILES = (
 _ABOUT = "# The folders that kin-nb may read settings, tools and instructions from, and those that it may not.\n"
 
 
+@dataclass(frozen=True)
+class Trust:
+    """Whether a folder's files may act. `answer`: None when the person has not decided, or something has changed since.
+
+    `seen`: what acts in the folder now, when that was compared with what the person trusted. `changes`: what differs, `since`
+    they decided about that folder. `problem`: why it cannot be compared, a sentence.
+    """
+
+    answer: bool | None = None
+    seen: Snapshot | None = None
+    changes: Changes | None = None
+    since: Path | None = None
+    problem: str = ""
+
+    @property
+    def project(self) -> Snapshot | None:
+        """What acts in the folder, when it is trusted."""
+        return self.seen if self.answer else None
+
+
 class TrustedFolders:
     """The person's decisions. The file is read at each question: another program's answer counts at once.
 
-    A decision holds for the folders inside, until a closer one says otherwise. Symlinks are followed before asking; paths
-    in the file are taken literally, so that a folder replaced by a link to elsewhere is not trusted. `warnings`: what was
-    wrong with the file when it was last read; a file that cannot be read trusts nothing.
+    A decision holds for the folders inside, until a closer one says otherwise; but a folder inside that has files of its own
+    that act is trusted by itself only. Symlinks are followed before asking; paths in the file are taken literally, so that a
+    folder replaced by a link to elsewhere is not trusted. `warnings`: what was wrong with the file when it was last read; a
+    file that cannot be read trusts nothing.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or kin_home() / "trusted_folders.toml"
         self.warnings: tuple[str, ...] = ()
-        self._session: set[Path] = set()
+        self._session: dict[Path, Snapshot] = {}
 
     def is_trusted(self, path: Path) -> bool | None:
-        """What the person said about this folder or the closest one around it; None when nothing."""
+        """The answer of `look`."""
+        return self.look(path).answer
+
+    def look(self, path: Path) -> Trust:
+        """What the person said about this folder or the closest one around it, if what acts in it is as it was then."""
         try:
             trusted, untrusted = self._read()
             self.warnings = ()
@@ -50,36 +79,56 @@ class TrustedFolders:
         folder = _resolved(path)
         for ancestor in (folder, *folder.parents):
             if ancestor in self._session:
-                return True
+                return _compared(folder, ancestor, self._session[ancestor])
             if ancestor in untrusted:
-                return False
+                return Trust(False)
             if ancestor in trusted and not is_too_broad(ancestor):
-                return True
-        return None
+                return _compared(folder, ancestor, self._recorded(ancestor))
+        return Trust()
 
-    def trust(self, path: Path) -> Path:
-        """Trust a folder from now on; returns it, resolved. Raises ConfigError: no folder, too broad, or not saved."""
+    def trust(self, path: Path, seen: Snapshot | None = None) -> Path:
+        """Trust a folder from now on, with the files that act as they are, or as they were `seen`; returns it, resolved.
+
+        Raises ConfigError: no folder, too broad, too much in it, or not saved.
+        """
         folder = _trustable(path)
-        self._move(folder, to="trusted")
+        self._move(folder, to="trusted", record=seen or Snapshot.take(folder))
         return folder
 
     def distrust(self, path: Path) -> Path:
         """Never read settings from this folder, and do not mention it again."""
         folder = _resolved(path)
-        self._session.discard(folder)
+        self._session.pop(folder, None)
         self._move(folder, to="untrusted")
         return folder
 
     def for_session(self, path: Path) -> Path:
         """Trust a folder as long as this object lives; nothing is saved."""
         folder = _trustable(path)
-        self._session.add(folder)
+        self._session[folder] = Snapshot.take(folder)
         return folder
 
-    def _move(self, folder: Path, *, to: str) -> None:
+    def _record_path(self, folder: Path) -> Path:
+        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
+        return self.path.with_name("trusted") / f"{name}.json"
+
+    def _recorded(self, folder: Path) -> Snapshot | None:
+        """What acted in the folder when it was trusted; None without a usable record of it."""
+        try:
+            record = Snapshot.from_json(read_settings(self._record_path(folder)) or "")
+        except (OSError, ValueError):
+            return None
+        return record if record.folder == folder else None
+
+    def _move(self, folder: Path, *, to: str, record: Snapshot | None = None) -> None:
         try:
             with sole_writer(self.path):
                 trusted, untrusted = self._read()
+                _line("trusted", {folder})  # raises for a name that cannot be saved
+                if record is None:
+                    self._record_path(folder).unlink(missing_ok=True)
+                else:
+                    write_private(self._record_path(folder), record.to_json())
                 for folders, name in ((trusted, "trusted"), (untrusted, "untrusted")):
                     (folders.add if name == to else folders.discard)(folder)
                 write_private(self.path, f"{_ABOUT}{_line('trusted', trusted)}{_line('untrusted', untrusted)}")
@@ -113,15 +162,37 @@ def is_too_broad(folder: Path) -> bool:
     return Path.home().resolve().is_relative_to(folder) or folder.parent == folder
 
 
-def left_out(folder: Path, trusted: bool | None) -> str | None:
+def left_out(folder: Path, trust: Trust) -> str | None:
     """The warning about a project's files that were not read; None when there are none, or when the person said no."""
-    names = project_files(folder) if trusted is None and is_project(folder) and not is_too_broad(folder) else []
+    asked = trust.answer is None and is_project(folder) and not is_too_broad(folder)
+    names = project_files(folder) if asked else []
+    if trust.problem and asked:
+        return f"{trust.problem} Nothing of it was read."
+    if trust.changes:
+        return (
+            f"{shown(folder)} has changed since you trusted {'it' if trust.since == folder else trust.since}, so nothing of "
+            f"it was read: {trust.changes.summary()}. `kin-nb trust --show` shows the difference; `kin-nb trust`, or "
+            "`%kin trust` in a notebook, trusts it again."
+        )
     if not names:
         return None
+    why = "was trusted without a record of its files" if trust.since else "is not trusted"
     return (
-        f"{shown(folder)} is not trusted, so nothing was read of its {', '.join(names)}. "
+        f"{shown(folder)} {why}, so nothing was read of its {', '.join(names)}. "
         "If you know what is in there: `kin-nb trust`, or `%kin trust` in a notebook."
     )
+
+
+def _compared(folder: Path, decided: Path, before: Snapshot | None) -> Trust:
+    """Whether `folder` is as it was when its own folder, or `decided` around it, was trusted."""
+    try:
+        now = Snapshot.take(folder)
+    except ConfigError as error:
+        return Trust(since=decided, problem=str(error))
+    if before is None:
+        return Trust(since=decided)
+    changes = now.changes_since(before if folder == decided else Snapshot(folder))
+    return Trust(None if changes else True, seen=now, changes=changes, since=decided)
 
 
 def _resolved(path: Path) -> Path:

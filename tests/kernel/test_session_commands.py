@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,6 +171,35 @@ def test_trust_brings_the_projects_instructions_and_tools_into_the_next_turn(kin
     assert "shout" in tools(model_server)
     assert sent(model_server)[-1]["content"] == "text: HELLO"
     assert [message["role"] for message in sent(model_server)][1:4] == ["user", "assistant", "user"]
+
+
+def test_what_a_project_brings_later_waits_until_the_difference_was_seen(kin, model_server, workspace):
+    write(workspace / ".kin-code" / "config.toml", 'instructions = "Be brief."\n')
+    ok(kin, "%kin trust")
+    ask(kin, model_server, "Hello?", "Hello.")
+    assert "Be brief." in sent(model_server)[0]["content"]
+    write(workspace / ".kin-code" / "config.toml", 'instructions = "Obey."\n')
+    write(workspace / ".kin-code" / "tools" / "shout.py", TOOL)
+    after = ask(kin, model_server, "And now?", "Hello again.")
+    assert "changed .kin-code/config.toml (instructions); added .kin-code/tools/shout.py" in after
+    assert not {"Be brief.", "Obey."} & set(sent(model_server)[0]["content"].split("\n"))
+    assert "shout" not in tools(model_server)
+    shown = ok(kin, "%kin trust")
+    assert "has changed since it was trusted" in shown
+    assert '-instructions = "Be brief."' in shown
+    assert '+instructions = "Obey."' in shown
+    assert "class Shout" in shown
+    ask(kin, model_server, "Still?", "Yes.")
+    assert "shout" not in tools(model_server)
+    (code,) = set(re.findall(r"%kin trust ([0-9a-f]{8})", shown))
+    write(workspace / ".kin-code" / "prompts" / "new.md", "New.\n")
+    again = ok(kin, f"%kin trust {code}")
+    assert "has changed since it was trusted" in again, "it is not what was shown"
+    (code,) = set(re.findall(r"%kin trust ([0-9a-f]{8})", again))
+    assert f"{workspace} is trusted" in ok(kin, f"%kin trust {code}")
+    ask(kin, model_server, "At last?", "Yes.")
+    assert "Obey." in sent(model_server)[0]["content"]
+    assert "shout" in tools(model_server)
 
 
 def test_a_folder_that_is_too_broad_is_not_trusted(kin, tmp_path):

@@ -59,7 +59,7 @@ _ALL = (
     Command("flow", ":NAME [REQUEST]", "run a flow: a turn for each node of its diagram", "asking", asks=True),
     Command("memory", "[list | show NAME | forget NAME]", "what is kept across sessions", "memory"),
     Command("approvals", "[forget N | forget all]", "what was approved for this session; take it back", "approvals"),
-    Command("trust", "", "let this folder bring its own settings, tools and instructions", "settings"),
+    Command("trust", "[CODE]", "let this folder bring its own settings, tools and instructions", "settings"),
     Command(
         "replay",
         "SESSION@DIGEST [--scratch] [--from PATH]",

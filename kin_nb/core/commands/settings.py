@@ -27,8 +27,21 @@ def mode(host: CommandHost, words: list[str]) -> CommandResult:
 
 
 def trust(host: CommandHost, words: list[str]) -> CommandResult:
-    """This folder's own settings, tools and instructions count from the next prompt on."""
-    del words
-    folder = TrustedFolders().trust(host.config().effective_workdir)
-    found = ", ".join(project_files(folder)) or "nothing yet"
-    return CommandResult(f"{folder} is trusted", lines=(f"What is used of it now: {found}.",))
+    """This folder's own settings, tools and instructions count from the next prompt on.
+
+    Where they have changed since they were trusted, the difference is shown first, with a code that trusts exactly that: a
+    notebook that is run again from the top does not trust what nobody has looked at.
+    """
+    if len(words) > 1:
+        raise CommandError("Usage: /trust [CODE]")
+    workdir, folders = host.config().effective_workdir, TrustedFolders()
+    found = folders.look(workdir)
+    seen = found.seen if found.changes else None
+    if seen is not None and found.changes is not None and words != [seen.code]:
+        lines = (*found.changes.diff, f"To trust it as it is now: `/trust {seen.code}`, or `%kin trust {seen.code}`.")
+        return CommandResult(f"{seen.folder} has changed since it was trusted: {found.changes.summary()}", lines=lines)
+    if words and seen is None and not found.answer:
+        raise CommandError("That code is not of this folder as it is now. `%kin trust` trusts it.")
+    folder = folders.trust(workdir, seen)
+    used = ", ".join(project_files(folder)) or "nothing yet"
+    return CommandResult(f"{folder} is trusted", lines=(f"What is used of it now: {used}.",))

@@ -91,56 +91,13 @@ def unknown_keys(layer: Layer) -> Iterator[str]:
             yield from _unknown(layer, path, table, known)
 
 
-def raising_trust(config: KinConfig, layers: Iterable[Layer]) -> Iterator[str]:
-    """A trusted project may set everything, but what gives your keys away or runs things unasked is said each time."""
+def raising_trust(layers: Iterable[Layer]) -> Iterator[str]:
+    """A trusted project may let a tool run unasked (users_own.py: what it may not), but that is said each time."""
     for layer in layers:
-        if not isinstance(layer, FileLayer) or layer.project is None:
-            continue
-        yield from _of_the_policy(config, layer)
-        yield from _of_tools(layer)
-        yield from _of_servers(layer)
-        for places, variable in _keys_used(config):
-            chosen = [place for place in places if layer.has(place)]
-            if variable and chosen:
-                yield f"{layer.place(chosen[0])}this project chooses the server that gets your key {variable}."
-
-
-_UNASKED = {Policy.YOLO: "everything runs unasked.", Policy.AUTO_EDIT: "files are edited unasked."}
-
-
-def _of_the_policy(config: KinConfig, layer: FileLayer) -> Iterator[str]:
-    policy = layer.values.get("policy")
-    if policy == config.policy and policy in _UNASKED:
-        yield f'{layer.place(("policy",))}this project sets policy = "{policy}": {_UNASKED[Policy(policy)]}'
-
-
-def _of_tools(layer: FileLayer) -> Iterator[str]:
-    tools = layer.values.get("tools")
-    for name, rule in tools.items() if isinstance(tools, Mapping) else ():
-        if not isinstance(rule, Mapping):
-            continue
-        if rule.get("permission") == "always" or rule.get("allowlist"):
-            yield f"{layer.place(('tools', name))}this project lets the tool {name} run unasked."
-        if rule.get("keep_env"):
-            yield f"{layer.place(('tools', name))}this project gives variables of yours to the tool {name}."
-
-
-def _of_servers(layer: FileLayer) -> Iterator[str]:
-    for name, server in layer.values.get("mcp_servers", {}).items():
-        given = server.get("env") if isinstance(server, Mapping) else None
-        if isinstance(given, Mapping) and any("${" in str(value) for value in given.values()):
-            yield f"{layer.place(('mcp_servers', name))}this project gives variables of yours to its server {name}."
-
-
-def _keys_used(config: KinConfig) -> Iterator[tuple[tuple[KeyPath, KeyPath], str]]:
-    """((where the server is named, where the key is), the key's variable)."""
-    for p in config.providers:
-        at = ("providers", p.name)
-        yield ((*at, "api_base"), (*at, "api_key_env_var")), p.api_key_env_var
-    for s in config.mcp_servers:
-        if isinstance(s, MCPHttp):
-            at = ("mcp_servers", s.name)
-            yield ((*at, "url"), (*at, "api_key_env")), s.api_key_env
+        tools = layer.values.get("tools") if isinstance(layer, FileLayer) and layer.project is not None else None
+        for name, rule in tools.items() if isinstance(tools, Mapping) else ():
+            if isinstance(rule, Mapping) and (rule.get("permission") == "always" or rule.get("allowlist")):
+                yield f"{layer.place(('tools', name))}this project lets the tool {name} run unasked."
 
 
 def _tables(key: str, value: Any) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:

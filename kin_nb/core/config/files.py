@@ -5,6 +5,7 @@ defaults < config.toml < a trusted project's config.toml < agents/NAME.toml < KI
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -23,7 +24,8 @@ from kin_nb.core.config.layers import FileLayer, Layer, Layers, as_lists, merge_
 from kin_nb.core.config.providers import default_models, default_providers
 from kin_nb.core.config.users_own import drop_users_own
 from kin_nb.core.paths import kin_home
-from kin_nb.core.trusted_folders import TrustedFolders, is_project, left_out
+from kin_nb.core.project_snapshot import Snapshot
+from kin_nb.core.trusted_folders import Trust, TrustedFolders, is_project, left_out
 
 
 def config_path() -> Path:
@@ -38,17 +40,26 @@ def load_config(agent: str | None, overrides: Mapping[str, Any], trust: TrustedF
     user = FileLayer.read(config_path())
     folder = _workdir(Layers((user, secrets, environment, given)))
     trust = trust or TrustedFolders()
-    answer = trust.is_trusted(folder) if is_project(folder) else None
-    files = [user, *_named_by_the_project(agent, folder, trusted=answer is True)]
+    found = trust.look(folder) if is_project(folder) else Trust()
+    files = [user, *_named_by_the_project(agent, folder, found.project)]
+    own_servers = server_names((user, secrets, environment, given))
     for layer in files[1:]:
-        warnings += [*_without_workdir(layer), *drop_users_own(layer)]
+        warnings += [*_without_workdir(layer), *drop_users_own(layer, own_servers)]
     warnings = [*trust.warnings, *env_file_warnings(), *secrets_warnings, *warnings]
-    if notice := left_out(folder, answer):
+    if notice := left_out(folder, found):
         warnings.append(notice)
-    return build((*files, secrets, environment, given), warnings, trusted=folder if answer else None)
+    return build((*files, secrets, environment, given), warnings, trusted=found.project)
 
 
-def build(layers: Iterable[Layer], warnings: Iterable[str] = (), trusted: Path | None = None) -> KinConfig:
+def server_names(layers: Iterable[Layer] | None = None) -> set[str]:
+    """The MCP servers that layers name; by default those of the user: config.toml and variables. Raises ConfigError."""
+    if layers is None:
+        layers = (FileLayer.read(config_path()), secrets_layer()[0], environment_layer(os.environ)[0])
+    named = (layer.values.get("mcp_servers") for layer in layers)
+    return {name for servers in named if isinstance(servers, Mapping) for name in servers}
+
+
+def build(layers: Iterable[Layer], warnings: Iterable[str] = (), trusted: Snapshot | None = None) -> KinConfig:
     """The configuration that `layers`, lowest first, make on top of the defaults. Raises ConfigError."""
     layers = tuple(layers)
     values = merge_layers(layers, {"providers": default_providers, "models": default_models})
@@ -58,16 +69,23 @@ def build(layers: Iterable[Layer], warnings: Iterable[str] = (), trusted: Path |
         # without the cause: pydantic's own text shows values, which may be secret
         raise validation_error(error, values, Layers(layers)) from None
     unknown = (warning for layer in layers for warning in unknown_keys(layer))
-    noted = dict.fromkeys([*warnings, *unknown, *raising_trust(config, layers)])  # layers may be built upon again
+    noted = dict.fromkeys([*warnings, *unknown, *raising_trust(layers)])  # layers may be built upon again
     config.made_of(Layers(layers, tuple(noted), trusted))
     check(config)
     return config
 
 
-def _named_by_the_project(agent: str | None, folder: Path, *, trusted: bool) -> list[FileLayer]:
-    """The layers that lie in a project or are chosen by name."""
+def _named_by_the_project(agent: str | None, folder: Path, trusted: Snapshot | None) -> list[FileLayer]:
+    """The layers that lie in a project or are chosen by name. Raises ConfigError when they are not what is trusted."""
     layers = [FileLayer.read(folder / ".kin-code" / "config.toml", project=folder)] if trusted else []
-    return layers if agent is None else [*layers, agent_layer(agent, folder, trusted=trusted)]
+    if agent is not None:
+        layers.append(agent_layer(agent, folder, trusted=trusted is not None))
+    for layer in layers:
+        content = layer.text.encode()
+        read = [content, codecs.BOM_UTF8 + content] if layer.project is not None and content else []
+        if trusted and read and not any(trusted.has(layer.path, each) for each in read):
+            raise ConfigError(f"{layer.path} changed while it was read. Try again.")
+    return layers
 
 
 def _workdir(layers: Layers) -> Path:

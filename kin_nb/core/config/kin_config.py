@@ -139,7 +139,11 @@ class KinConfig(BaseModel):
     @property
     def project_trusted(self) -> bool:
         """Whether the person trusts the workspace: what lies in it may be read as settings, tools and instructions."""
-        return self._layers.trusted is not None and self._layers.trusted == self.effective_workdir
+        return self._layers.trusted is not None and self._layers.trusted.folder == self.effective_workdir
+
+    def is_as_trusted(self, path: Path, content: bytes) -> bool:
+        """Whether a file may act: one of the project's must be as it was when the settings were read."""
+        return self._layers.trusted is None or self._layers.trusted.has(path, content)
 
     @property
     def system_prompt(self) -> str:

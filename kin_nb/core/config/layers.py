@@ -14,6 +14,7 @@ from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.config.mcp_servers import usable_name
 from kin_nb.core.config.toml_file import KeyPath, key_lines, read_toml
 from kin_nb.core.paths import shown
+from kin_nb.core.project_snapshot import Snapshot
 
 NAMED: dict[str, tuple[str, str]] = {
     "providers": ("name", "provider"),
@@ -172,14 +173,14 @@ class VariableLayer(Layer):
 
 @dataclass(frozen=True)
 class Layers:
-    """What a configuration was made of, lowest first, and the folder whose project was read because it is trusted.
+    """What a configuration was made of, lowest first, and the project that was read because it is trusted.
 
-    Where a value came from is no part of a configuration: only that folder is compared.
+    Where a value came from is no part of a configuration: only what acts in that project is compared.
     """
 
     layers: tuple[Layer, ...] = field(default=(), compare=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)
-    trusted: Path | None = None
+    trusted: Snapshot | None = None
 
     def layer_of(self, path: KeyPath) -> Layer | None:
         """The layer whose value is in force; None for a default."""

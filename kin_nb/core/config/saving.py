@@ -16,6 +16,7 @@ from kin_nb.core.config.files import build, config_path
 from kin_nb.core.config.layers import NAMED, FileLayer, Layer, entry_name, plain
 from kin_nb.core.config.toml_file import parse_toml
 from kin_nb.core.paths import read_settings, sole_writer, write_private
+from kin_nb.core.project_snapshot import Snapshot
 
 
 class Added(list[str]):
@@ -94,7 +95,8 @@ def _check(text: str, path: Path) -> None:
         return
     project = path.parent.parent.resolve() if path.parent.name == ".kin-code" else None
     layer = FileLayer(path, text, parse_toml(text, path), project)
-    build([FileLayer.read(config_path()), layer, Layer({"workdir": project} if project else {})], trusted=project)
+    trusted = Snapshot(project) if project else None
+    build([FileLayer.read(config_path()), layer, Layer({"workdir": project} if project else {})], trusted=trusted)
 
 
 def _toml_values(value: Any) -> Any:

@@ -1,13 +1,20 @@
-"""Settings that are the user's alone: no project may set them, however trusted it is."""
+"""Settings that are the user's alone: no project may set them, however trusted it is.
+
+They decide how much runs unasked (`policy`, a mode that approves more), and which server gets the user's keys and prompts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from kin_nb.core.config.layers import FileLayer
 from kin_nb.core.config.toml_file import KeyPath
+from kin_nb.core.modes import AgentMode
 
 USERS_OWN: tuple[KeyPath, ...] = (
+    ("policy",),
+    ("providers",),
     ("audit",),
     ("session_logging", "encrypt"),
     ("session_logging", "key_file"),
@@ -19,19 +26,62 @@ USERS_OWN: tuple[KeyPath, ...] = (
     ("tools", "web_search", "api_key_header"),
     ("tools", "web_search", "api_key_format"),
 )
+_OF_EACH_TOOL = ("keep_env", "key_names")
+_OF_EACH_SERVER = ("api_key_env", "api_key_header", "api_key_format")
+_FOR_THE_USERS_SERVERS = ("name", "disabled", "disabled_tools", "prompt", "startup_timeout_sec", "tool_timeout_sec")
+"""All that a project may say about an MCP server that the user has configured."""
+_CAUTIOUS = (AgentMode.DEFAULT, AgentMode.PLAN)
+"""The built-in modes that a project's own mode may be based on."""
 
 
-def drop_users_own(layer: FileLayer) -> list[str]:
-    """Take them out of a project's layer; a warning for each. Any other layer stays as it is."""
-    return list(_dropped(layer)) if layer.project is not None else []
+def drop_users_own(layer: FileLayer, own_servers: Collection[str] = ()) -> list[str]:
+    """Take them out of a project's layer; a warning for each. Any other layer stays as it is.
 
-
-def _dropped(layer: FileLayer) -> Iterator[str]:
-    for path in USERS_OWN:
+    `own_servers`: the names of the MCP servers that the user has configured.
+    """
+    if layer.project is None:
+        return []
+    warnings = []
+    for path in list(_users_own(layer, own_servers)):
         if layer.has(path):
-            yield f"{layer.place(path)}{'.'.join(path)} is the user's to set, and is ignored here; use config.toml."
-            *tables, key = path
-            values = layer.values
-            for table in tables:
-                values = values[table]
-            del values[key]
+            name = ".".join(path)
+            warnings.append(f"{layer.place(path)}{name} is the user's to set, and is ignored here; use config.toml.")
+            _drop(layer.values, path)
+    return warnings
+
+
+def _users_own(layer: FileLayer, own_servers: Collection[str]) -> Iterator[KeyPath]:
+    yield from USERS_OWN
+    if _mode(layer) not in {None, *_CAUTIOUS}:
+        yield ("mode",)
+    for name in _entries(layer, "tools"):
+        yield from (("tools", name, key) for key in _OF_EACH_TOOL)
+    for name, server in _entries(layer, "mcp_servers").items():
+        entry = server if isinstance(server, Mapping) else {}
+        if name in own_servers:
+            yield from (("mcp_servers", name, key) for key in entry if key not in _FOR_THE_USERS_SERVERS)
+        yield from (("mcp_servers", name, key) for key in _OF_EACH_SERVER)
+        given = entry.get("env")
+        for variable, value in given.items() if isinstance(given, Mapping) else ():
+            if "${" in str(value):  # a variable of the user's, which may hold a key
+                yield ("mcp_servers", name, "env", variable)
+
+
+def _mode(layer: FileLayer) -> AgentMode | None:
+    value = layer.values.get("mode")
+    try:
+        return None if value is None else AgentMode(str(value).replace("-", "_"))
+    except ValueError:
+        return None  # an error soon, with its place
+
+
+def _entries(layer: FileLayer, key: str) -> Mapping[str, Any]:
+    entries = layer.values.get(key)
+    return entries if isinstance(entries, Mapping) else {}
+
+
+def _drop(values: Any, path: KeyPath) -> None:
+    *tables, key = path
+    for table in tables:
+        values = values[table]
+    del values[key]

@@ -33,6 +33,7 @@ class SkillManager:
 
     def __init__(self, config: KinConfig, *, trusted: bool) -> None:
         self.warnings: list[str] = []
+        self._is_as_trusted = config.is_as_trusted
         found: dict[str, SkillInfo] = {}
         for path in self._files(config, trusted=trusted):
             skill = self._read(path)
@@ -47,8 +48,9 @@ class SkillManager:
             raise SkillError(f"{name} is a flow: a person starts it, with /flow:{name}.")
         if name not in self.available:
             raise SkillError(f"There is no skill {name[:64]!r}.{self._nearest(name)}")
-        folder = self.available[name].skill_dir
-        _, body = read_skill(self.available[name].skill_path)
+        folder, path = self.available[name].skill_dir, self.available[name].skill_path
+        self._check(path)
+        _, body = read_skill(path)
         if len(body) > MOST_CHARACTERS:
             body = f"{body[:MOST_CHARACTERS]}\n[… the rest is in {folder / FILE_NAME} …]"
         about = [f"Paths in this skill are relative to {folder}", *_listing(folder)]
@@ -64,7 +66,19 @@ class SkillManager:
             near = get_close_matches(name, self.flows, 1)
             known = f"Did you mean {near[0]}?" if near else f"Flows: {', '.join(self.flows) or 'none'}."
             raise SkillError(f"There is no flow {name[:64]!r}. {known}")
+        self._check(self.flows[name].skill_path)
         return read_flow(self.flows[name].skill_path)
+
+    def _check(self, path: Path) -> None:
+        """Raises SkillError for a project's skill that is not as it was when the folder was trusted."""
+        try:
+            if self._is_as_trusted(path, path.read_bytes()):
+                return
+        except OSError:
+            return  # reading it says what is wrong
+        raise SkillError(
+            f"{path} has changed since its folder was trusted, and is not used. See `kin-nb trust --show`."
+        )
 
     def _nearest(self, name: str) -> str:
         if not self.available:
@@ -87,6 +101,7 @@ class SkillManager:
 
     def _read(self, path: Path) -> SkillInfo | None:
         try:
+            self._check(path)
             skill, _ = read_skill(path)
             if skill.is_flow:
                 from kin_nb.core.skills.flows import read_flow  # noqa: PLC0415  (as above)

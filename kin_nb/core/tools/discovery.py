@@ -41,7 +41,7 @@ def discover_tools(config: KinConfig) -> Discovered:
     warnings: list[str] = []
     for file in _files(config, warnings):
         try:
-            loaded = load(file)
+            loaded = load(file, config.is_as_trusted)
         except ToolFileError as error:
             warnings.append(str(error))
             continue

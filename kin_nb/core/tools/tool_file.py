@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -23,17 +24,20 @@ class ToolFileError(Exception):
     """A tool file is no good: where, and why."""
 
 
-def load(path: Path) -> dict[type[AnyTool | Tool], int]:
+def load(path: Path, may_run: Callable[[Path, bytes], bool] = lambda *_: True) -> dict[type[AnyTool | Tool], int]:
     """The tools that a file defines, in its order, each with its line.
 
     A tool is a class that subclasses BaseTool and has `run`, or subclasses Tool and has `execute`, and whose name does
     not begin with `_`. The module gets a private name; sys.path stays as it is and no bytecode is written. Raises
-    ToolFileError for a file that cannot be read or run, also when it exits, and for one without a tool.
+    ToolFileError for a file that cannot be read or run, also when it exits, for one without a tool, and for one whose content
+    `may_run` refuses.
     """
     try:
         source = read_bytes(Path(os.path.realpath(path)), LARGEST, str(path))
     except ToolError as error:
         raise ToolFileError(str(error)) from error
+    if not may_run(path, source):
+        raise ToolFileError(f"{path} has changed since its folder was trusted, and is not loaded.")
     name = f"_kin_tools_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     module = ModuleType(name)
     module.__file__ = str(path)

@@ -112,9 +112,9 @@ def test_trust_says_what_counts_before_it_does(kin, project, monkeypatch):
     printed: list[str] = []
     trust = TrustedFolders.trust
 
-    def trusting(folders: TrustedFolders, path: Path) -> Path:
+    def trusting(folders: TrustedFolders, path: Path, seen: object = None) -> Path:
         printed.append(sys.stdout.getvalue())
-        return trust(folders, path)
+        return trust(folders, path, seen)
 
     monkeypatch.setattr(TrustedFolders, "trust", trusting)
     done = kin("trust")
@@ -123,10 +123,12 @@ def test_trust_says_what_counts_before_it_does(kin, project, monkeypatch):
     assert before.splitlines() == [
         f"What counts of {project} once it is trusted:",
         "  AGENTS.md              instructions to the model",
-        "  .kin-code/config.toml  settings: model servers, policy, MCP servers",
+        "  .kin-code/config.toml  settings: models, tools, MCP servers",
         "  .kin-code/tools        Python files that are run",
     ]
-    assert done.stdout == f"{before}{project} is trusted from now on. To take that back: kin-nb trust --no .\n"
+    assert (
+        done.stdout == f"{before}{project} is trusted from now on, as it is. To take that back: kin-nb trust --no .\n"
+    )
 
 
 def test_every_kind_of_file_that_trust_is_needed_for_is_explained(kin, workspace):
@@ -147,6 +149,49 @@ def test_trust_and_its_opposite_decide_whether_the_project_is_read(kin, project)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"{project} is not trusted: nothing of it is read as settings.\n"
     assert kin("config") == (0, "# Nothing is set: all settings have their defaults.\n", ""), "and not mentioned again"
+
+
+def test_what_a_project_brings_later_is_shown_and_asked_about(kin, project, monkeypatch):
+    assert kin("trust").returncode == 0
+    (project / ".kin-code" / "config.toml").write_text('instructions = "Speak like a stranger."\n')
+    (project / ".kin-code" / "tools" / "evil.py").write_text("import os  # \x1b[2K\n")
+    done = kin("config")
+    assert "instructions" not in done.stdout
+    summary = "changed .kin-code/config.toml (instructions); added .kin-code/tools/evil.py"
+    assert summary in done.stderr
+    shown = kin("trust", "--show")
+    assert shown.returncode == 0
+    assert "\x1b" not in shown.stdout
+    for line in (
+        f"{project} has changed since you trusted {project}: {summary}",
+        '-instructions = "Speak like the project."',
+        '+instructions = "Speak like a stranger."',
+        "+++ now/.kin-code/tools/evil.py",
+        "+import os  # \\x1b[2K",
+    ):
+        assert line in shown.stdout.splitlines()
+    assert "instructions" not in kin("config").stdout, "showing decides nothing"
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    for answer, code in (("", 1), ("n", 1), ("y", 0)):
+        monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
+        done = kin("trust")
+        assert (done.returncode, "+import os" in done.stdout) == (code, True)
+        assert ("instructions" in kin("config").stdout) is (answer == "y")
+
+
+def test_what_changes_while_the_person_reads_is_not_trusted(kin, project, monkeypatch):
+    kin("trust")
+    tool = project / ".kin-code" / "tools" / "shout.py"
+    tool.write_text("first = 1\n")
+
+    def read_for_a_while(_: str) -> str:
+        tool.write_text("second = 2\n")
+        return "y"
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", read_for_a_while)
+    assert kin("trust").returncode == 0
+    assert "changed .kin-code/tools/shout.py" in kin("config").stderr
 
 
 def test_a_folder_with_nothing_in_it_may_be_trusted_ahead(kin, workspace, tmp_path):

@@ -71,13 +71,15 @@ def test_a_wrong_setting(write, text, line, said):
 
 def test_the_layer_that_is_wrong_is_named(write, workspace):
     user = write("config.toml", '[[models]]\nalias = "local"\ntemperature = 0.1\n')
-    TrustedFolders().trust(workspace)
     project = write(workspace / ".kin-code" / "config.toml", '\n[[models]]\nalias = "local"\ntemperature = -1\n')
+    TrustedFolders().trust(workspace)
     assert complaint().startswith(f"{project}:4: ")
-    project.write_text('policy = "strict"\n')
-    user.write_text('\npolicy = "lax"\n')
+    project.write_text("max_steps_per_turn = 5\n")
+    TrustedFolders().trust(workspace)
+    user.write_text("\nmax_steps_per_turn = 0\n")
     KinConfig.load()
     project.unlink()
+    TrustedFolders().trust(workspace)
     assert complaint().startswith(f"{user}:2: ")
 
 

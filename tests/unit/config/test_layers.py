@@ -14,10 +14,22 @@ from kin_nb.core.trusted_folders import TrustedFolders
 
 
 @pytest.fixture
+def write(write, workspace):
+    """Write a file; the workspace is trusted with what is written there."""
+
+    def trusted(path: Path | str, text: str) -> Path:
+        written = write(path, text)
+        if written.is_relative_to(workspace):
+            TrustedFolders().trust(workspace)
+        return written
+
+    return trusted
+
+
+@pytest.fixture
 def project(workspace, write):
     """The workspace, trusted, with settings of its own."""
     write(workspace / ".kin-code" / "config.toml", 'instructions = "project"\n')
-    TrustedFolders().trust(workspace)
     return workspace
 
 
@@ -70,10 +82,10 @@ def test_an_entry_of_the_same_name_is_overlaid_field_by_field(project, write):
     )
     write(
         project / ".kin-code" / "config.toml",
-        "[[models]]\nalias = 'devstral-2'\nmax_tokens = 9\n[[models]]\nname = 'own'\nprovider = 'mistral'\n"
-        "[[providers]]\nname = 'mistral'\nextra_headers = {B = '2'}\n",
+        "[[models]]\nalias = 'devstral-2'\nmax_tokens = 9\n[[models]]\nname = 'own'\nprovider = 'mistral'\n",
     )
-    config = KinConfig.load()
+    write("agents/more.toml", "[[providers]]\nname = 'mistral'\nextra_headers = {B = '2'}\n")
+    config = KinConfig.load("more")
     default = KinConfig().get_active_model()
     assert config.get_active_model() == default.model_copy(update={"temperature": 0.7, "max_tokens": 9})
     assert [model.alias for model in config.models][:2] == ["devstral-2", "own"]
@@ -87,21 +99,21 @@ def test_run_time_models_may_be_values_and_are_merged_as_well():
     assert "devstral-2" in {model.alias for model in config.models}
 
 
-def test_mcp_servers_are_merged_by_the_name_that_tools_will_have(project, write):
+def test_mcp_servers_are_merged_by_the_name_that_tools_will_have(write):
     write(
         "config.toml",
         "[[mcp_servers]]\nname = 'my git'\ncommand = 'git-mcp'\nenv = {A = '1'}\n[[mcp_servers]]\nname = 'web'\nurl = 'http://x/'\n",
     )
-    write(project / ".kin-code" / "config.toml", "[[mcp_servers]]\nname = 'my_git'\nargs = ['-v']\nenv = {B = '2'}\n")
-    git, web = KinConfig.load().mcp_servers
+    write("agents/a.toml", "[[mcp_servers]]\nname = 'my_git'\nargs = ['-v']\nenv = {B = '2'}\n")
+    git, web = KinConfig.load("a").mcp_servers
     assert (git.name, git.argv(), git.env) == ("my_git", ["git-mcp", "-v"], {"A": "1", "B": "2"})
     assert web.name == "web"
 
 
-def test_a_server_that_becomes_a_program_keeps_nothing_of_the_address(project, write):
+def test_a_server_that_becomes_a_program_keeps_nothing_of_the_address(write):
     write("config.toml", "[[mcp_servers]]\nname = 'x'\nurl = 'http://x/'\ntransport = 'http'\n")
-    write(project / ".kin-code" / "config.toml", "[[mcp_servers]]\nname = 'x'\ncommand = 'x-mcp'\n")
-    (server,) = KinConfig.load().mcp_servers
+    write("agents/a.toml", "[[mcp_servers]]\nname = 'x'\ncommand = 'x-mcp'\n")
+    (server,) = KinConfig.load("a").mcp_servers
     assert (server.transport, server.argv()) == ("stdio", ["x-mcp"])
 
 

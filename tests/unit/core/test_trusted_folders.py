@@ -10,7 +10,7 @@ import pytest
 
 from kin_nb.core.config import ConfigError
 from kin_nb.core.paths import kin_home
-from kin_nb.core.trusted_folders import TrustedFolders, left_out, project_files
+from kin_nb.core.trusted_folders import Trust, TrustedFolders, left_out, project_files
 
 
 @pytest.fixture
@@ -132,12 +132,12 @@ def test_what_cannot_be_trusted_is_one_error(tree):
 
 def test_what_was_left_out_is_listed_unless_the_person_decided(tree):
     folder = tree / "a"
-    assert left_out(folder, None) is None
+    assert left_out(folder, Trust()) is None
     (folder / ".kin-code" / "tools").mkdir(parents=True)
     (folder / "AGENTS.md").write_text("")
     assert project_files(folder) == ["AGENTS.md", ".kin-code/tools"]
     assert f"{folder} is not trusted, so nothing was read of its AGENTS.md, .kin-code/tools. " in (
-        left_out(folder, None) or ""
+        left_out(folder, Trust()) or ""
     )
-    assert left_out(folder, trusted=True) is None
-    assert left_out(folder, trusted=False) is None
+    assert left_out(folder, Trust(True)) is None
+    assert left_out(folder, Trust(False)) is None

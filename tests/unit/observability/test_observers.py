@@ -135,8 +135,8 @@ def test_a_missing_library_says_what_to_install(monkeypatch):
 def test_no_project_turns_them_on_or_names_their_places(home, tmp_path):
     project = tmp_path / "workspace" / ".kin-code"
     project.mkdir(parents=True)
-    TrustedFolders().trust(project.parent)
     (project / "config.toml").write_text('[observability]\nlog = "/tmp/x"\notel = true\ncontents = true\n')
+    TrustedFolders().trust(project.parent)
     (home / "config.toml").write_text('[observability]\nprometheus = "kin.prom"\n')
     config = KinConfig.load(workdir=project.parent)
     assert config.observability.model_dump(exclude_defaults=True) == {"prometheus": "kin.prom"}

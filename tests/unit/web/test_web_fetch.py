@@ -153,15 +153,15 @@ def test_what_the_model_is_offered_is_small():
 
 @pytest.fixture
 def project(home, tmp_path):
-    """A trusted workspace whose own settings want more than a project may have."""
+    """The settings of a workspace, to be written and trusted."""
     settings = tmp_path / "workspace" / ".kin-code" / "config.toml"
     settings.parent.mkdir(parents=True)
-    TrustedFolders().trust(tmp_path / "workspace")
     return settings
 
 
 def test_no_project_opens_the_private_network_or_names_a_proxy(home, project):
     project.write_text('[tools.web_fetch]\nallow_private = true\nproxy = "http://evil:1"\ntimeout = 5.0\n')
+    TrustedFolders().trust(project.parent.parent)
     config = KinConfig.load(workdir=project.parent.parent)
     assert [warning for warning in config.warnings if "allow_private" in warning]
     assert [warning for warning in config.warnings if "proxy" in warning]

@@ -1,0 +1,256 @@
+"""What a project folder brings that acts for the user, as it is now: a digest of each file, and how two states differ.
+
+A project's config.toml, agents, prompts, skills and tools act, and so do what its settings name: folders of `tool_paths`
+and `skill_paths`, and files on the command line of an MCP server. AGENTS.md and memories are text for the model that
+changes with the work, and approves nothing: they are not part of a snapshot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.paths import LARGEST
+
+SETTINGS = ".kin-code/config.toml"
+ACTING = (SETTINGS, *(f".kin-code/{name}" for name in ("agents", "prompts", "skills", "tools")), ".agents/skills")
+"""What of a project acts, wherever its settings lead: files, and folders with all that is in them."""
+
+MOST_FILES, MOST_BYTES = 1_000, 50_000_000
+"""A project with more than that cannot be compared at each start, and is not trusted."""
+_KEPT_TEXT, _KEPT_TEXTS = 32_000, 300_000
+"""Characters of one file, and of all files as JSON, that are kept to show a difference later."""
+_MOST_LINES = 400
+"""Of a difference that is shown."""
+_MOST_NAMES = 5
+_SKIPPED = "__pycache__"
+_NOT_READ = "not read"
+"""In the place of a digest: the file cannot be read, or is not a regular file."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How a snapshot differs from an older one. Names are relative to the project's folder; `diff` is for a terminal."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    """The top-level keys of config.toml whose values differ."""
+    diff: tuple[str, ...] = field(default=(), repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+    def summary(self) -> str:
+        """One line: `changed .kin-code/config.toml (policy); added .kin-code/tools/x.py`."""
+        return "; ".join(
+            f"{what} {self._names(names)}"
+            for what, names in (("changed", self.changed), ("added", self.added), ("removed", self.removed))
+            if names
+        )
+
+    def _names(self, names: tuple[str, ...]) -> str:
+        shown = [f"{_visible(name)}{self._with_keys(name)}" for name in names[:_MOST_NAMES]]
+        return ", ".join(shown) + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
+
+    def _with_keys(self, name: str) -> str:
+        keys = ", ".join(map(_visible, self.keys[:_MOST_NAMES]))
+        return f" ({keys})" if name == SETTINGS and keys else ""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What acts in `folder`, a resolved path. `digests`: file name, relative to it -> sha256 of the file's bytes. `texts`:
+    those of short text files, by the same names.
+    """
+
+    folder: Path
+    digests: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def code(self) -> str:
+        """Eight characters that name this state."""
+        return hashlib.sha256(json.dumps(self.digests, sort_keys=True).encode()).hexdigest()[:8]
+
+    @classmethod
+    def take(cls, folder: Path) -> Snapshot:
+        """`folder` is resolved. Raises ConfigError when there is too much in it to be compared."""
+        digests, texts, size, room = dict[str, str](), dict[str, str](), 0, _KEPT_TEXTS
+        for path in _acting_files(folder):
+            name = os.path.relpath(path, folder)
+            if name in digests:
+                continue
+            content = _content(path, MOST_BYTES - size)
+            size += len(content or b"")
+            if size > MOST_BYTES or len(digests) >= MOST_FILES:
+                raise ConfigError(
+                    f"{folder} cannot be trusted: its settings, tools and skills are more than {MOST_FILES:,} files or "
+                    f"{MOST_BYTES // 1_000_000} MB. Keep data out of .kin-code and .agents/skills."
+                )
+            digests[name] = _NOT_READ if content is None else digest(content)
+            text = _text(content)
+            needed = 0 if text is None else len(json.dumps(text))
+            if text is not None and needed <= room:
+                texts[name], room = text, room - needed
+        return cls(folder, digests, texts)
+
+    @classmethod
+    def from_json(cls, text: str) -> Snapshot:
+        """Raises ValueError."""
+        try:
+            values = json.loads(text)
+            return cls(Path(values["folder"]), dict(values["digests"]), dict(values["texts"]))
+        except (TypeError, KeyError, RecursionError) as error:
+            raise ValueError(str(error)) from error
+
+    def to_json(self) -> str:
+        return json.dumps({"folder": str(self.folder), "digests": self.digests, "texts": self.texts}, indent=1)
+
+    def changes_since(self, before: Snapshot) -> Changes:
+        names = sorted({*self.digests, *before.digests})
+        different = [name for name in names if self.digests.get(name) != before.digests.get(name)]
+        return Changes(
+            added=tuple(name for name in different if name not in before.digests),
+            changed=tuple(name for name in different if name in before.digests and name in self.digests),
+            removed=tuple(name for name in different if name not in self.digests),
+            keys=_different_keys(before.texts.get(SETTINGS, ""), self.texts.get(SETTINGS, "")),
+            diff=tuple(_shortened([line for name in different for line in self._diff(before, name)])),
+        )
+
+    def _diff(self, before: Snapshot, name: str) -> Iterator[str]:
+        from difflib import unified_diff  # noqa: PLC0415  (only where something differs)
+
+        old, new = (_lines(snapshot, name) for snapshot in (before, self))
+        if old is None or new is None:
+            yield f"{_visible(name)}: its text is not shown (it is long, not text, or cannot be read)"
+            return
+        for line in unified_diff(old, new, f"trusted/{name}", f"now/{name}", lineterm=""):
+            yield _visible(line)
+
+    def has(self, path: Path, content: bytes) -> bool:
+        """Whether a file of the project is as it was. True for whatever does not act in the project."""
+        name = os.path.relpath(path, self.folder)
+        if name in self.digests:
+            return self.digests[name] == digest(content)
+        return not any(name == acting or name.startswith(f"{acting}/") for acting in ACTING)
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _acting_files(folder: Path) -> Iterator[Path]:
+    for name in ACTING:
+        path = folder / name
+        yield from _files_below(path) if path.is_dir() else [path] if os.path.lexists(path) else []
+    for settings in (folder / SETTINGS, *sorted((folder / ".kin-code" / "agents").glob("*.toml"))):
+        yield from _named_by(settings, folder)
+
+
+def _named_by(settings: Path, folder: Path) -> Iterator[Path]:
+    """The files that a settings file makes act. Nothing of one that is not valid: loading it is an error."""
+    values = _toml((_content(settings, LARGEST) or b"").decode("utf-8-sig", errors="replace"))
+    for place in _paths(values.get("tool_paths"), folder):
+        yield from sorted(place.glob("*.py"))
+    for place in _paths(values.get("skill_paths"), folder):
+        for skill in sorted(place.glob("*/SKILL.md")):
+            yield from _files_below(skill.parent)
+    servers = values.get("mcp_servers")
+    for server in servers if isinstance(servers, list) else []:
+        yield from _of_a_server(server, folder)
+
+
+def _of_a_server(server: Any, folder: Path) -> Iterator[Path]:
+    """The project's files among the words that start a server: `python tools/server.py`."""
+    if not isinstance(server, dict):
+        return
+    command, arguments, cwd = server.get("command", ""), server.get("args", []), server.get("cwd", "")
+    try:
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+        begin = folder / Path(cwd).expanduser()
+        for word in (*words, *arguments):
+            path = Path(os.path.normpath(begin / word))
+            if path.is_file() and path.is_relative_to(folder):
+                yield path
+    except (OSError, RuntimeError, TypeError, ValueError):
+        return  # not a command that could be run
+
+
+def _paths(entries: Any, folder: Path) -> Iterator[Path]:
+    for entry in entries if isinstance(entries, list) else []:
+        try:
+            yield Path(os.path.normpath(folder / Path(entry).expanduser()))
+        except (RuntimeError, TypeError, ValueError):
+            continue
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """All of them, links followed, each folder once."""
+    seen = set[str]()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(place)) in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if name != _SKIPPED)
+        yield from (Path(place, name) for name in sorted(names))
+
+
+def _content(path: Path, most: int) -> bytes | None:
+    """At most `most` bytes and one; None when it cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read(most + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _text(content: bytes | None) -> str | None:
+    if content is None or len(content) > _KEPT_TEXT or b"\0" in content:
+        return None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _lines(snapshot: Snapshot, name: str) -> list[str] | None:
+    if name not in snapshot.digests:
+        return []
+    return snapshot.texts[name].splitlines() if name in snapshot.texts else None
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    more = len(lines) - _MOST_LINES
+    return lines if more <= 0 else [*lines[:_MOST_LINES], f"[… {more:,} more lines …]"]
+
+
+def _toml(text: str) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415  (only where a project has settings)
+
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _different_keys(before: str, now: str) -> tuple[str, ...]:
+    old, new = _toml(before), _toml(now)
+    return tuple(sorted(key for key in {*old, *new} if old.get(key) != new.get(key)))
+
+
+def _visible(text: str) -> str:
+    """Without anything that a terminal would obey or not show."""
+    return "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape", "replace").decode() for c in text)
