@@ -1,10 +1,9 @@
 """The words of a plain shell command, and the prefix of it that one approval may cover.
 
 The rule: what cannot be read as one simple command of plain words has no words here, and gets no prefix. A person who
-approves a prefix has read one command; so a prefix never reaches a program that runs other programs or code from its
-arguments, never a file outside the workspace or a sensitive one, and never one that only exists to destroy or to send.
-Such commands are approved to the letter, one by one. The list of programs errs on asking; unknown programs are taken
-for ordinary ones, because the person has read the program's name.
+approves a prefix has read one command; so only programs that are listed here get one, those whose later arguments neither run
+something else, nor install, send or destroy, nor reach a file outside the workspace or a sensitive one. Every other command is
+approved verbatim, one by one: also of programs that nothing is known about.
 """
 
 from __future__ import annotations
@@ -24,58 +23,48 @@ def _set(words: str) -> frozenset[str]:
 
 _RESERVED = _set("if then elif else fi for while until do done case esac select function in time coproc [[ ]]")
 
-_EXACT_ONLY = _set(
-    # run a program or code that their arguments give
-    "sudo doas su env xargs nohup nice ionice timeout watch stdbuf setsid exec eval source . command builtin trap "
-    "alias parallel entr find fd flock chroot unshare nsenter systemd-run at batch crontab script expect strace "
-    "ltrace gdb lldb bash sh zsh dash ksh fish csh tcsh busybox toybox perl ruby node deno bun php lua julia R "
-    "Rscript osascript tclsh swift java awk gawk mawk nawk sed ed ex vi vim nvim emacs nano less more man ssh rsync "
-    "tar zip ipython jupyter npx pipx uvx bunx pdb timeit code runpy cProfile profile trace IPython ipykernel cmake "
-    "ccache openssl sqlite3 psql mysql pkexec runuser setpriv taskset chrt numactl prlimit unbuffer xvfb-run "
-    "dbus-run-session ssh-agent valgrind perf mpirun mpiexec srun torchrun hyperfine nix nix-shell tox nox "
-    "scriptreplay nodemon watchexec direnv dotenv tmux screen ts-node tsx py-spy memray scalene fakeroot bwrap firejail "
-    "wish groovy scala elixir pwsh m4 dc "
-    # builtins of bash that evaluate their arguments, also as the index of an array: a[$(...)]
-    "printf test compgen complete compopt let declare typeset local readonly mapfile readarray jobs read bind fc "
-    "getopts wait "
-    # destroy, change rights, write where they are told, or send
-    "rm rmdir mv cp ln dd tee install truncate shred chmod chown chgrp mount umount kill pkill killall curl wget nc "
-    "ncat socat telnet ftp sftp scp export set unset shopt enable hash "
-    # write where an option, a second argument or what they read says, or load a plugin
-    "sort uniq tree shuf split csplit xxd iconv gcc cc g++ c++ clang ld as patch quilt cpio pax uudecode"
+_PROGRAMS = _set(
+    # look at files, or make empty ones
+    "ls cat head tail wc cut tr nl tac rev fold paste comm join column grep egrep fgrep rg diff cmp stat du df "
+    "basename dirname realpath readlink md5sum sha1sum sha256sum od hexdump strings mkdir touch "
+    # say something
+    "echo true false seq sleep date pwd whoami id uname hostname uptime free ps which"
 )
+"""Programs whose name is the prefix."""
+_CHECKERS = _set(
+    "pytest py.test mypy pyright black isort flake8 pylint ruff codespell yamllint shellcheck "
+    "tsc eslint prettier jest vitest mocha gofmt rustfmt clang-format"
+)
+"""Test runners, type checkers and formatters: they run and change what is in the workspace, which is what they are for."""
+_MODULES = _set("unittest doctest compileall")
+"""For `python -m`, besides the programs above."""
 
 _SUBCOMMANDS: dict[str, frozenset[str]] = {
-    # program: its subcommands that are approved to the letter only
+    # program: its subcommands that are part of a prefix
     "git": _set(
-        "config bisect submodule rebase filter-branch difftool mergetool clean remote clone push reset restore checkout "
-        "grep archive format-patch bundle apply am"
+        "add blame cat-file commit describe diff fetch log ls-files ls-tree merge merge-base mv name-rev pull rev-list "
+        "rev-parse shortlog show show-ref status whatchanged"
     ),
-    "npm": _set("exec x explore init create config set publish"),
-    "pnpm": _set("exec dlx create config publish"),
-    "yarn": _set("exec dlx create config publish node"),
-    "pip": _set("config"),
-    "pip3": _set("config"),
-    "uv": _set("tool publish"),
-    "poetry": _set("config publish shell self"),
-    "pdm": _set("config publish"),
-    "cargo": _set("install publish"),
-    "go": _set("run generate tool env"),
-    "make": _set(""),
-    "just": _set(""),
-    "docker": _set("run exec cp compose container buildx context plugin"),
-    "podman": _set("run exec cp compose container unshare machine"),
-    "bundle": _set("exec config console open plugin"),
-    "kubectl": _set("exec run debug cp attach config proxy apply delete"),
-    "coverage": _set("run"),
-    "gh": _set("api alias extension auth config secret"),
-    "conda": _set("run config"),
-    "mamba": _set("run config"),
-    "brew": _set(""),
-    "apt": _set(""),
-    "terraform": _set("apply destroy"),
-    "dotnet": _set("run exec"),
-    "hatch": _set("run shell env"),
+    "npm": _set("run run-script test start ls list outdated"),
+    "pnpm": _set("run test start list outdated"),
+    "yarn": _set("run test start list outdated"),
+    "pip": _set("list show freeze check"),
+    "pip3": _set("list show freeze check"),
+    "uv": _set("run tree"),
+    "poetry": _set("run show check"),
+    "pdm": _set("run list"),
+    "hatch": _set("test fmt"),
+    "pre-commit": _set("run"),
+    "cargo": _set("build check test clippy fmt bench doc tree"),
+    "go": _set("build test vet fmt list doc version"),
+    "docker": _set("ps images logs inspect"),
+    "podman": _set("ps images logs inspect"),
+    "kubectl": _set("describe logs top"),
+    "coverage": _set("report html xml json combine"),
+    "conda": _set("list info"),
+    "mamba": _set("list info"),
+    "terraform": _set("fmt validate"),
+    "dotnet": _set("build test"),
 }
 _ONE_TARGET = frozenset(["make", "just"])
 _RUNNERS = frozenset([("uv", "run"), ("poetry", "run"), ("pdm", "run")])
@@ -86,8 +75,9 @@ _RUNNING_OPTIONS = _set(
     # these run a program, load code or settings, or write a file
     "exec execdir eval command to-command use-compress-program compress-program checkpoint-action rsh upload-pack "
     "receive-pack ext-diff textconv open-files-in-pager pre hostname-bin shell script-shell toolexec vettool wrapper "
-    "init-script output output-file plugin config config-file rcfile"
+    "init-script output output-file plugin config config-file rcfile install-types"
 )
+_GIT_OPTIONS_WITH_VALUE = _set("-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source")
 _LEAVES_THE_WORKSPACE = re.compile(r"(^|[=:,@]|^-\w)/|(^|[/=:,@]|^-\w)\.\.(/|$)|@[\w.-]+:")
 
 _EVALUATED_INDEX = re.compile(r"\w\[.*[$`]", re.DOTALL)
@@ -160,27 +150,35 @@ def _runs_something(word: str) -> bool:
     return word.startswith("-") and len(name) > 1 and any(option.startswith(name) for option in _RUNNING_OPTIONS)
 
 
-def _prefix(words: list[str]) -> list[str] | None:
+def git_words(words: list[str]) -> tuple[list[str], list[str]]:
+    """A git command without the options before its subcommand, and these: `git -C x push` is (`git push`, `-C x`)."""
+    position = 1
+    while position < len(words) and words[position].startswith("-"):
+        position += 2 if words[position] in _GIT_OPTIONS_WITH_VALUE else 1
+    return [*words[:1], *words[position:]], words[1:position]
+
+
+def _prefix(words: list[str], known: frozenset[str] = frozenset()) -> list[str] | None:
+    """`known`: programs to take for listed ones."""
     program, arguments = words[0], words[1:]
-    if not _PLAIN.match(program) or program.endswith((".py", ".sh")):  # a file may change after the approval
-        return None
-    if program in _EXACT_ONLY or program.rstrip("0123456789.-") in _EXACT_ONLY:
-        return None
     if program.startswith(("python", "pypy")):
-        return _after(words[:2], arguments[1:]) if _PYTHON.match(program) and arguments[:1] == ["-m"] else None
-    if program not in _SUBCOMMANDS:
+        is_module = _PYTHON.match(program) and arguments[:1] == ["-m"]
+        return _after(words[:2], arguments[1:], _MODULES) if is_module else None
+    if program in _PROGRAMS or program in _CHECKERS or program in known:
         return [program]
-    if not arguments or not _PLAIN.match(arguments[0]) or arguments[0] in _SUBCOMMANDS[program]:
+    if not arguments or not _PLAIN.match(arguments[0]):
+        return None
+    if program in _ONE_TARGET:
+        return words if len(words) == 2 else None  # noqa: PLR2004  (a second target is another command)
+    if arguments[0] not in _SUBCOMMANDS.get(program, ()):
         return None
     if (program, arguments[0]) in _RUNNERS:
         return _after(words[:2], arguments[1:])
-    if program in _ONE_TARGET:
-        return words if len(words) == 2 else None  # noqa: PLR2004  (a second target is another command)
     length = 3 if (program, arguments[0]) in _SCRIPT_RUNNERS else 2
     return words[:length] if len(words) >= length and all(map(_PLAIN.match, words[:length])) else None
 
 
-def _after(start: list[str], rest: list[str]) -> list[str] | None:
+def _after(start: list[str], rest: list[str], known: frozenset[str] = frozenset()) -> list[str] | None:
     """The prefix of a command that follows `uv run` or `python -m`."""
-    prefix = _prefix(rest) if rest else None
+    prefix = _prefix(rest, known) if rest else None
     return None if prefix is None else start + prefix

@@ -224,14 +224,14 @@ async def test_a_rejection_without_a_word_stops_the_turn_with_every_call_answere
 
 async def test_approved_for_the_session_is_not_asked_again_within_its_scope(model_server, agent):
     questions = await asked(agent, ApprovalDecision(True, scope="session"), ApprovalDecision(True))
-    model_server.enqueue(calls=[tool_call("bash", command="python -m json.tool --help")])
-    model_server.enqueue(calls=[tool_call("bash", command="python -m json.tool --version || true")])
-    model_server.enqueue(calls=[tool_call("bash", command="python -m json.tool --sort-keys --help")])
+    model_server.enqueue(calls=[tool_call("bash", command="python -m unittest --help")])
+    model_server.enqueue(calls=[tool_call("bash", command="python -m unittest --help || true")])
+    model_server.enqueue(calls=[tool_call("bash", command="python -m unittest -v --help")])
     model_server.enqueue("Done.")
     await run_turn(agent)
     assert [q.args.command for q in questions] == [
-        "python -m json.tool --help",
-        "python -m json.tool --version || true",  # not plain words: the grant does not cover it
+        "python -m unittest --help",
+        "python -m unittest --help || true",  # not plain words: the grant does not cover it
     ]
 
 

@@ -83,12 +83,13 @@ def test_everything_else_has_no_words(command):
         ("git diff --stat", "git diff"),
         ("git commit -m 'a; b'", "git commit"),
         ("npm run build -- --watch", "npm run build"),
-        ("npm install left-pad", "npm install"),
-        ("pip install -r requirements.txt", "pip install"),
+        ("pip list --outdated", "pip list"),
+        ("ruff check src", "ruff"),
         ("make test", "make test"),
         ("cargo build --release", "cargo build"),
         ("docker ps -a", "docker ps"),
-        ("kubectl get pods", "kubectl get"),
+        ("kubectl logs web", "kubectl logs"),
+        ("python -m unittest -v", "python -m unittest"),
         ("python -m pytest -q", "python -m pytest"),
         ("python3.12 -m pip list", "python3.12 -m pip list"),
         ("uv run pytest -x", "uv run pytest"),
@@ -174,6 +175,28 @@ def test_the_prefix_is_the_program_and_its_subcommand(command, prefix):
     ],
 )
 def test_what_could_reach_further_is_approved_to_the_letter_only(command):
+    assert plain_words(command) is not None
+    assert command_prefix(command) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        # programs that nothing is known about, and what they run, reach or send
+        *("rlwrap cat", "torsocks cat x", "ansible all -m ping", "ansible-playbook site.yml", "dig secret.example.org"),
+        *("gh gist create x", "gh pr view 1", "twine upload x", "nslookup x", "no-such-program x", "jq . x", "mvn test"),
+        *("uv run twine upload x", "python -m twine upload x", "poetry run rlwrap x", "python -m http.server"),
+        # installers
+        *("pip install x", "pip3 install -r requirements.txt", "python -m pip install x", "uv add x", "uv pip install x"),
+        *("uv sync", "npm install x", "npm ci", "npm i x", "yarn add x", "pnpm add x", "poetry add x", "pdm add x"),
+        *("apt install x", "apt-get install x", "cargo install x", "cargo add x", "go get x", "go install x", "gem install x"),
+        *("brew install x", "conda install x", "conda create -n x", "mamba install x", "dnf install x", "pipx install x"),
+        *("mypy --install-types --non-interactive x",),
+        # subcommands that are not listed
+        *("git rm x", "git branch -D x", "git tag x", "git stash clear", "kubectl get secrets", "cargo run", "docker build ."),
+    ],
+)
+def test_unknown_programs_and_installers_are_approved_to_the_letter_only(command):
     assert plain_words(command) is not None
     assert command_prefix(command) is None
 

@@ -121,6 +121,53 @@ def test_patterns_are_compared_by_words():
     assert not denied("ls", "")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git -C . push",
+        "git -C sub --no-pager push origin",
+        "git --git-dir=x push",
+        "git --git-dir x --work-tree y push",
+        "git -c a=b push",
+        "git --config-env=a=B push",
+        "git --config-env a=B push",
+        "git --namespace x push",
+        "/usr/bin/git -C . push",
+        "sudo -u root git -C . push",
+        "env A=1 git -C . push",
+        "timeout 5 git -C . push",
+        "nohup git -C . push",
+        "bash -c 'git -C . push'",
+        "xargs git -C . push",
+        "ls && git -P push",
+        "git -c alias.p=push p origin",
+        "git -c alias.p='!git push' p",
+        "git -c ALIAS.p=push -C x p",
+    ],
+)
+def test_the_denylist_sees_through_what_stands_before_gits_subcommand(command):
+    assert denied(command, "git push")
+    assert denied(command, "git push*")
+    assert not denied(command, "git pull")
+    assert not allowed(command, "git push", "git", "git *")
+
+
+def test_what_is_no_subcommand_of_git_denies_nothing():
+    assert not denied("git -C push status", "git push")
+    assert not denied("git --git-dir push status", "git push")
+    assert not denied("git log push", "git push")
+    assert not denied("git -C", "git push")
+
+
+def test_the_allowlist_takes_nothing_before_gits_subcommand_but_what_it_spells():
+    assert allowed("git --no-pager log -3", "git log")
+    assert allowed("git -P log", "git")
+    assert allowed("git -C sub status", "git -C sub status")
+    assert not allowed("git -C sub status", "git status")
+    assert not allowed("git -c core.pager=x log", "git", "git *", "git log")
+    assert not allowed("git --exec-path=x status", "git", "git status")
+
+
 def test_interactive_programs_are_denied_with_the_reason():
     why = bash().why_denied(BashArgs(command="git add . && nano notes.txt"))
     assert why == "`nano` waits for a person at a terminal, and there is none here. Use a command that ends by itself."
