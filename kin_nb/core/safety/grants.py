@@ -16,8 +16,10 @@ EDITS = "edits"
 
 ANY_FILE = "workspace"
 BASH = "bash"
-PREFIX, EXACT, FILE, TOOL = "prefix:", "exact:", "file:", "*"
-"""What a grant's pattern begins with. After it: words of a command, a whole command, a path, a definition's fingerprint."""
+PREFIX, EXACT, FILE, SITE, TOOL = "prefix:", "exact:", "file:", "site:", "*"
+"""What a grant's pattern begins with. After it: words of a command, a whole command, a path, a site, a definition's
+fingerprint."""
+FETCH = "web_fetch"
 
 _LONGEST = 200
 """Characters of a command that a list of grants shows."""
@@ -54,14 +56,16 @@ class Grants:
 def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant, ...]:
     """The scopes on offer for a call, first the one that "for this session" means. Labels name files as in `workspace`.
 
-    A command that is not plain words (pipes, substitutions) offers itself only, to the letter: a prefix of it would
-    cover commands that nobody has read.
+    A command that is not plain words (pipes, substitutions) offers itself only, verbatim: a prefix of it would cover commands
+    that nobody has read. A request to a site offers the site: an address can carry anything to any other.
     """
     command = getattr(call.args, "command", None)
     if is_command(call) and (call.accesses.everything or not call.accesses.writes):
         return _of_a_command(call.tool_name, str(command))
     if call.accesses.writes and not (call.accesses.everything or call.accesses.network):
         return (*_of_a_file(call, workspace), Grant(EDITS, ANY_FILE, "edits of files in the workspace"))
+    if call.accesses.network and call.accesses.site:
+        return (_of_a_site(call),)
     # a rule of the configuration knows a server's tool by its name alone, whatever it becomes
     label = f"every call of {call.tool_name}"
     return (Grant(call.tool_name, f"{TOOL}{call.fingerprint}", label, may_last=not call.fingerprint),)
@@ -107,6 +111,12 @@ def _of_a_command(tool_name: str, command: str) -> tuple[Grant, ...]:
         return (exact,)
     lasts = tool_name == BASH  # other tools' rules do not read commands
     return (Grant(tool_name, f"{PREFIX}{prefix}", f"commands that start with `{prefix}`", may_last=lasts), exact)
+
+
+def _of_a_site(call: ToolRequest) -> Grant:
+    site = call.accesses.site
+    label = f"{call.tool_name} from {site.removeprefix('https://')}"
+    return Grant(call.tool_name, f"{SITE}{site}", label, may_last=call.tool_name == FETCH)
 
 
 def _of_a_file(call: ToolRequest, workspace: Workspace | None) -> tuple[Grant, ...]:

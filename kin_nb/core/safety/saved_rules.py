@@ -6,7 +6,7 @@ import glob
 from typing import Any
 
 from kin_nb.core.safety.decision import Grant
-from kin_nb.core.safety.grants import FILE, PREFIX, TOOL
+from kin_nb.core.safety.grants import FILE, PREFIX, SITE, TOOL
 
 _WRITERS = ("write_file", "edit_file")
 
@@ -31,6 +31,8 @@ def _rule(grant: Grant, tool_name: str) -> dict[str, Any]:
         # the whole path: config.toml holds for every workspace
         path = glob.escape(grant.pattern.removeprefix(FILE))
         return {name: {"allowlist": Added([path])} for name in dict.fromkeys((*_WRITERS, tool_name))}
+    if grant.pattern.startswith(SITE):
+        return {grant.tool_name: {"allowlist": Added([grant.pattern.removeprefix(SITE)])}}
     if grant.pattern == TOOL:
         return {grant.tool_name: {"permission": "always"}}
     raise ConfigError(f"no rule of config.toml says {grant.label}.")

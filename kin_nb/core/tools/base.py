@@ -55,7 +55,8 @@ class BaseToolState(BaseModel):
 class Accesses:
     """What a call touches: paths as the model wrote them, or everything (a shell command).
 
-    `network`: it sends a request to some host and changes nothing here. `shared`: it says that it only reads, and may run
+    `network`: it sends a request to some host and changes nothing here; `site` says which, where the tool reaches no other:
+    `https://docs.python.org`, with a port that is not the scheme's own. `shared`: it says that it only reads, and may run
     beside other reads; the scheduler believes that, safety does not. `reason`: what it is that may touch everything.
     """
 
@@ -63,6 +64,7 @@ class Accesses:
     writes: tuple[str, ...] = ()
     everything: bool = False
     network: bool = False
+    site: str = ""
     shared: bool = False
     reason: str = ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import deque
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -53,6 +54,14 @@ def is_usable(settings: BaseToolConfig | None) -> bool:
     """Whether there is something to search with: an engine in `[tools.web_search]`, or the library. Imports nothing."""
     given = (settings.model_extra or {}).get("url", getattr(settings, "url", "")) if settings else ""
     return bool(given) or find_spec(_LIBRARY) is not None
+
+
+def engine_site(settings: SearchSettings) -> str:
+    """Where queries go: `https://HOST`, as far as the engine's address tells."""
+    if not settings.url:
+        return "https://duckduckgo.com"
+    scheme, _, rest = settings.url.partition("://")
+    return f"{scheme}://{re.split(r'[/?#]', rest, maxsplit=1)[0].rpartition('@')[2]}"
 
 
 async def search(query: str, count: int, settings: SearchSettings) -> list[Found]:

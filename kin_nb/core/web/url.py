@@ -51,6 +51,17 @@ def host_and_port(url: str) -> tuple[str, int]:
     return found[1] or found[3], int(port) if port else _DEFAULT_PORTS[scheme]
 
 
+def site_of(url: str) -> str:
+    """Of a canonical URL: `scheme://host[:port]`."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{re.split('[/?]', rest, maxsplit=1)[0]}"
+
+
+def stays_on_site(url: str, to: str) -> bool:
+    """Whether a redirect from one canonical URL to another keeps to its site; https for http is the same site, made safe."""
+    return site_of(to) in (site_of(url), site_of(url).replace("http://", "https://", 1))
+
+
 def names_exactly(pattern: str, url: str) -> bool:
     """Whether a pattern of an allowlist names a canonical URL.
 

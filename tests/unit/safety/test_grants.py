@@ -72,7 +72,6 @@ def test_a_command_offers_what_it_starts_with_then_itself(workspace):
 
 def test_any_other_call_offers_its_tool(workspace):
     assert labels(other("shout", everything=True), workspace) == [("every call of shout", True)]
-    assert labels(other("web_fetch", network=True), workspace) == [("every call of web_fetch", True)]
     assert labels(edit(workspace, "a.py", tool="upload", network=True), workspace) == [("every call of upload", True)]
 
 

@@ -184,16 +184,53 @@ def test_what_could_reach_further_is_approved_to_the_letter_only(command):
     [
         # programs that nothing is known about, and what they run, reach or send
         *("rlwrap cat", "torsocks cat x", "ansible all -m ping", "ansible-playbook site.yml", "dig secret.example.org"),
-        *("gh gist create x", "gh pr view 1", "twine upload x", "nslookup x", "no-such-program x", "jq . x", "mvn test"),
+        *(
+            "gh gist create x",
+            "gh pr view 1",
+            "twine upload x",
+            "nslookup x",
+            "no-such-program x",
+            "jq . x",
+            "mvn test",
+        ),
         *("uv run twine upload x", "python -m twine upload x", "poetry run rlwrap x", "python -m http.server"),
         # installers
-        *("pip install x", "pip3 install -r requirements.txt", "python -m pip install x", "uv add x", "uv pip install x"),
+        *(
+            "pip install x",
+            "pip3 install -r requirements.txt",
+            "python -m pip install x",
+            "uv add x",
+            "uv pip install x",
+        ),
         *("uv sync", "npm install x", "npm ci", "npm i x", "yarn add x", "pnpm add x", "poetry add x", "pdm add x"),
-        *("apt install x", "apt-get install x", "cargo install x", "cargo add x", "go get x", "go install x", "gem install x"),
-        *("brew install x", "conda install x", "conda create -n x", "mamba install x", "dnf install x", "pipx install x"),
+        *(
+            "apt install x",
+            "apt-get install x",
+            "cargo install x",
+            "cargo add x",
+            "go get x",
+            "go install x",
+            "gem install x",
+        ),
+        *(
+            "brew install x",
+            "conda install x",
+            "conda create -n x",
+            "mamba install x",
+            "dnf install x",
+            "pipx install x",
+        ),
         *("mypy --install-types --non-interactive x",),
         # subcommands that are not listed
-        *("git rm x", "git branch -D x", "git tag x", "git stash clear", "kubectl get secrets", "cargo run", "docker build ."),
+        *(
+            "git rm x",
+            "git branch -D x",
+            "git tag x",
+            "git stash clear",
+            "kubectl get secrets",
+            "cargo run",
+            "docker build .",
+        ),
     ],
 )
 def test_unknown_programs_and_installers_are_approved_to_the_letter_only(command):

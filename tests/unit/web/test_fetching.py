@@ -52,7 +52,7 @@ async def test_redirects_are_followed_and_each_is_checked_again(web, fetching):
     assert result.url == f"{web.url}/end"
     web.redirect("/metadata", "http://169.254.169.254/latest/")
     with pytest.raises(ToolError, match="metadata service"):
-        await fetching().invoke(url=f"{web.url}/metadata")
+        await fetching(permission="always").invoke(url=f"{web.url}/metadata")
 
 
 async def test_redirects_have_an_end(web, tool):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
+from functools import partial
 
 import pytest
 
@@ -12,14 +14,17 @@ from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.chain import decide
 from kin_nb.core.safety.context import SafetyContext
-from kin_nb.core.safety.decision import ToolRequest, Verdict
+from kin_nb.core.safety.decision import ApprovalDecision, ToolRequest, Verdict
+from kin_nb.core.safety.grants import Grants, remember, scopes
+from kin_nb.core.safety.saved_rules import save_rule
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import BaseToolConfig, ToolError, ToolPermission
 from kin_nb.core.tools.builtins.web_fetch import MOST_CHARACTERS, WebFetch, WebFetchArgs
 from kin_nb.core.tools.whole import Whole, whole_output
 from kin_nb.core.trusted_folders import TrustedFolders
+from kin_nb.core.web.url import stays_on_site
 from tests.model_server import tool_call
-from tests.unit.web.page_server import PageServer
+from tests.unit.web.page_server import PageServer, pages
 
 
 def numbered(count: int) -> str:
@@ -99,11 +104,16 @@ def test_the_person_is_asked_about_the_address_that_is_fetched(tool):
     assert json.loads(tool.preview(args).body) == {"url": "https://docs.python.org/2", "start": 0}
 
 
-def verdict(tool: WebFetch, url: str, policy: Policy, tmp_path, mode: AgentMode = AgentMode.DEFAULT) -> Verdict:
+def request(tool: WebFetch, url: str) -> ToolRequest:
     args = tool.parse_args({"url": url})
-    rule = tool.check_allowlist_denylist(args)
-    call = ToolRequest("web_fetch", args, "c1", tool.accesses(args))
-    return decide(call, SafetyContext(mode, policy, Workspace(tmp_path), rule=rule)).verdict
+    return ToolRequest("web_fetch", args, "c1", tool.accesses(args))
+
+
+def verdict(tool: WebFetch, url: str, policy: Policy, tmp_path, grants: Grants | None = None) -> Verdict:
+    call = request(tool, url)
+    rule = tool.check_allowlist_denylist(call.args)
+    context = SafetyContext(AgentMode.DEFAULT, policy, Workspace(tmp_path), rule=rule, grants=grants or Grants())
+    return decide(call, context).verdict
 
 
 @pytest.mark.parametrize("policy", [Policy.STRICT, Policy.ON_REQUEST, Policy.AUTO_EDIT])
@@ -124,6 +134,61 @@ def test_a_fetch_asks_under_every_policy_but_yolo(tool, policy, tmp_path):
 def test_the_lists_of_the_configuration_are_about_addresses(fetching, url, expected, tmp_path):
     tool = fetching(allowlist=["https://docs.python.org/*"], denylist=["https://docs.python.org/private/*"])
     assert verdict(tool, url, Policy.ON_REQUEST, tmp_path) is expected
+
+
+def test_this_session_means_the_host_of_the_page(tool, tmp_path):
+    (offered,) = scopes(request(tool, "https://docs.python.org/3/"))
+    assert (offered.label, offered.may_last) == ("web_fetch from docs.python.org", True)
+    grants = Grants([offered])
+
+    def asked(url: str) -> Verdict:
+        return verdict(tool, url, Policy.ON_REQUEST, tmp_path, grants)
+
+    assert asked("https://DOCS.python.org/2/?q=x#y") is Verdict.ALLOW
+    for url in (
+        "https://elsewhere.example/?q=SECRET",
+        "http://docs.python.org/3/",
+        "https://docs.python.org:8443/",
+        "https://python.org/",
+        "https://docs.python.org.evil.com/",
+        "https://x.docs.python.org/",
+    ):
+        assert asked(url) is Verdict.ASK
+    assert [grant.label for grant in scopes(request(tool, "http://127.0.0.1:8000/x"))] == [
+        "web_fetch from http://127.0.0.1:8000"
+    ]
+
+
+@pytest.mark.parametrize("url", ["https://docs.python.org/3/", "http://127.0.0.1:8000/a", "https://[::1]:8443/a"])
+def test_always_is_a_rule_for_the_host(fetching, tool, url, home, tmp_path):
+    grants = Grants()
+    answer = ApprovalDecision(True, scope="always")
+    assert remember(answer, scopes(request(tool, url)), grants, partial(save_rule, tool_name="web_fetch")) == ""
+    (rule,) = tomllib.loads((home / "config.toml").read_text())["tools"]["web_fetch"]["allowlist"]
+    later = fetching(allowlist=[rule])
+    assert verdict(later, url, Policy.ON_REQUEST, tmp_path) is Verdict.ALLOW
+    assert verdict(later, "https://elsewhere.example/", Policy.ON_REQUEST, tmp_path) is Verdict.ASK
+
+
+async def test_a_redirect_to_another_site_is_not_followed_but_asked_about(web, fetching):
+    with pages() as other:
+        secret = other.page("/collect", "no", "text/plain")
+        leading = web.redirect("/a", f"{secret}?q=SECRET")
+        with pytest.raises(
+            ToolError, match="it is another site; call web_fetch with that address itself to ask for it"
+        ):
+            await fetching().invoke(url=leading)
+        assert other.seen == []
+        assert (await fetching(allowlist=[leading, other.url]).invoke(url=leading)).text == "no"
+        assert (await fetching(permission="always").invoke(url=leading)).text == "no"
+
+
+def test_a_redirect_may_only_make_the_same_site_safe():
+    assert stays_on_site("http://x.org/a", "https://x.org/b")
+    assert stays_on_site("https://x.org/a", "https://x.org/?b")
+    assert not stays_on_site("https://x.org/a", "http://x.org/a")
+    assert not stays_on_site("https://x.org/a", "https://x.org:8443/a")
+    assert not stays_on_site("https://x.org/a", "https://x.org.evil.com/a")
 
 
 async def test_an_allowlist_does_not_let_a_page_lead_elsewhere(web, fetching):

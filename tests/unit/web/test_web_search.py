@@ -13,7 +13,8 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.chain import decide
 from kin_nb.core.safety.context import SafetyContext
-from kin_nb.core.safety.decision import ToolRequest, Verdict
+from kin_nb.core.safety.decision import Grant, ToolRequest, Verdict
+from kin_nb.core.safety.grants import scopes
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools.builtins import web_search as module
@@ -288,6 +289,25 @@ def test_a_search_asks(policy, tmp_path):
     call = ToolRequest("web_search", args, "c1", tool.accesses(args))
     assert decide(call, SafetyContext(AgentMode.DEFAULT, policy, Workspace(tmp_path))).verdict is Verdict.ASK
     assert tool.preview(args).summary == 'search the web for "words"'
+
+
+@pytest.mark.parametrize(
+    ("url", "label"),
+    [
+        ("", "web_search from duckduckgo.com"),
+        ("https://me:pw@api.example.com/search?q={query}", "web_search from api.example.com"),
+        ("http://127.0.0.1:8888/search?q={query}", "web_search from http://127.0.0.1:8888"),
+    ],
+)
+def test_this_session_means_the_engine(url, label):
+    def offered(url: str) -> tuple[Grant, ...]:
+        tool = WebSearch(WebSearchConfig(url=url), BaseToolState())
+        args = tool.parse_args({"query": "words"})
+        return scopes(ToolRequest("web_search", args, "c1", tool.accesses(args)))
+
+    (grant,) = offered(url)
+    assert (grant.label, grant.may_last) == (label, False)
+    assert offered("https://other.example.com/?q={query}") != (grant,)
 
 
 def test_no_project_names_the_engine_or_the_key_that_it_gets(home, tmp_path):

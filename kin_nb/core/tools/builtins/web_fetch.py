@@ -9,11 +9,19 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.base import (
+    Accesses,
+    BaseTool,
+    BaseToolConfig,
+    BaseToolState,
+    Preview,
+    ToolError,
+    ToolPermission,
+)
 from kin_nb.core.tools.whole import keep_whole
 from kin_nb.core.web.fetching import MOST_BYTES, Fetcher
 from kin_nb.core.web.readable import is_text, readable
-from kin_nb.core.web.url import canonical, names, names_exactly
+from kin_nb.core.web.url import canonical, names, names_exactly, site_of, stays_on_site
 
 MOST_CHARACTERS = 20_000
 """Of the text, in one result."""
@@ -65,8 +73,8 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, WebFetchSt
     description: ClassVar[str] = "Fetch a web page"
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
 
-    def accesses(self, args: WebFetchArgs) -> Accesses:  # noqa: ARG002
-        return Accesses(network=True)
+    def accesses(self, args: WebFetchArgs) -> Accesses:
+        return Accesses(network=True, site=site_of(args.url))
 
     def preview(self, args: WebFetchArgs) -> Preview:
         part = f" from character {args.start:,}" if args.start else ""
@@ -115,14 +123,21 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, WebFetchSt
         return Page(asked=args.url, url=fetched.url, title=title, text=text, cut=fetched.cut)
 
     def _why_not(self, args: WebFetchArgs, url: str) -> str:
-        """What let the first address through must let each next one through; the denylist holds for all."""
+        """Whoever let the first address through has let through no other site, and an allowlist only what it names.
+
+        The denylist holds for all.
+        """
         hop = args.model_copy(update={"url": url})
         if why := self.why_denied(hop):
             return why
         by_list = any(self.allows(pattern, args) for pattern in self.config.allowlist)
-        if by_list and not any(self.allows(pattern, hop) for pattern in self.config.allowlist):
+        if any(self.allows(pattern, hop) for pattern in self.config.allowlist):
+            return ""
+        if by_list:
             return "no pattern of the allowlist names it; call web_fetch with that address itself to ask for it"
-        return ""
+        if self.config.permission is ToolPermission.ALWAYS or stays_on_site(args.url, url):
+            return ""
+        return "it is another site; call web_fetch with that address itself to ask for it"
 
 
 def _extent(result: WebFetchResult) -> list[str]:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import BaseModel, Field
 
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
-from kin_nb.core.web.search import Found, SearchSettings, search
+from kin_nb.core.web.search import Found, SearchSettings, engine_site, search
 
 SECONDS = 20.0
 
@@ -35,7 +35,7 @@ class WebSearch(BaseTool[WebSearchArgs, WebSearchResult, WebSearchConfig, BaseTo
     prompt_path: ClassVar[Path | None] = Path(__file__).with_suffix(".md")
 
     def accesses(self, args: WebSearchArgs) -> Accesses:  # noqa: ARG002
-        return Accesses(network=True)
+        return Accesses(network=True, site=engine_site(self.config))
 
     def preview(self, args: WebSearchArgs) -> Preview:
         shown = json.dumps(args.query, ensure_ascii=False)
