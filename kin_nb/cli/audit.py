@@ -8,7 +8,7 @@ from collections import deque
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from kin_nb.cli.exits import DONE, fail, note
+from kin_nb.cli.exits import DONE, fail, note, warn
 
 if TYPE_CHECKING:
     from kin_nb.core.safety.audit import AuditEntry
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 _HEADINGS = ("time", "session", "turn", "tool", "risk", "decision", "by", "call", "because")
 _CALL, _WHY = 50, 60
 """Widest columns; the rest is in --json."""
+_MOST_PROBLEMS = 5
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DECISIONS = {("allow", "session"): "allow, session", ("allow", "always"): "allow, always"}
 
 
 def show(arguments: argparse.Namespace) -> int:
     from kin_nb.core.paths import shown  # noqa: PLC0415  (each command loads its own)
-    from kin_nb.core.safety.audit import audit_path, read_audit  # noqa: PLC0415
+    from kin_nb.core.safety.audit import audit_path, check_audit, read_audit  # noqa: PLC0415
 
     found: deque[AuditEntry] = deque(maxlen=arguments.number)
     broken = 0
@@ -32,6 +33,7 @@ def show(arguments: argparse.Namespace) -> int:
                 broken += 1
             elif _wanted(entry, arguments):
                 found.append(entry)
+        changed = check_audit()
     except OSError as error:
         return fail(f"{audit_path()}: cannot be read: {error.strerror}.")
     if broken:
@@ -43,7 +45,17 @@ def show(arguments: argparse.Namespace) -> int:
         print(_table([_HEADINGS, *map(_row, found)]))
     else:
         print("No decisions to show.")
-    return DONE
+    return _report_changes(changed, shown(audit_path().parent))
+
+
+def _report_changes(changed: list[str], folder: str) -> int:
+    """The exit code, after what is wrong with the log's chain was reported."""
+    for problem in changed[:_MOST_PROBLEMS]:
+        warn(f"{folder}: {problem}")
+    if not changed:
+        return DONE
+    more = f" ({len(changed)} places)" if len(changed) > _MOST_PROBLEMS else ""
+    return fail(f"The audit log is not as kin-nb wrote it{more}: another program has changed or cut it.")
 
 
 def since(text: str) -> datetime:

@@ -1,7 +1,8 @@
 """The audit log: every decision about a call, one JSON line each, in `~/.kin-code/audit.jsonl`. Only ever appended to.
 
-Each line is one write, so that several processes do not mix theirs. At LARGEST bytes the file becomes audit.jsonl.1, and
-so on; KEPT of these stay. A log that cannot be written is said once; the calls run all the same.
+Each line is one write, and follows the one before in a chain of hashes (audit_chain.py); processes take turns under a lock. At
+LARGEST bytes the file becomes audit.jsonl.1, and so on; KEPT of these stay. A log that cannot be written is said once; the calls
+run all the same.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kin_nb.core.paths import kin_home, private_folder, shown, sole_writer
+from kin_nb.core.safety.audit_chain import Head, line_hash, number_of_first, problems
 from kin_nb.core.safety.decision import Risk, Scope, Verdict
 
 if TYPE_CHECKING:
@@ -62,6 +66,9 @@ class AuditEntry(BaseModel):
     note: str | None = None
     workspace: str = ""
     edited: bool = False
+    number: int = 0
+    previous: str = ""
+    """The line's place in the chain: counted from 1, and the hash of the line before. Set when it is written."""
 
     @field_validator("session", "tool", "call", "same_as", "summary", "by", "reason", "note", "workspace")
     @classmethod
@@ -106,19 +113,19 @@ class AuditLog:
 
     def record(self, entry: AuditEntry) -> None:
         """Never raises for a file that cannot be written."""
-        line = entry.model_dump_json(exclude_none=True).encode() + b"\n"
         try:
-            if self._append(line) > LARGEST:
-                self._rotate()
+            private_folder(self.path.parent)
+            with sole_writer(self.path):
+                if self._append(entry) > LARGEST:
+                    self._rotate()
         except (OSError, ValueError) as error:
             if not self._said:
                 self._said = True
                 why = (error.strerror or error) if isinstance(error, OSError) else error
                 self._warn(f"The audit log {shown(self.path)} cannot be written ({why}); the turn goes on without it.")
 
-    def _append(self, line: bytes) -> int:
+    def _append(self, entry: AuditEntry) -> int:
         """The size of the file afterwards. Raises OSError, ValueError."""
-        private_folder(self.path.parent)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         file = os.open(self.path, flags, 0o600)
         try:
@@ -127,27 +134,55 @@ class AuditLog:
                 raise ValueError("it is not a regular file")
             if status.st_mode & 0o077:
                 os.fchmod(file, 0o600)
-            if status.st_size and os.pread(file, 1, status.st_size - 1) != b"\n":
-                line = b"\n" + line  # a full disk cut the line before
-            if os.write(file, line) < len(line):
+            known = Head.read(head_path(self.path)) or Head.of_the_log(file, status.st_size)
+            head = known.before_next(file, status.st_size)
+            entry = entry.model_copy(update={"number": head.count + 1, "previous": head.last})
+            line = entry.model_dump_json(exclude_none=True).encode() + b"\n"
+            begin = b"\n" if status.st_size and os.pread(file, 1, status.st_size - 1) != b"\n" else b""
+            if os.write(file, begin + line) < len(begin + line):
+                os.ftruncate(file, status.st_size)
                 raise OSError(0, "the disk took only a part of a line")
-            return status.st_size + len(line)
+            Head(entry.number, line_hash(line), head.first).write(head_path(self.path))
+            return status.st_size + len(begin + line)
         finally:
             os.close(file)
 
     def _rotate(self) -> None:
-        with sole_writer(self.path):
-            if not self.path.exists() or self.path.stat().st_size <= LARGEST:
-                return  # somebody else did, and has written nothing since, or little
-            for number in range(KEPT - 1, 0, -1):
-                if (older := rotated(self.path, number)).exists():
-                    older.replace(rotated(self.path, number + 1))
-            self.path.replace(rotated(self.path, 1))
+        if not self.path.exists() or self.path.stat().st_size <= LARGEST:
+            return  # another program moved it
+        for number in range(KEPT - 1, 0, -1):
+            if (older := rotated(self.path, number)).exists():
+                older.replace(rotated(self.path, number + 1))
+        self.path.replace(rotated(self.path, 1))
+        head, oldest = Head.read(head_path(self.path)), number_of_first(rotated(self.path, KEPT))
+        if head is not None and oldest is not None:
+            replace(head, first=oldest).write(head_path(self.path))
 
 
 def rotated(path: Path, number: int) -> Path:
     """1 is the newest."""
     return path.with_name(f"{path.name}.{number}")
+
+
+def head_path(path: Path) -> Path:
+    """The file that says which line is the last: without it, lines could be cut off at the end."""
+    return path.with_name(f"{path.name}.head")
+
+
+def check_audit(path: Path | None = None) -> list[str]:
+    """Where the log is not as it was written: a sentence each. Raises OSError."""
+    path = path or audit_path()
+    if not path.parent.is_dir():
+        return []
+    with ExitStack() as opened:
+        with sole_writer(path):  # files and head of one moment
+            head = Head.read(head_path(path))
+            files = [
+                (each.name, opened.enter_context(each.open("rb")))
+                for each in (*(rotated(path, number) for number in range(KEPT, 0, -1)), path)
+                if each.exists()
+            ]
+        return list(problems(files, head))
 
 
 def read_audit(path: Path | None = None) -> Iterator[AuditEntry | None]:

@@ -120,7 +120,23 @@ def test_broken_lines_are_counted_and_the_rest_is_shown(kin, three):
         file.write(b"\xff\n{}\n")
     done = kin("audit")
     assert len(done.stdout.splitlines()) == 4
-    assert done.stderr == "2 lines of ~/.kin-code/audit.jsonl cannot be read and are left out.\n"
+    assert done.stderr.splitlines()[0] == "2 lines of ~/.kin-code/audit.jsonl cannot be read and are left out."
+
+
+def test_a_log_that_was_cut_is_shown_with_the_place_and_fails(kin, three):
+    lines = three.read_text().splitlines(keepends=True)
+    three.write_text("".join([lines[0], lines[2]]))
+    done = kin("audit")
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 3, "what is there is shown"
+    assert done.stderr.splitlines() == [
+        "warning: ~/.kin-code: audit.jsonl:2: line number 2 is missing before it.",
+        "The audit log is not as kin-nb wrote it: another program has changed or cut it.",
+    ]
+    three.write_text("".join(lines[:2]))
+    done = kin("audit", "--session", "no-such")
+    assert (done.returncode, done.stdout) == (1, "No decisions to show.\n")
+    assert "line number 3 is missing at the end: the log was cut." in done.stderr
 
 
 def test_a_folder_in_its_place_is_an_error_with_its_name(kin, path):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.custom_modes import load_mode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safety import audit
-from kin_nb.core.safety.audit import AuditEntry, AuditLog, audit_path, read_audit, rotated
+from kin_nb.core.safety.audit import AuditEntry, AuditLog, audit_path, check_audit, head_path, read_audit, rotated
 from kin_nb.core.safety.decision import Risk, Verdict
 from kin_nb.core.session.records import RecordedCall, RecordedDecision
 from kin_nb.core.trusted_folders import TrustedFolders
@@ -80,9 +82,12 @@ def test_an_entry_is_one_line_of_json_with_everything_and_comes_back(path, log):
         "note": "go on",
         "workspace": "/w",
         "edited": True,
+        "number": 1,
+        "previous": "",
     }
     assert "note" not in json.loads(second)
-    assert next(iter(read_audit(path))) == one
+    assert json.loads(second)["previous"] == hashlib.sha256(first.encode()).hexdigest()
+    assert next(iter(read_audit(path))) == one.model_copy(update={"number": 1})
 
 
 def test_only_its_owner_reads_it(path, log):
@@ -138,6 +143,7 @@ def test_several_processes_write_whole_lines_and_lose_none_also_while_it_is_rota
         else:
             assert turns == sorted(turns)
     assert rotated(path, 1).exists() is (largest < 1_000_000)
+    assert check_audit(path) == []
 
 
 def test_a_file_that_somebody_else_has_just_put_aside_is_no_failure(path, said, monkeypatch):
@@ -157,7 +163,7 @@ def test_the_newest_files_are_kept(path, log, monkeypatch):
     monkeypatch.setattr(audit, "LARGEST", 1_000)
     for turn in range(60):
         log.record(entry(turn=turn, summary="x" * 300))
-    files = [path, *(rotated(path, number) for number in (1, 2, 3))]
+    files = [path, head_path(path), *(rotated(path, number) for number in (1, 2, 3))]
     assert sorted(path.parent.iterdir()) == sorted(each for each in files if each.exists())
     assert all(stat.S_IMODE(each.stat().st_mode) == 0o600 for each in files if each.exists())
     turns = [each.turn for each in read_audit(path)]
@@ -181,7 +187,7 @@ def test_a_pipe_in_its_place_stops_nothing(path, log, said):
     assert said == [f"The audit log {path} cannot be written (it is not a regular file); the turn goes on without it."]
 
 
-def test_a_full_disk_spoils_one_line_at_most(path):
+def test_a_full_disk_spoils_no_line(path):
     """A limit on the size of files is as good as a full disk: the kernel writes what fits, then refuses."""
     script = f"""
 import resource, signal
@@ -200,7 +206,8 @@ log.record(entry)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert len(done.stdout.splitlines()) == 1, "said once"
-    assert [each and each.session for each in read_audit(path)] == ["s", None, "s"]
+    assert [each and each.session for each in read_audit(path)] == ["s", "s"]
+    assert check_audit(path) == []
 
 
 @pytest.mark.parametrize("line", [b" ", b"{}", b"[1]", b"\xff\x00", b"[" * 100_000, b'{"time": "yesterday"}'])
@@ -210,6 +217,100 @@ def test_a_broken_line_is_none(path, log, line):
         file.write(line + b"\n")
     log.record(entry(turn=2))
     assert [each and each.turn for each in read_audit(path)] == [1, None, 2]
+
+
+# The chain.
+
+
+@pytest.fixture
+def ten(path, log) -> Path:
+    for turn in range(1, 11):
+        log.record(entry(turn=turn))
+    assert check_audit(path) == []
+    return path
+
+
+def change(path: Path, edit: Callable[[list[str]], list[str]]) -> None:
+    path.write_text("".join(edit(path.read_text().splitlines(keepends=True))))
+
+
+CHANGES: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
+    "one edited": (
+        lambda lines: [*lines[:3], lines[3].replace("person", "DenyRules"), *lines[4:]],
+        "audit.jsonl:5: it does not follow the line before",
+    ),
+    "the last edited": (
+        lambda lines: [*lines[:9], lines[9].replace("allow", "deny")],
+        "audit.jsonl:10: the line was changed",
+    ),
+    "one removed": (lambda lines: lines[:3] + lines[4:], "audit.jsonl:4: line number 4 is missing before it"),
+    "some removed": (lambda lines: lines[:3] + lines[6:], "audit.jsonl:4: lines number 4 to 6 are missing before it"),
+    "the first removed": (lambda lines: lines[2:], "audit.jsonl:1: the lines before number 3 are missing"),
+    "two exchanged": (
+        lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]],
+        "audit.jsonl:4: line number 4 is missing before it",
+    ),
+    "one put in": (lambda lines: [*lines[:3], lines[2], *lines[3:]], "audit.jsonl:4: it does not follow"),
+    "garbage put in": (lambda lines: [*lines[:3], "{}\n", *lines[3:]], "audit.jsonl:4: this is not a line as kin-nb"),
+    "cut": (lambda lines: lines[:7], "lines number 8 to 10 are missing at the end: the log was cut"),
+    "emptied": (lambda _: [], "lines number 1 to 10 are missing at the end: the log was cut"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_changed_log_is_found_out_where_it_was_changed(ten, what):
+    edit, said = CHANGES[what]
+    change(ten, edit)
+    found = check_audit(ten)
+    assert found[0].startswith(said)
+
+
+@pytest.mark.parametrize("lines", [0, 7])
+def test_a_cut_log_does_not_heal_when_it_is_written_again(ten, log, lines):
+    change(ten, lambda all_of_them: all_of_them[:lines])
+    log.record(entry(turn=11))
+    log.record(entry(turn=12))
+    (found,) = check_audit(ten)
+    assert found.startswith(
+        "audit.jsonl:8: lines number 8 to 10 are missing" if lines else "audit.jsonl:1: the lines before number 11 are"
+    )
+
+
+def test_a_log_that_was_removed_is_missed(ten, log):
+    ten.unlink()
+    assert check_audit(ten) == ["lines number 1 to 10 are missing at the end: the log was cut."]
+
+
+def test_without_the_head_the_end_cannot_be_checked_and_that_is_said(ten, log):
+    head_path(ten).unlink()
+    assert check_audit(ten) == ["the head file is missing, so lines that were cut off at the end would not be noticed."]
+    log.record(entry(turn=11))
+    assert check_audit(ten) == [], "the chain goes on after the last line"
+    assert stat.S_IMODE(head_path(ten).stat().st_mode) == 0o600
+
+
+def test_a_process_that_ends_between_the_line_and_the_head_breaks_nothing(ten, log):
+    before = head_path(ten).read_bytes()
+    log.record(entry(turn=11))
+    head_path(ten).write_bytes(before)
+    assert check_audit(ten) == []
+    log.record(entry(turn=12))
+    assert check_audit(ten) == []
+    assert [each.number for each in read_audit(ten)] == list(range(1, 13))
+
+
+def test_the_chain_goes_through_the_files_that_are_kept(path, log, monkeypatch):
+    monkeypatch.setattr(audit, "LARGEST", 2_000)
+    for turn in range(60):
+        log.record(entry(turn=turn))
+        assert check_audit(path) == []
+    assert rotated(path, 3).exists()
+    rotated(path, 2).unlink()
+    (found,) = check_audit(path)
+    assert found.startswith("audit.jsonl.1:1: lines number ")
+    rotated(path, 3).unlink()
+    (found,) = check_audit(path)
+    assert found.startswith("audit.jsonl.1:1: the lines before number ")
 
 
 def test_lines_of_a_later_version_are_read(path):
