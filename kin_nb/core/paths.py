@@ -94,23 +94,31 @@ def sole_writer(path: Path) -> Iterator[None]:
     Locks the file's folder, so that nothing is left behind; where the file system has no locks, goes on without. Raises
     TimeoutError after LOCK_SECONDS.
     """
-    import fcntl  # noqa: PLC0415  (only when something is saved)
-
     folder = private_folder(real_path(path).parent)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise TimeoutError(errno.ETIMEDOUT, "another program is writing here") from None
-                time.sleep(0.01)
-            except OSError:
-                break  # a network file system without locks
-            else:
-                break
+        lock(descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+def lock(descriptor: int) -> None:
+    """Lock an open file or folder for this process, until it is closed; without an effect where there are no locks.
+
+    Raises TimeoutError after LOCK_SECONDS.
+    """
+    import fcntl  # noqa: PLC0415  (only when something is saved)
+
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError(errno.ETIMEDOUT, "another program is writing here") from None
+            time.sleep(0.01)
+        except OSError:
+            return  # a network file system without locks
+        else:
+            return

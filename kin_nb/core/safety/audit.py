@@ -11,7 +11,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from kin_nb.core.paths import kin_home, private_folder, shown, sole_writer
+from kin_nb.core.paths import kin_home, lock, private_folder, shown
 from kin_nb.core.safety.audit_chain import Head, line_hash, number_of_first, problems
 from kin_nb.core.safety.decision import Risk, Scope, Verdict
 
@@ -115,7 +115,7 @@ class AuditLog:
         """Never raises for a file that cannot be written."""
         try:
             private_folder(self.path.parent)
-            with sole_writer(self.path):
+            with _locked(head_path(self.path), os.O_RDWR | os.O_CREAT):
                 if self._append(entry) > LARGEST:
                     self._rotate()
         except (OSError, ValueError) as error:
@@ -172,10 +172,8 @@ def head_path(path: Path) -> Path:
 def check_audit(path: Path | None = None) -> list[str]:
     """Where the log is not as it was written: a sentence each. Raises OSError."""
     path = path or audit_path()
-    if not path.parent.is_dir():
-        return []
     with ExitStack() as opened:
-        with sole_writer(path):  # files and head of one moment
+        with _locked(head_path(path), os.O_RDWR):  # files and head of one moment
             head = Head.read(head_path(path))
             files = [
                 (each.name, opened.enter_context(each.open("rb")))
@@ -183,6 +181,21 @@ def check_audit(path: Path | None = None) -> list[str]:
                 if each.exists()
             ]
         return list(problems(files, head))
+
+
+@contextmanager
+def _locked(head: Path, flags: int) -> Iterator[None]:
+    """Nobody else appends meanwhile. The head file is what is locked: who saves settings does not wait for this."""
+    try:
+        descriptor = os.open(head, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    except FileNotFoundError:
+        yield  # nothing was written yet, or the head is gone
+        return
+    try:
+        lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read_audit(path: Path | None = None) -> Iterator[AuditEntry | None]:

@@ -151,6 +151,10 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
     def preview(self, args: Args) -> Preview:
         return Preview(summary=self.get_name(), body=args.model_dump_json(indent=2, exclude_none=True))
 
+    def scripts(self, args: Args) -> dict[str, str]:  # noqa: ARG002
+        """The files that the call names to be run, each with a digest of what it holds now: who approves it has read them."""
+        return {}
+
     def with_text(self, args: Args, before: str, after: str) -> dict[str, Any] | None:  # noqa: ARG002
         """Arguments for `args`' file that turn its text `before` into `after`; None when no call of this tool does."""
         return None

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.events import ApprovalDecisionEvent, ApprovalRequestEvent, BaseEvent
@@ -60,14 +61,18 @@ class Gate:
             async with self._one_at_a_time:
                 if self._is_shut():
                     return call, NOT_RUN
+                scripts: dict[str, str] | None = None
                 for _ in range(_MOST_QUESTIONS):
                     call = looked_at_again(call, self._context().workspace)
                     decision, preview = self._judged(call)  # the answer before may have been for the whole session
                     if decision.verdict is not Verdict.ASK:
                         answer = None
                         break
+                    before, scripts = scripts, call.tool.scripts(call.args)
+                    decision = self._with_changed_scripts(decision, before, scripts)
                     answer = await self._asked(self._request(call, decision, preview), tell)
-                    if not answer.approved or self._is_as_shown(call, preview, answer):
+                    as_shown = call.tool.scripts(call.args) == scripts and self._is_as_shown(call, preview, answer)
+                    if not answer.approved or as_shown:
                         break
                 else:
                     answer = ApprovalDecision(False, _CHANGED, by="headless")
@@ -109,6 +114,14 @@ class Gate:
         if answer.hunks is None and _DIFF not in {preview.kind, now.kind}:
             return True  # a command, or what a tool of the person's own says
         return (now.kind, now.body, now.texts) == (preview.kind, preview.body, preview.texts)
+
+    def _with_changed_scripts(self, decision: Decision, before: dict[str, str] | None, now: dict[str, str]) -> Decision:
+        """The decision as the next card shows it; `before`: the scripts as they were when the card before was shown."""
+        if before is None or before == now:
+            return decision
+        changed = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
+        names = ", ".join(self._context().workspace.relative(Path(path)) for path in changed)
+        return replace(decision, reason=f"{names} changed while you were asked: {decision.reason}")
 
     def _is_shut(self) -> bool:
         return self.refused_without_note is not None

@@ -16,7 +16,7 @@ import pytest
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.custom_modes import load_mode
-from kin_nb.core.paths import kin_home
+from kin_nb.core.paths import kin_home, sole_writer
 from kin_nb.core.safety import audit
 from kin_nb.core.safety.audit import AuditEntry, AuditLog, audit_path, check_audit, head_path, read_audit, rotated
 from kin_nb.core.safety.decision import Risk, Verdict
@@ -287,6 +287,13 @@ def test_without_the_head_the_end_cannot_be_checked_and_that_is_said(ten, log):
     log.record(entry(turn=11))
     assert check_audit(ten) == [], "the chain goes on after the last line"
     assert stat.S_IMODE(head_path(ten).stat().st_mode) == 0o600
+
+
+def test_a_decision_is_written_while_another_program_saves_settings(path, log, said):
+    log.record(entry())
+    with sole_writer(path):
+        log.record(entry())
+    assert (len(list(read_audit(path))), said) == (2, [])
 
 
 def test_a_process_that_ends_between_the_line_and_the_head_breaks_nothing(ten, log):

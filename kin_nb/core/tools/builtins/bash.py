@@ -18,6 +18,7 @@ from kin_nb.core.safety.secrets import Redactor, child_environment, is_secret_na
 from kin_nb.core.safety.shell import Judgement, judge
 from kin_nb.core.safety.shell.carried import simple_commands
 from kin_nb.core.safety.shell.for_readers import for_readers
+from kin_nb.core.safety.shell.named_scripts import named_scripts
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins import command_rules, run_later, sandbox
 from kin_nb.core.tools.builtins.process import Ended, run_process
@@ -109,6 +110,9 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 
     def preview(self, args: BashArgs) -> Preview:
         return Preview(summary=self._summary(args.command.strip()), body=args.command, kind="command")
+
+    def scripts(self, args: BashArgs) -> dict[str, str]:
+        return named_scripts(args.command, self.config.effective_workdir)
 
     def _summary(self, command: str) -> str:
         """Its first line, cut. Secrets are out before, and no word is cut: a piece of one would not be recognized later."""
