@@ -41,12 +41,18 @@ def load_config(agent: str | None, overrides: Mapping[str, Any], trust: TrustedF
     folder = _workdir(Layers((user, secrets, environment, given)))
     trust = trust or TrustedFolders()
     found = trust.look(folder) if is_project(folder) else Trust()
-    files = [user, *_named_by_the_project(agent, folder, found.project)]
+    notice = left_out(folder, found)
+    try:
+        files = [user, *_named_by_the_project(agent, folder, found.project)]
+    except ConfigError as error:
+        if not notice:
+            raise
+        raise ConfigError(f"{error} {notice}") from error
     own_servers = server_names((user, secrets, environment, given))
     for layer in files[1:]:
         warnings += [*_without_workdir(layer), *drop_users_own(layer, own_servers)]
     warnings = [*trust.warnings, *env_file_warnings(), *secrets_warnings, *warnings]
-    if notice := left_out(folder, found):
+    if notice:
         warnings.append(notice)
     return build((*files, secrets, environment, given), warnings, trusted=found.project)
 

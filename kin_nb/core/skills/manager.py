@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from kin_nb.core.config import KinConfig
 from kin_nb.core.name_patterns import chosen
 from kin_nb.core.paths import kin_home, shown
-from kin_nb.core.safety.workspace import error_text
+from kin_nb.core.safety.workspace import error_text, read_bytes
 from kin_nb.core.skills.models import SkillError, SkillInfo
-from kin_nb.core.skills.parser import read_skill
+from kin_nb.core.skills.parser import LARGEST, read_skill
+from kin_nb.core.tools.base import ToolError
 
 if TYPE_CHECKING:
     from kin_nb.core.skills.flows import Flow
@@ -72,9 +73,9 @@ class SkillManager:
     def _check(self, path: Path) -> None:
         """Raises SkillError for a project's skill that is not as it was when the folder was trusted."""
         try:
-            if self._is_as_trusted(path, path.read_bytes()):
+            if self._is_as_trusted(path, read_bytes(path.resolve(), LARGEST)):
                 return
-        except OSError:
+        except (ToolError, OSError, RuntimeError):
             return  # reading it says what is wrong
         raise SkillError(
             f"{path} has changed since its folder was trusted, and is not used. See `kin-nb trust --show`."

@@ -161,6 +161,13 @@ def test_an_agent_of_the_project_sets_nothing_of_the_users_either(workspace, wri
     assert "policy is the user's to set" in " ".join(config.warnings)
 
 
+def test_an_agent_that_is_missing_because_the_project_changed_says_so(workspace, pulled):
+    pulled("policy")
+    with pytest.raises(ConfigError, match=r'^no agent "old"\..* has changed since you trusted it') as error:
+        KinConfig.load("old")
+    assert type(error.value) is ConfigError
+
+
 @pytest.mark.parametrize("text", ['mode = "auto-approve"\n', 'mode = "accept_edits"\n', 'policy = "yolo"\n'])
 def test_a_mode_of_the_project_approves_nothing(workspace, write, text):
     write(workspace / ".kin-code" / "agents" / "review.toml", text)
