@@ -30,7 +30,7 @@ def trust(host: CommandHost, words: list[str]) -> CommandResult:
     """This folder's own settings, tools and instructions count from the next prompt on.
 
     Where they have changed since they were trusted, the difference is shown first, with a code that trusts exactly that: a
-    notebook that is run again from the top does not trust what nobody has looked at.
+    notebook that is run again from the top does not trust what the user has not seen.
     """
     if len(words) > 1:
         raise CommandError("Usage: /trust [CODE]")

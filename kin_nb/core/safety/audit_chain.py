@@ -1,7 +1,7 @@
 """The chain of the audit log: each line holds its number and the sha256 of the line before, and a small file the last of both.
 
 So a line that was edited, removed or put in between is found, and one that is missing at either end. Not found is what a
-process writes that computes all hashes anew, in the log and in that file: the chain has no key that only kin_nb knows.
+process writes that computes all hashes again, in the log and in that file: the chain has no key that only kin_nb knows.
 """
 
 from __future__ import annotations

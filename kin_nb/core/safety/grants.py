@@ -57,7 +57,7 @@ def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant
     """The scopes on offer for a call, first the one that "for this session" means. Labels name files as in `workspace`.
 
     A command that is not plain words (pipes, substitutions) offers itself only, verbatim: a prefix of it would cover commands
-    that nobody has read. A request to a site offers the site: an address can carry anything to any other.
+    that the user has not read. A request to a site offers the site: an address can carry anything to any other.
     """
     command = getattr(call.args, "command", None)
     if is_command(call) and (call.accesses.everything or not call.accesses.writes):

@@ -1,6 +1,6 @@
 """The files that a command line gives to be run: `python x.py`, `bash x.sh`, `./x`, the Makefile of `make`; and what they hold.
 
-Whoever approves `python x.py` has read x.py, or trusts it as it is. Only files that the line names are found: not what these
+A user who approves `python x.py` has read x.py, or trusts it as it is. Only files that the line names are found: not what these
 import or run, and nothing that the line computes.
 """
 

@@ -123,7 +123,7 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, WebFetchSt
         return Page(asked=args.url, url=fetched.url, title=title, text=text, cut=fetched.cut)
 
     def _why_not(self, args: WebFetchArgs, url: str) -> str:
-        """Whoever let the first address through has let through no other site, and an allowlist only what it names.
+        """An approval of the first address covers its site, and an allowlist what it names.
 
         The denylist holds for all.
         """
