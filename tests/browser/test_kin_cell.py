@@ -164,7 +164,8 @@ def test_run_all_keeps_each_answer_in_its_own_cell(kin, model_server):
     assert "Alpha" not in second
 
 
-def test_after_a_reload_the_waiting_card_is_there_and_its_button_works(kin, model_server):
+def test_after_a_reload_the_waiting_card_says_where_to_answer_and_interrupting_frees_the_cell(kin, model_server):
+    model_server.enqueue(calls=[EDIT])
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue("Done.")
     start(kin, ASK)
@@ -172,7 +173,13 @@ def test_after_a_reload_the_waiting_card_is_there_and_its_button_works(kin, mode
     kin.save()
     kin.reload()
     kin.click_button("Approve", 1)
-    model_server.wait_for_request(2)
+    kin.wait_output(1, "Answer where the cell was run")
+    kin.interrupt()
+    kin.wait_idle()
+    assert (kin.workspace / "a.py").read_text() == "x = 1\n"
+    kin.run_cell(1)
+    kin.click_button("Approve", 1)
+    model_server.wait_for_request(3)
     kin.wait_idle()
     assert (kin.workspace / "a.py").read_text() == "x = 2\n"
 

@@ -142,6 +142,12 @@ class Client:
             yield message
 
 
+def says_where_to_answer(message: dict) -> bool:
+    """Whether it puts into a card that the click of another client was ignored."""
+    state = message["content"].get("data", {}).get("state", {})
+    return message["msg_type"] == "comm_msg" and "Answer where the cell was run" in str(state.get("value"))
+
+
 def _arriving(get: Callable[..., dict]) -> Iterator[dict]:
     """What arrives until SECONDS have passed."""
     deadline = time.monotonic() + SECONDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from notebook_client import says_where_to_answer
 
 pytestmark = pytest.mark.kernel
 
@@ -148,6 +149,39 @@ def test_a_second_client_without_widgets_takes_nothing_from_the_first(nb):
     nb.click("Approve")
     nb.done(cell)
     assert nb.text(cell) == "True once None person"
+
+
+def test_a_click_of_another_client_decides_nothing_and_the_card_says_so(nb):
+    cell = nb.run(ASK)
+    nb.card(cell)
+    with nb.second_client() as other:
+        other.seen = list(nb.seen)
+        other.type_note("rather do this")
+        other.click("Approve")
+        other.click("Reject")
+        nb.until(says_where_to_answer)
+    assert all(message["msg_type"] != "comm_close" for message in nb.of(cell))
+    nb.click("Approve")
+    nb.done(cell)
+    assert nb.text(cell) == "True once None person"  # and without the note that the other client typed
+    assert lines_of_the_card(nb, cell)[-1] == "<b>Approved</b> <code>rm -rf build</code>"
+
+
+def test_where_only_another_client_is_left_interrupting_ends_the_cell(nb):
+    """As after a page is reloaded: it has another session then."""
+    cell = nb.run(ASK)
+    nb.card(cell)
+    with nb.second_client() as page:
+        page.seen = list(nb.seen)
+        page.click("Approve")
+        nb.until(says_where_to_answer)
+        nb.interrupt()
+        assert nb.done(cell)["content"]["status"] == "error"
+        again = page.run(ASK)
+        page.card(again)
+        page.click("Approve")
+        page.done(again)
+    assert page.text(again) == "True once None person"
 
 
 @pytest.mark.parametrize(

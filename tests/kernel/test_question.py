@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from notebook_client import WIDGET_VIEW, LiveKernel, shown
+from notebook_client import WIDGET_VIEW, LiveKernel, says_where_to_answer, shown
 
 from tests.model_server import tool_call
 
@@ -47,6 +47,18 @@ def settled(nb: LiveKernel, cell: str) -> str:
         if m["msg_type"] == "comm_msg" and m["content"]["comm_id"] == html
     ]
     return [state["value"] for state in states if "value" in state][-1]
+
+
+def test_a_click_of_another_client_is_no_answer(nb):
+    cell = nb.run(CHOICE)
+    nb.card(cell)
+    with nb.second_client() as other:
+        other.seen = list(nb.seen)
+        other.click("SQLite")
+        nb.until(says_where_to_answer)
+    nb.click("Postgres")
+    nb.done(cell)
+    assert nb.text(cell) == "'Postgres'"
 
 
 def test_one_click_answers(nb):

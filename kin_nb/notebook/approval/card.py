@@ -18,7 +18,9 @@ class NoWidgetsError(Exception):
 class Card(Generic[Answer]):
     """One asyncio loop touches it. Subclasses make `body`, `root` and `everything`, and answer in `clicked`.
 
-    `asker`: the session of the front end that ran the cell; only its closing a comm says that it draws no widgets.
+    `asker`: the client session that ran the cell. No other client can answer or change what is in the fields, and only
+    this one's closing a comm means that it draws no widgets. Clients name themselves in each message, and a page that is
+    reloaded is another client.
     """
 
     body: Any
@@ -27,6 +29,7 @@ class Card(Generic[Answer]):
 
     def __init__(self, answer: asyncio.Future[Answer], asker: str | None) -> None:
         self._answer, self._asker = answer, asker
+        self._tells_where = False
 
     def view(self) -> dict[str, Any]:
         model = {"version_major": 2, "version_minor": 0, "model_id": self.root.model_id}
@@ -36,22 +39,32 @@ class Card(Generic[Answer]):
         loop.call_soon_threadsafe(self.hear, widget, message)
 
     def hear(self, widget: Any, message: Message) -> None:
-        """What the front end says to `widget` (jupyter.widget protocol, version 2)."""
+        """Handle a message for `widget` (jupyter.widget protocol, version 2)."""
+        is_asker = self._asker is not None and message["header"].get("session") == self._asker
         if message["msg_type"] == "comm_close":
-            if message["header"].get("session") == self._asker and not self._answer.done():
+            if is_asker and not self._answer.done():
                 self._answer.set_exception(NoWidgetsError())
             return
         data = message["content"]["data"]
         match data.get("method"):
-            case "update":
-                widget.set_state(data["state"])
             case "request_state":
                 widget.send_state()
+            case "update" if is_asker:
+                widget.set_state(data["state"])
             case "custom" if data["content"].get("event") == "click":
-                self.clicked(widget)
+                if is_asker:
+                    self.clicked(widget)
+                else:
+                    self._tell_where()
 
     def clicked(self, widget: Any) -> None:
         raise NotImplementedError
+
+    def _tell_where(self) -> None:
+        """Show, on every page, that a click of another client was ignored."""
+        if not self._tells_where and not self._answer.done():
+            self._tells_where = True
+            self.body.value += ANOTHER_CLIENT
 
     def answered(self, answer: Answer) -> None:
         """The first answer counts."""
@@ -67,6 +80,11 @@ class Card(Generic[Answer]):
             if widget not in kept:
                 widget.close()
 
+
+ANOTHER_CLIENT = (
+    "<div><b>A click was ignored: it came from a page that did not run this cell.</b><br>\n"
+    "Answer where the cell was run. If that page was closed or reloaded, interrupt the kernel and run the cell again.</div>"
+)
 
 FOCUS = "<style>.kin-card :focus-visible{outline:2px solid currentColor!important;outline-offset:1px}</style>"
 """For the body of a card whose root has the class kin-card: JupyterLab's own line is one pale pixel."""
