@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.safety.secrets import key_names
 from kin_nb.core.skills.manager import SkillManager
 from kin_nb.core.skills.prompt import expand_skill
 from kin_nb.core.system_prompt import build_system_prompt
@@ -88,9 +87,7 @@ class Toolbox:
                 return []
             from kin_nb.core.tools.mcp import MCPServers  # noqa: PLC0415  (only sessions with servers need it)
 
-            self._mcp = MCPServers(
-                self._config.mcp_servers, workdir=self._config.effective_workdir, secret=key_names(self._config)
-            )
+            self._mcp = MCPServers(self._config.mcp_servers, workdir=self._config.effective_workdir)
         warnings = await self._mcp.connect()
         found = self._mcp.tool_classes()
         if found != self._remote:

@@ -60,12 +60,17 @@ class MCPStreamableHttp(MCPHttp):
 
 
 class MCPStdio(_MCPBase):
-    """A program that is started and spoken to over its pipes. `command`: a shell-like line, or a list of words."""
+    """A program that is started and spoken to over its pipes. `command`: a shell-like line, or a list of words.
+
+    It gets few of this process's variables (core.safety.secrets.server_environment), those that `env_vars` names, and
+    those that `env` sets.
+    """
 
     transport: Literal["stdio"] = "stdio"
     command: str | list[str]
     args: list[str] = Field(default_factory=list)
     env: dict[str, str] = Field(default_factory=dict)
+    env_vars: list[str] = Field(default_factory=list)
     cwd: Path | None = None
 
     def argv(self) -> list[str]:

@@ -45,16 +45,40 @@ def is_secret_name(name: str) -> bool:
     return words not in {"PWD", "OLDPWD", "OLD_PWD"} and _SECRET_WORD.search(words) is not None
 
 
+_SHELL_HOOKS = re.compile(r"BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PS4", re.DOTALL)
+_FOR_SERVERS = re.compile(
+    r"""(?x)
+    PATH | HOME | USER | LOGNAME | SHELL | TERM | LANG | LANGUAGE | LC_\w+ | TZ | TMPDIR
+    | (?i:(?:HTTP|HTTPS|ALL|NO)_PROXY) | SSL_CERT_(?:FILE|DIR) | REQUESTS_CA_BUNDLE | CURL_CA_BUNDLE | NODE_EXTRA_CA_CERTS
+    """
+)
+
+
 def child_environment(base: Mapping[str, str], keep: Iterable[str] = (), *, also: Iterable[str] = ()) -> dict[str, str]:
     """`base` without the variables that hold secrets, by name or as a password inside a URL; `keep` names exceptions.
 
     `also` names more secrets: see key_names. A proxy's URL stays, password and all: without it a child reaches nothing.
+    Variables that make every shell run something at its start (BASH_ENV, exported functions) are left out too.
     """
     kept, secret = set(keep), set(also)
     return {
         name: value
         for name, value in base.items()
-        if name in kept or not (name in secret or _holds_a_secret(name, value))
+        if name in kept or not (name in secret or _SHELL_HOOKS.fullmatch(name) or _holds_a_secret(name, value))
+    }
+
+
+def server_environment(base: Mapping[str, str], named: Iterable[str]) -> dict[str, str]:
+    """The variables of `base` that an MCP server gets: `named`, and what nearly every program needs.
+
+    That is the allow-list of the MCP packages (PATH, HOME, USER and such) with the locale, time zone, temporary folder,
+    proxies and certificates.
+    """
+    given = set(named)
+    return {
+        name: value
+        for name, value in base.items()
+        if name in given or (_FOR_SERVERS.fullmatch(name) and not value.startswith("()"))  # an old bash's function
     }
 
 

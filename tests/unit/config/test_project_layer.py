@@ -115,6 +115,11 @@ def test_a_trusted_project_that_lets_a_tool_run_unasked_is_named_at_each_load(wo
             "mcp_servers.m.api_key_env",
         ),
         (
+            '[[mcp_servers]]\nname = "m"\ncommand = "x"\nenv_vars = ["GH_TOKEN"]\n',
+            4,
+            "mcp_servers.m.env_vars",
+        ),
+        (
             '[[mcp_servers]]\nname = "m"\ncommand = "x"\nenv = { A = "1", B = "x${GH_TOKEN}" }\n',
             4,
             "mcp_servers.m.env.B",

@@ -28,15 +28,46 @@ async def test_nothing_is_started_before_connect_and_nothing_twice(make, tmp_pat
     assert threading.enumerate() == threads
 
 
-async def test_a_server_gets_no_secrets_but_those_configured_for_it(make, tmp_path):
-    environ = {"PATH": "/usr/bin", "GITHUB_TOKEN": "hidden", "LANG": "C", "OTHER": "x", "ODD": "y"}
-    servers = make(stdio(env={"API_KEY": "k-${GITHUB_TOKEN}", "MODE": "$plain"}), environ=environ, secret=["ODD"])
+INHERITED = {
+    "PATH": "/usr/bin",
+    "HOME": "/home/ada",
+    "LANG": "C",
+    "LC_TIME": "C",
+    "TMPDIR": "/tmp",
+    "https_proxy": "http://127.0.0.1:9",
+    "SSL_CERT_FILE": "/etc/own.pem",
+}
+"""What programs need, and every server gets."""
+
+
+async def test_a_server_gets_few_variables_and_those_configured_for_it(make, tmp_path):
+    others = {
+        "GITHUB_TOKEN": "hidden",
+        "CUSTOMER_LIST": "x",
+        "PYTHONPATH": "/y",
+        "SSH_AUTH_SOCK": "/z",
+        "BASH_ENV": "/b",
+    }
+    named = {"MY_REGION": "eu", "MY_TOKEN": "t-given-on"}
+    given = {"API_KEY": "k-${GITHUB_TOKEN}", "MODE": "$plain", "LANG": "C.UTF-8"}
+    servers = make(
+        stdio(env=given, env_vars=["MY_REGION", "MY_TOKEN", "NOT_SET"]), environ={**INHERITED, **others, **named}
+    )
     assert await servers.connect() == []
     seen = json.loads(await said(servers, "environment"))
     seen.pop("LC_CTYPE", None)  # Python's own
     assert seen.pop("PYTHONSAFEPATH") == "1"
-    assert seen == {"PATH": "/usr/bin", "LANG": "C", "OTHER": "x", "API_KEY": "k-hidden", "MODE": "$plain"}
+    assert seen == {**INHERITED, **named, "API_KEY": "k-hidden", "MODE": "$plain", "LANG": "C.UTF-8"}
     assert await said(servers, "folder") == str(tmp_path)
+
+
+async def test_a_variable_given_on_is_in_no_warning(make):
+    script = "import os, sys; sys.exit('no login for ' + os.environ['MY_TOKEN'])"
+    servers = make(
+        stdio(command=[sys.executable, "-c", script], env_vars=["MY_TOKEN"]), environ={"MY_TOKEN": "t-given-on"}
+    )
+    (warning,) = await servers.connect()
+    assert warning.endswith("its last words: no login for [secret]")
 
 
 async def test_a_folder_is_relative_to_the_workspace(make, tmp_path):

@@ -83,6 +83,13 @@ def test_children_get_no_secret_but_those_that_are_kept():
     assert set(child_environment(base, keep=["DEPLOY_TOKEN"])) == {"PATH", "DEPLOY_TOKEN", "HTTPS_PROXY", "SITE"}
 
 
+def test_children_get_nothing_that_shells_run_at_their_start():
+    hooks = {"BASH_ENV": "a.sh", "ENV": "b.sh", "BASH_FUNC_ls%%": "() { id; }", "SHELLOPTS": "xtrace", "PS4": "$(id)"}
+    base = {**hooks, "PATH": "/bin", "ENVIRONMENT": "test", "CONDA_DEFAULT_ENV": "base"}
+    assert set(child_environment(base)) == {"PATH", "ENVIRONMENT", "CONDA_DEFAULT_ENV"}
+    assert set(child_environment(base, keep=["BASH_ENV"])) - set(child_environment(base)) == {"BASH_ENV"}
+
+
 def test_the_values_to_hide_are_the_providers_keys_and_the_environments_secrets():
     config = KinConfig(
         providers=[

@@ -186,6 +186,16 @@ async def test_children_see_no_secret_unless_configured(bash, monkeypatch):
     assert await said(bash(env={"SOME_API_KEY": "given"}), command) == "given"
 
 
+async def test_what_shells_run_at_their_start_is_not_inherited(bash, monkeypatch, tmp_path):
+    hook = tmp_path / "hook.sh"
+    hook.write_text("echo from the hook\n")
+    monkeypatch.setenv("BASH_ENV", str(hook))
+    monkeypatch.setenv("BASH_FUNC_date%%", "() { echo from a function; }")
+    command = "date +done; python3 -c pass"
+    assert await said(bash(), command) == "done"
+    assert await said(bash(keep_env=["BASH_ENV"]), command) == "from the hook\ndone"
+
+
 async def test_nothing_waits_for_a_person_or_colours_its_output(bash, monkeypatch):
     for name, value in {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TERM": "xterm", "LC_ALL": "C"}.items():
         monkeypatch.setenv(name, value)

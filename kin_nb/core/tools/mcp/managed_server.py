@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.config.mcp_servers import MCPServer, MCPStdio
-from kin_nb.core.safety.secrets import SECRET, SHORTEST, child_environment, is_secret_name
+from kin_nb.core.safety.secrets import SECRET, SHORTEST, is_secret_name, server_environment
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.mcp.connection import Connection
 from kin_nb.core.tools.mcp.definitions import RemoteTool, read_tools
@@ -33,13 +33,10 @@ MOST_WARNINGS = 10
 class ManagedServer:
     """`tools` are those of the last list that it gave: they stay while it is away, so that a call can start it again."""
 
-    def __init__(
-        self, config: MCPServer, *, workdir: Path, environ: Mapping[str, str] | None, secret: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, config: MCPServer, *, workdir: Path, environ: Mapping[str, str] | None) -> None:
         self.config = config
         self.tools: list[RemoteTool] = []
         self._workdir, self._environ = workdir, os.environ if environ is None else environ
-        self._not_for_it = secret
         self._connection: Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = asyncio.Lock()
@@ -155,7 +152,8 @@ class ManagedServer:
         except (RuntimeError, ValueError, OSError) as error:  # a ~name that nobody has, a loop, a NUL
             raise ServerFailed(f"{str(error).rstrip('.')}; check cwd in its [[mcp_servers]]") from error
         self._secrets = {own[name] for name, value in self.config.env.items() if is_secret_name(name) or "${" in value}
-        inherited = child_environment(self._environ, also=self._not_for_it)
+        inherited = server_environment(self._environ, self.config.env_vars)
+        self._secrets |= {value for name, value in inherited.items() if is_secret_name(name)}
         if in_the_workspace:
             inherited["PYTHONSAFEPATH"] = "1"  # `python -m server` must not run a server.py of the workspace
         return StdioLink(argv, cwd=cwd, environment={**inherited, **own})

@@ -14,10 +14,7 @@ from kin_nb.core.tools.mcp.proxy import MCPProxyTool, proxy_class
 
 
 class MCPServers:
-    """Nothing is started before `connect`. `environ` is this process's environment when absent; no server sees `secret`.
-
-    Those are variables by name; a server's own `env` may give them on.
-    """
+    """Nothing is started before `connect`. `environ`: this process's environment when absent."""
 
     def __init__(
         self,
@@ -25,7 +22,6 @@ class MCPServers:
         *,
         workdir: Path,
         environ: Mapping[str, str] | None = None,
-        secret: Sequence[str] = (),
     ) -> None:
         enabled = [server for server in servers if not server.disabled]
         named = {server.name: server for server in reversed(enabled)}
@@ -35,7 +31,7 @@ class MCPServers:
             if sum(server.name == name for server in enabled) > 1
         ]
         self._servers = [
-            ManagedServer(server, workdir=workdir, environ=environ, secret=secret)
+            ManagedServer(server, workdir=workdir, environ=environ)
             for server in enabled
             if named[server.name] is server
         ]
