@@ -291,9 +291,10 @@ class Agent:
         """Number `turn` and record from now on what happens in it."""
         return begin_turn(self, turn)
 
-    async def warnings(self) -> list[str]:
-        """What cannot be used, each said once in a session."""
-        found = [*await self.toolbox.ready(), *self.journal.warnings, *self.observers.warnings]
+    async def warnings(self, *, first_step: bool = True) -> list[str]:
+        """Make the tools ready for a step. Returns what cannot be used, each said once in a session."""
+        found = await (self.toolbox.ready() if first_step else self.toolbox.refresh())
+        found += [*self.journal.warnings, *self.observers.warnings] if first_step else []
         new = [text for text in dict.fromkeys(found) if text not in self._warned]
         self._warned.update(new)
         return new

@@ -69,6 +69,12 @@ class Toolbox:
         warnings = [*self._config.warnings, *self.skills.warnings, *self.manager.warnings]
         return [*warnings, *await self._connect()]
 
+    async def refresh(self) -> list[str]:
+        """Between the steps of a turn: the tools that servers have added, changed or removed since. Returns warnings."""
+        if self._mcp is None:
+            return []
+        return [*await self._mcp.refresh(), *self._offer(self._mcp.tool_classes())]
+
     def server_states(self) -> dict[str, tuple[str, list[str]]]:
         """By name, each enabled MCP server's state in words and the tools that it lists. Starts nothing."""
         return self._mcp.states() if self._mcp is not None else {}
@@ -88,13 +94,14 @@ class Toolbox:
             from kin_nb.core.tools.mcp import MCPServers  # noqa: PLC0415  (only sessions with servers need it)
 
             self._mcp = MCPServers(self._config.mcp_servers, workdir=self._config.effective_workdir)
-        warnings = await self._mcp.connect()
-        found = self._mcp.tool_classes()
-        if found != self._remote:
-            self.manager.unregister(self._remote)
-            self._remote = found
-            warnings += self.manager.register(found)
-        return warnings
+        return [*await self._mcp.connect(), *self._offer(self._mcp.tool_classes())]
+
+    def _offer(self, found: dict[str, type[AnyTool]]) -> list[str]:
+        """Make `found` the servers' tools of this session; returns warnings."""
+        if found == self._remote:
+            return []
+        before, self._remote = self._remote, found
+        return self.manager.register(found, replacing=before)
 
     def _find(self) -> None:
         """Skills and tools from wherever the settings say that they are."""

@@ -100,8 +100,7 @@ class Turn:
             yield TurnStartEvent(turn=recorder.record.turn, prompt=self._prompt)
             yield CheckpointEvent(checkpoint_id=self._checkpoint.id, kind="turn")
             for warning in await agent.warnings():
-                recorder.warn(warning)
-                yield WarningEvent(message=warning)
+                yield self._warn(warning)
             self._check_prompt()
             async with aclosing(self._steps()) as events:
                 async for event in events:
@@ -140,6 +139,8 @@ class Turn:
             if self._stopped is not None:
                 agent.stats.steps -= 1
                 return
+            for warning in await agent.warnings(first_step=False) if number > 1 else ():
+                yield self._warn(warning)
             yield StepStartEvent(step=number)
             try:
                 async with aclosing(self._step()) as events:
@@ -277,6 +278,10 @@ class Turn:
             summary_length=len(summary),
             compaction=self._agent.compaction,
         )
+
+    def _warn(self, warning: str) -> WarningEvent:
+        self._recorder.warn(warning)
+        return WarningEvent(message=warning)
 
     def _stop(self, why: str) -> AssistantEvent:
         self._stopped = why

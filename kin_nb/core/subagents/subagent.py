@@ -87,8 +87,8 @@ class Subagent(Agent):
         self.turns[-1] = recorder.record
         return recorder
 
-    async def warnings(self) -> list[str]:
-        """The parent says them."""
+    async def warnings(self, *, first_step: bool = True) -> list[str]:  # noqa: ARG002
+        """The parent says them. Its tools are those that it began with."""
         return []
 
     async def _ask_the_parents(self, request: ApprovalRequest) -> ApprovalDecision:

@@ -34,11 +34,13 @@ class ToolManager:
         self.warnings = [*discovered.warnings, *self._mistaken()]
         self._registered: set[str] = set()
         self._added: dict[str, type[AnyTool]] = {}
+        self._gone: set[str] = set()
+        """Names of servers' tools that were here, and are not any more."""
         self._instances: dict[str, AnyTool] = {}
         self._schemas: list[AvailableTool] | None = None
 
     def available_tools(self) -> dict[str, type[AnyTool]]:
-        """By name, in the order that models see: built-in tools, then all others by name."""
+        """By name, in the order that models see: built-in tools, then all others by name, then those that came later."""
         return {name: tool for name, tool in self._classes.items() if self._is_available(name)}
 
     def schemas(self) -> list[AvailableTool]:
@@ -50,6 +52,11 @@ class ToolManager:
     def get(self, tool_name: str) -> AnyTool:
         """Raises ToolError: no such tool (naming the nearest), a disabled one, or wrong settings for it."""
         tool_name = self.known_name(tool_name)
+        if tool_name in self._gone:
+            raise ToolError(
+                f"The tool '{tool_name}' is gone: its MCP server does not offer it any more, or is not configured any more. "
+                "Use another tool."
+            )
         if tool_name not in self._classes:
             near = difflib.get_close_matches(tool_name, self.available_tools(), n=1)
             hint = f"Did you mean {near[0]}?" if near else f"Tools: {', '.join(self.available_tools())}."
@@ -76,13 +83,23 @@ class ToolManager:
             wrong = [f"tools.{tool_name}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
             raise ToolError(f"The settings of {tool_name} are wrong.\n" + "\n".join(wrong)) from error
 
-    def register(self, classes: Mapping[str, type[AnyTool]]) -> list[str]:
-        """Add tools that come from elsewhere (MCP servers); returns warnings. A name that is taken stays as it is."""
+    def register(self, classes: Mapping[str, type[AnyTool]], *, replacing: Collection[str] = ()) -> list[str]:
+        """Add tools that come from elsewhere (MCP servers); returns warnings. A name that is taken stays as it is.
+
+        `replacing` names tools that were registered before: those that `classes` has too keep their place in the order,
+        and what they remember if they are the same; the others are removed. Names that were refused stay as they are.
+        """
         from kin_nb.core.tools.discovery import usable_name  # noqa: PLC0415
 
         warnings = []
         before = self.available_tools()
+        known, ours = list(self._classes), self._registered.intersection(replacing)
+        for name in ours:
+            if self._classes[name] is not classes.get(name):
+                self._remove(name)
         for name, tool in classes.items():
+            if name in ours and self._classes.get(name) is tool:
+                continue
             try:
                 if name in self._classes:
                     raise ValueError("there is a tool of that name already")  # noqa: TRY301
@@ -93,7 +110,8 @@ class ToolManager:
             else:
                 self._classes[name] = tool
                 self._registered.add(name)
-        self._sort()
+                self._gone.discard(name)
+        self._sort(known)
         self._keep_schemas_of(before)
         return warnings
 
@@ -113,14 +131,11 @@ class ToolManager:
         self._added[name] = tool
         return name
 
-    def unregister(self, names: Iterable[str]) -> None:
-        """Take registered tools away, with what they remember. Names that `register` refused stay whose they are."""
-        before = self.available_tools()
-        for name in self._registered.intersection(names):
-            self._registered.remove(name)
-            del self._classes[name]
-            self._instances.pop(name, None)
-        self._keep_schemas_of(before)
+    def _remove(self, name: str) -> None:
+        self._registered.remove(name)
+        del self._classes[name]
+        self._instances.pop(name, None)
+        self._gone.add(name)
 
     def reconfigure(self, config: KinConfig) -> None:
         """New settings (a mode, a model). What tools remember stays; those whose settings changed get the new ones."""
@@ -182,11 +197,10 @@ class ToolManager:
         enabled = chosen(name, self._config.enabled_tools, self._config.disabled_tools)
         return enabled and name not in self._without
 
-    def _sort(self) -> None:
-        from kin_nb.core.tools.builtins import builtin_tools  # noqa: PLC0415
-
-        order = dict.fromkeys([*builtin_tools(), *sorted(self._classes)])
-        self._classes = {name: self._classes[name] for name in order}
+    def _sort(self, known: Iterable[str]) -> None:
+        """New tools after those that are `known`: a provider's prompt cache holds what comes before a change."""
+        order = dict.fromkeys([*known, *sorted(self._classes)])
+        self._classes = {name: self._classes[name] for name in order if name in self._classes}
 
     def _keep_schemas_of(self, before: Mapping[str, type[AnyTool]]) -> None:
         """The same tools are the same list: a new one costs the provider's prompt cache."""

@@ -61,6 +61,12 @@ def offered(server: ModelServer, request: int = -1) -> list[str]:
     return [tool["function"]["name"] for tool in server.requests[request].get("tools", ())]
 
 
+def described(server: ModelServer, name: str) -> str:
+    return next(
+        tool["function"]["description"] for tool in server.requests[-1]["tools"] if tool["function"]["name"] == name
+    )
+
+
 def answers(server: ModelServer, request: int = -1) -> list[Any]:
     """The contents of the tool messages at the end of a request."""
     messages = server.requests[request]["messages"]
@@ -117,17 +123,44 @@ async def test_plan_mode_lets_no_server_act(model_server, make):
     assert call.status == "refused"
 
 
-async def test_the_tools_that_a_server_announces_are_there_in_the_next_turn(model_server, make):
-    agent = make(mcp_servers=[stdio("test", "normal", "change")])
+async def test_the_tools_that_a_server_announces_are_offered_from_the_next_step_after_all_others(model_server, make):
+    agent = make(mcp_servers=[stdio("test", "normal", "change"), stdio("zebra")])
     model_server.enqueue(calls=[tool_call("test_change")])
-    model_server.enqueue("Changed.")
     model_server.enqueue(calls=[tool_call("test_new", a=1)])
     model_server.enqueue("Used.")
+    model_server.enqueue("And again.")
+    assert warnings(await run_turn(agent)) == []
     await run_turn(agent)
+    before, after = offered(model_server, 0), offered(model_server, 1)
+    assert "test_new" not in before
+    assert after == [*before, "test_new"]  # prompt caches know the beginning
+    assert described(model_server, "test_echo") == "[test] Say it otherwise"
+    assert answers(model_server, 2) == ['{"a": 1}']
+    assert offered(model_server, 2) == offered(model_server, 3) == after
+
+
+async def test_a_tool_that_its_server_removed_answers_that_it_is_gone(model_server, make):
+    agent = make(mcp_servers=[stdio("test", "normal", "remove")])
+    model_server.enqueue(calls=[tool_call("test_remove")])
+    model_server.enqueue(calls=[tool_call("test_echo", word="hello"), tool_call("test_alpha", a=1)])
+    model_server.enqueue("Gone.")
     await run_turn(agent)
-    assert "test_new" not in offered(model_server, 1)
-    assert "test_new" in offered(model_server, 2)
-    assert answers(model_server, 3) == ['{"a": 1}']
+    assert [name for name in offered(model_server, 1) if name.startswith("test_")] == ["test_deep", "test_alpha"]
+    gone, found = answers(model_server, 2)
+    assert gone == (
+        "The tool 'test_echo' is gone: its MCP server does not offer it any more, or is not configured any more. "
+        "Use another tool."
+    )
+    assert found == '{"a": 1}'
+
+
+async def test_a_server_that_ends_after_it_announced_others_keeps_its_tools_with_a_warning(model_server, make):
+    agent = make(mcp_servers=[stdio("test", "normal", "change_and_end")])
+    model_server.enqueue(calls=[tool_call("test_change_and_end")])
+    model_server.enqueue("Ended.")
+    (warning,) = warnings(await run_turn(agent))
+    assert warning.startswith("MCP server test: ")
+    assert offered(model_server, 1) == offered(model_server, 0)
 
 
 async def test_the_list_of_tools_is_the_same_object_while_nothing_changes(model_server, make):
@@ -154,7 +187,7 @@ async def test_a_server_that_the_settings_drop_is_gone_with_its_process(model_se
     model_server.enqueue("None.")
     await run_turn(agent)
     assert [name for name in offered(model_server) if "echo" in name] == []
-    assert answers(model_server)[0].startswith("Unknown tool 'two_echo'.")
+    assert answers(model_server)[0].startswith("The tool 'two_echo' is gone: ")
     assert len((workspace / "starts").read_text().splitlines()) == 3, "or the servers were never started"
 
 

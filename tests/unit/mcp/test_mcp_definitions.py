@@ -121,13 +121,31 @@ async def test_pages_are_read_to_the_end(make):
     assert list(servers.tool_classes()) == ["test_page0", "test_page1", "test_page2"]
 
 
+LEFT_OUT = "are left out: at most 1,000 are offered. Name those that you do not need in its disabled_tools."
+
+
 async def test_a_list_without_end_is_cut_and_said(make):
-    again, endless = make(stdio("same_page")), make(stdio("endless"))
+    again, endless = make(stdio("same_page")), make(stdio("endless", startup_timeout_sec=60))
     first, *_ = await again.connect()
     assert first == "MCP server test: it lists the same page of tools again and again; the rest was left out"
     assert list(again.tool_classes()) == ["test_echo", "test_deep"]
-    assert await endless.connect() == ["MCP server test: it lists more tools than the 1,000 that are taken"]
+    assert await endless.connect() == [
+        "MCP server test: it lists more than 10,000 tools; what comes after them was not read",
+        f"MCP server test: 9,200 of its 10,200 tools {LEFT_OUT}",
+    ]
     assert len(endless.tool_classes()) == 1000
+
+
+async def test_tools_beyond_the_limit_are_counted_also_where_a_page_ends_at_it(make):
+    servers = make(stdio("full_page"))
+    assert await servers.connect() == [f"MCP server test: 500 of its 1,500 tools {LEFT_OUT}"]
+    assert list(servers.tool_classes())[-1] == "test_t1_499"
+
+
+async def test_disabled_tools_make_room_for_those_of_later_pages(make):
+    servers = make(stdio("full_page", disabled_tools=["t0_*"]))
+    assert await servers.connect() == []
+    assert list(servers.tool_classes())[-1] == "test_t2_499"
 
 
 async def test_disabled_tools_and_servers_are_not_offered(make):

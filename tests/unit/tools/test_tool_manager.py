@@ -31,6 +31,10 @@ class OtherTool(ServerTool):
     pass
 
 
+def named(name: str) -> type[ServerTool]:
+    return type(name, (ServerTool,), {"__module__": __name__, "get_name": classmethod(lambda _: name)})
+
+
 class NeedyConfig(BaseToolConfig):
     api_url: str
 
@@ -146,16 +150,28 @@ def test_a_registered_tool_never_takes_a_name_that_is_there(configured):
         manager.get("read_file")
 
 
-def test_registered_tools_can_be_taken_away_and_no_others(configured):
+def test_registered_tools_can_be_removed_and_no_others(configured):
     manager = ToolManager(configured())
     manager.register({"server_tool": ServerTool, "todo": ServerTool})
     first = manager.get("server_tool")
-    manager.unregister(["server_tool", "todo", "never_there"])
+    manager.register({}, replacing=["server_tool", "todo", "never_there"])
     assert names(manager) == list(builtin_tools())
-    with pytest.raises(ToolError, match="Unknown tool 'server_tool'"):
+    with pytest.raises(ToolError, match="The tool 'server_tool' is gone: its MCP server does not offer it any more"):
         manager.get("server_tool")
     assert manager.register({"server_tool": ServerTool}) == []
     assert manager.get("server_tool") is not first
+
+
+def test_registered_tools_keep_their_place_and_new_ones_come_last(configured):
+    manager = ToolManager(configured())
+    before = {"b": named("b"), "c": named("c"), "d": named("d")}
+    manager.register(before)
+    kept = manager.get("d")
+    after = {"z": named("z"), "a": named("a"), "b": named("b"), "d": before["d"]}
+    assert manager.register(after, replacing=before) == []
+    assert names(manager) == [*builtin_tools(), "b", "d", "a", "z"]
+    assert manager.get("d") is kept
+    assert type(manager.get("b")) is after["b"]
 
 
 def test_a_registered_tool_that_cannot_be_offered_is_a_warning(configured):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FIRST_PAUSE = 60.0
 """Seconds until a server that did not start is tried again; doubled each time."""
 LONGEST_PAUSE = 3_600.0
+MOST_TOOLS = 1_000
+"""Of one server that are offered."""
 MOST_WARNINGS = 10
 """About the tools of one server."""
 
@@ -58,12 +60,20 @@ class ManagedServer:
                 if self._connection is None or not await self._connection.answers():
                     if monotonic() >= self._retry_at:
                         await self._open()
-                elif self._connection.list_changed:
+                    return self._take_warnings()
+            except ServerFailed as error:
+                self._warnings.append(self._named(str(error)))
+        return await self.refresh()
+
+    async def refresh(self) -> list[str]:
+        """List the tools again if the server has said that they changed; returns warnings. Starts nothing."""
+        async with self._on_this_loop():
+            try:
+                if self._connection is not None and self._connection.list_changed:
                     self._take(await self._connection.list_tools(self.config.startup_timeout_sec))
             except ServerFailed as error:
                 self._warnings.append(self._named(str(error)))
-            warnings, self._warnings = self._warnings, []
-            return warnings
+            return self._take_warnings()
 
     async def call(self, tool: RemoteTool, arguments: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
         """Raises ToolError."""
@@ -104,7 +114,9 @@ class ManagedServer:
             raise ToolError(self._named(str(error))) from error
         if all(now.fingerprint != tool.fingerprint for now in self.tools):
             raise ToolError(
-                self._named("was started again and defines this tool differently now. Ask again next turn.")
+                self._named(
+                    "was started again and defines this tool differently now. Read its new definition, then call it again."
+                )
             )
         return connection
 
@@ -122,9 +134,19 @@ class ManagedServer:
         self._connection, self._pause, self._retry_at = connection, FIRST_PAUSE, 0.0
         return connection
 
+    def _take_warnings(self) -> list[str]:
+        warnings, self._warnings = self._warnings, []
+        return warnings
+
     def _take(self, listed: tuple[list[Any], list[str]]) -> None:
         raw, problems = listed
-        self.tools, more = read_tools(raw, self.config.disabled_tools)
+        tools, more = read_tools(raw, self.config.disabled_tools)
+        self.tools = tools[:MOST_TOOLS]
+        if left_out := len(tools) - len(self.tools):
+            problems.append(
+                f"{left_out:,} of its {len(tools):,} tools are left out: at most {MOST_TOOLS:,} are offered. "
+                "Name those that you do not need in its disabled_tools."
+            )
         problems = [*problems, *more]
         if len(problems) > MOST_WARNINGS:
             problems[MOST_WARNINGS:] = [f"there are {len(problems) - MOST_WARNINGS} more problems with its tools"]

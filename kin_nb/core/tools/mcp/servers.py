@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kin_nb.core.config.mcp_servers import MCPServer
 from kin_nb.core.tools.base import AnyTool
-from kin_nb.core.tools.mcp.definitions import tool_name
+from kin_nb.core.tools.mcp.definitions import RemoteTool, tool_name
 from kin_nb.core.tools.mcp.managed_server import ManagedServer
 from kin_nb.core.tools.mcp.proxy import MCPProxyTool, proxy_class
 
@@ -36,6 +37,9 @@ class MCPServers:
             if named[server.name] is server
         ]
         self._classes: dict[tuple[str, str, str], type[MCPProxyTool]] = {}
+        self._found: dict[str, type[AnyTool]] = {}
+        self._lists: list[list[RemoteTool]] | None = None
+        """What `_found` was made of."""
 
     async def connect(self) -> list[str]:
         """Every server that is not connected is started, all at once, each within its startup_timeout_sec.
@@ -48,11 +52,22 @@ class MCPServers:
             warnings += lines
         return warnings
 
+    async def refresh(self) -> list[str]:
+        """Between the steps of a turn: the tools of servers that have said that theirs changed. Returns warnings."""
+        warnings: list[str] = []
+        for lines in await asyncio.gather(*(server.refresh() for server in self._servers)):
+            warnings += lines
+        return warnings
+
     def tool_classes(self) -> dict[str, type[AnyTool]]:
         """`{server}_{tool}` -> class: servers in the order of the configuration, tools as listed.
 
-        A class stays the same object while its definition does. No name is a built-in tool's, or another server's.
+        A class stays the same object while its definition does, and the whole while no list changed. No name is a
+        built-in tool's, or another server's.
         """
+        lists = [server.tools for server in self._servers]
+        if self._lists is not None and all(map(operator.is_, lists, self._lists)):
+            return self._found
         from kin_nb.core.tools.builtins import builtin_tools  # noqa: PLC0415  (tools are read on first use)
 
         built_in = builtin_tools()
@@ -64,6 +79,7 @@ class MCPServers:
                 key = (name, server.config.name, tool.fingerprint)
                 self._classes[key] = known.get(key) or proxy_class(name, server.config, tool, server)
                 found[name] = self._classes[key]
+        self._lists, self._found = lists, found
         return found
 
     def states(self) -> dict[str, tuple[str, list[str]]]:

@@ -24,8 +24,9 @@ import kin_nb
 from kin_nb.core.tools.mcp.errors import ServerFailed
 from kin_nb.core.tools.mcp.proxy import Progress
 
-MOST_TOOLS = 1_000
-MOST_PAGES = 100
+MOST_LISTED = 10_000
+"""Tools that are read of a list; how many of them are offered is ManagedServer's business."""
+MOST_PAGES = 1_000
 _EMPTY: dict[str, dict[str, Any]] = {  # an answer that the package accepts in every version of the protocol
     "tools/list": {"tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"},
     "tools/call": {"content": [], "resultType": "complete"},
@@ -58,7 +59,7 @@ class ToolSession:
         return self._dispatcher.list_changed
 
     async def list_tools(self) -> tuple[list[Any], list[str]]:
-        """Definitions as they came, from every page, and a line if there are more than are taken."""
+        """Definitions as they came, from every page, and a line when the list does not end."""
         self._dispatcher.list_changed = False
         tools: list[Any] = []
         cursors: list[str | None] = [None]
@@ -67,14 +68,13 @@ class ToolSession:
             tools += page["tools"]
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor:
-                break
+                return tools, []
             if cursor in cursors:
-                return tools[:MOST_TOOLS], ["it lists the same page of tools again and again; the rest was left out"]
+                return tools, ["it lists the same page of tools again and again; the rest was left out"]
+            if len(tools) >= MOST_LISTED:
+                return tools, [f"it lists more than {MOST_LISTED:,} tools; what comes after them was not read"]
             cursors.append(cursor)
-            if len(tools) >= MOST_TOOLS:
-                break
-        cut = len(cursors) > MOST_PAGES or len(tools) > MOST_TOOLS
-        return tools[:MOST_TOOLS], [f"it lists more tools than the {MOST_TOOLS:,} that are taken"] if cut else []
+        return tools, [f"its list of tools has more than {MOST_PAGES:,} pages; what comes after them was not read"]
 
     async def call(self, name: str, arguments: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
         params = types.CallToolRequestParams(name=name, arguments=arguments)

@@ -69,6 +69,10 @@ def listed(params: dict) -> dict:
             return {"tools": [{"name": f"page{page}", "inputSchema": {"type": "object"}}], **more}
         case "same_page":
             return {"tools": tools, "nextCursor": "again"}
+        case "full_page":  # ends exactly where reading used to end, with more to come
+            page = int(params.get("cursor", 0))
+            more = {"nextCursor": str(page + 1)} if page < 2 else {}
+            return {"tools": [{"name": f"t{page}_{i}"} for i in range(500)], **more}
         case "endless":
             page = int(params.get("cursor", 0))
             names = [f"t{page}_{i}" for i in range(300)]
@@ -84,7 +88,7 @@ def progress(arguments: dict, number: int, message: str) -> None:
     send(method="notifications/progress", params=params)
 
 
-def call(ident: int, name: str, arguments: dict) -> None:  # noqa: C901, PLR0912  (a list of cases)
+def call(ident: int, name: str, arguments: dict) -> None:  # noqa: C901, PLR0912, PLR0915  (a list of cases)
     match name:
         case "wait":
             waiting[ident] = name
@@ -110,6 +114,14 @@ def call(ident: int, name: str, arguments: dict) -> None:  # noqa: C901, PLR0912
             tools.append({"name": "new", "inputSchema": {"type": "object"}})
             send(method="notifications/tools/list_changed")
             send(id=ident, result=text("changed"))
+        case "change_and_end":
+            send(method="notifications/tools/list_changed")
+            send(id=ident, result=text("changed"))
+            sys.exit(0)
+        case "remove":
+            tools[:] = [{"name": "alpha"}, {"name": "deep", "inputSchema": {"type": "object"}}]
+            send(id=ident, result=text("removed"))
+            send(method="notifications/tools/list_changed")
         case "garbage":
             write(b"Listening on port 1\n\xff\xfe\x00\n[]\n{}\n\n" + b"[" * 100_000 + b"\n")
             send(method="notifications/message", params={"level": "loud"})
