@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +20,16 @@ class HttpServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.scheme = "http" if tls is None else "https"
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.told: int | str = ""
         self.location = ""
+        self.answer: tuple[int, dict[str, str], bytes] | None = None
+        """Status, headers and body for every request, instead."""
+        self.path = "/mcp"
         self.session = "session-1"
         self.sse = False
         self.keeps_alive = True
@@ -34,7 +41,7 @@ class HttpServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/mcp"
+        return f"{self.scheme}://127.0.0.1:{self.server_address[1]}{self.path}"
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that hangs up is part of the tests."""
@@ -44,8 +51,8 @@ class HttpServer(ThreadingHTTPServer):
 
     @classmethod
     @contextmanager
-    def start(cls) -> Iterator[HttpServer]:
-        with serving(cls()) as server:
+    def start(cls, tls: ssl.SSLContext | None = None) -> Iterator[HttpServer]:
+        with serving(cls(tls)) as server:
             try:
                 yield server
             finally:
@@ -60,6 +67,9 @@ class _Handler(BaseHTTPRequestHandler):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self._see("POST", message)
         told, method = self.server.told, message.get("method", "")
+        if self.server.answer is not None:
+            status, headers, body = self.server.answer
+            return self._send(status, body, headers.pop("content-type", "text/plain"), **headers)
         if isinstance(told, int):
             return self._send(told, b"no", "text/plain")
         if told == "redirect":

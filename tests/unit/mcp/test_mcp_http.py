@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
+import threading
+from contextlib import suppress
 
 import pytest
 
 from kin_nb.core.config.mcp_servers import MCPHttp
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.mcp.results import TEXT_LIMIT
+from tests.serving import certificate
 from tests.unit.mcp.conftest import http, said
 from tests.unit.mcp.http_server import HttpServer
 
@@ -40,16 +45,43 @@ async def test_headers_and_the_key_go_with_every_request(make, web, monkeypatch)
     assert {h["accept-encoding"] for _, h, _ in web.seen} == {"identity"}
 
 
-@pytest.mark.parametrize("status", [401, 403])
-async def test_a_refused_key_is_a_warning_that_names_the_variable(make, web, monkeypatch, status):
+@pytest.mark.parametrize(
+    ("status", "phrase", "without"),
+    [
+        (401, "Unauthorized", "it wants a key (HTTP 401: Unauthorized). Name the variable that holds it: api_key_env"),
+        (
+            403,
+            "Forbidden",
+            "it refuses access (HTTP 403: Forbidden). If it wants a key, name the variable that holds it: api_key_env",
+        ),
+    ],
+)
+async def test_a_refused_key_is_a_warning_that_names_the_variable(make, web, monkeypatch, status, phrase, without):
     monkeypatch.setenv("WEB_KEY", SECRET)
     web.told = status
+    code = f"HTTP {status}: {phrase}"
     assert await make(http(web, api_key_env="WEB_KEY")).connect() == [
-        f"MCP server test: {web.url}: the key is refused (HTTP {status}); check the key in the variable WEB_KEY"
+        f"MCP server test: {web.url}: the key is refused ({code}). Check the key in the variable WEB_KEY"
     ]
-    todo = "name the variable that holds its key: api_key_env"
+    assert await make(http(web)).connect() == [f"MCP server test: {web.url}: {without}"]
+
+
+async def test_a_login_by_oauth_is_named_with_what_is_missing(make, web, monkeypatch):
+    monkeypatch.setenv("WEB_KEY", SECRET)
+    place = "https://mcp.example.com/.well-known/oauth-protected-resource"
+    challenge = f'Bearer error="invalid_token", resource_metadata="{place}?session={SECRET}"'
+    web.answer = (401, {"www-authenticate": challenge}, b"")
+    what = f"{web.url}: it wants an OAuth access token (HTTP 401: Unauthorized; see {place}), and kin_nb does not log in there"
     assert await make(http(web)).connect() == [
-        f"MCP server test: {web.url}: the key is refused (HTTP {status}); {todo}"
+        f"MCP server test: {what} by itself. Get a token from its provider, and name the variable that holds it in api_key_env"
+    ]
+    web.answer = (401, {"www-authenticate": f"Bearer resource_metadata={place}"}, b"")
+    assert await make(http(web, api_key_env="WEB_KEY")).connect() == [
+        f"MCP server test: {what} by itself. The token in WEB_KEY may have expired: get another"
+    ]
+    web.answer = (403, {"www-authenticate": 'Bearer error="insufficient_scope", scope="files:write"'}, b"")
+    assert await make(http(web, api_key_env="WEB_KEY")).connect() == [
+        f"MCP server test: {web.url}: its token lacks the scope files:write (HTTP 403: Forbidden). Put another into WEB_KEY"
     ]
 
 
@@ -62,16 +94,139 @@ async def test_a_key_that_no_header_can_hold_is_a_warning_without_it(make, web, 
     assert "and-more" not in warning
 
 
+OLD = "this is an address of MCP's old transport, HTTP with SSE, which is not supported"
+INSTEAD = "Use the server's address for streamable HTTP, often the same with /mcp"
+CHECK = "Check its url: the path is often /mcp"
+REFUSED = '{"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "No session"}}'
+
+
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("path", "status", "why"),
     [
-        (404, "HTTP 404: Not Found; check its url"),
-        (500, "HTTP 500: Server returned an error response; check its url"),
+        ("/mcp", 404, f"there is nothing at this address (HTTP 404: Not Found). {CHECK}"),
+        ("/sse", 404, f"{OLD} (HTTP 404: Not Found). {INSTEAD}"),
+        ("/a/sse/", 405, f"{OLD} (HTTP 405: Method Not Allowed). {INSTEAD}"),
+        (
+            "/mcp",
+            405,
+            f"this address takes no POST, so it does not speak streamable HTTP (HTTP 405: Method Not Allowed). {CHECK}",
+        ),
+        ("/mcp", 406, "it refused the request (HTTP 406: Not Acceptable). Check its url and headers"),
+        ("/sse", 500, "it failed (HTTP 500: Internal Server Error). See its own log, or try again later"),
+        ("/mcp", 429, "it takes no more requests for now (HTTP 429: Too Many Requests). Try again later"),
     ],
 )
-async def test_a_refused_start_is_a_warning_with_the_status(make, web, told, why):
-    web.told = told
+async def test_a_refused_start_is_a_warning_with_what_to_do(make, web, path, status, why):
+    web.told, web.path = status, path
     assert await make(http(web, url=f"{web.url}?key={SECRET}")).connect() == [f"MCP server test: {web.url}: {why}"]
+
+
+PAGE = "it answers with a web page, perhaps a login, and not with MCP"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "why"),
+    [
+        (200, {"content-type": "text/html; charset=utf-8"}, "<html>", f"{PAGE}. {CHECK}"),
+        (
+            200,
+            {"content-type": "image/png"},
+            "x",
+            f"it answers with image/png, and not with JSON or an event stream. {CHECK}",
+        ),
+        (200, {"content-type": "application/json"}, "{no", f"its answer is not JSON. {CHECK}"),
+        (200, {"content-type": "application/json"}, '{"ok": true}', f"its answer is no message of MCP. {CHECK}"),
+        (200, {"content-type": "application/json"}, "[1]", f"its answer is no message of MCP. {CHECK}"),
+        (200, {"content-type": "text/event-stream"}, "data: {no\n\n", f"its answer is not JSON. {CHECK}"),
+        (
+            200,
+            {"content-type": "application/json"},
+            '{"jsonrpc": "2.0", "id": 1, "result": {"serverInfo": {"name": "a", "version": "1"}}}',
+            f"its answer is not as MCP wants it (capabilities, protocolVersion missing or wrong). {CHECK}",
+        ),
+        (202, {}, "", f"it took a request and gave no answer (HTTP 202). {CHECK}"),
+        (
+            400,
+            {"content-type": "application/json"},
+            REFUSED,
+            "it refused the request (HTTP 400: No session). Check its url and headers",
+        ),
+        (
+            429,
+            {"retry-after": "30"},
+            "",
+            "it takes no more requests for now (HTTP 429: Too Many Requests; Retry-After: 30). Try again later",
+        ),
+        (
+            302,
+            {"location": f"https://login.example.com/a?state={SECRET}"},
+            "",
+            "it redirects to https://login.example.com/a, which is not followed. Use that as its url, if you trust it",
+        ),
+        (
+            308,
+            {"location": "/mcp"},
+            "",
+            "it redirects to the same address (HTTP 308). Check its url, and whether it wants a login",
+        ),
+    ],
+)
+async def test_an_answer_that_is_not_mcp_is_a_plain_warning(make, web, status, headers, body, why):
+    web.answer = (status, dict(headers), body.encode())
+    assert await make(http(web)).connect() == [f"MCP server test: {web.url}: {why}"]
+
+
+async def test_a_connection_that_is_closed_without_an_answer_is_a_plain_warning(make):
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+
+        def close_each() -> None:
+            with suppress(OSError):
+                while True:
+                    listening.accept()[0].close()
+
+        closing = threading.Thread(target=close_each, daemon=True)
+        closing.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        (warning,) = await make(MCPHttp(name="test", url=url)).connect()
+        listening.shutdown(socket.SHUT_RDWR)
+        await asyncio.to_thread(closing.join)
+    assert warning == (
+        f"MCP server test: {url}: it closed the connection without an answer. Check its url (http or https?), and whether it runs"
+    )
+
+
+async def test_tls_that_cannot_be_used_is_a_warning_that_says_why(make, web, tmp_path, monkeypatch):
+    path = certificate(tmp_path, "localhost")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(path)
+    with HttpServer.start(tls) as server:
+        own, other = server.url.replace("127.0.0.1", "localhost"), server.url
+
+        async def warnings(url: str) -> list[str]:
+            return await make(MCPHttp(name="test", url=url)).connect()
+
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        (untrusted,) = await warnings(own)
+        assert untrusted == (
+            f"MCP server test: {own} cannot be reached (its certificate is not trusted: self-signed certificate); "
+            "if it is your own, name its authority in SSL_CERT_FILE"
+        )
+        monkeypatch.setenv("SSL_CERT_FILE", str(path))
+        assert await warnings(own) == []
+        (another_name,) = await warnings(other)
+        assert "its certificate is for another name: " in another_name
+        assert another_name.endswith("; check its url")
+        monkeypatch.setenv("SSL_CERT_FILE", "/no/such.pem")
+        assert await warnings(own) == [
+            f"MCP server test: {own}: SSL_CERT_FILE names /no/such.pem, which does not exist. Correct or remove that variable"
+        ]
+    monkeypatch.delenv("SSL_CERT_FILE")
+    plain = web.url.replace("http:", "https:")
+    assert await warnings(plain) == [
+        f"MCP server test: {plain} cannot be reached (it does not speak TLS); write http:// in its url, if that is safe"
+    ]
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/mcp", "htp://x y/", "http://[", ""])
@@ -84,7 +239,7 @@ async def test_a_redirect_to_another_host_is_refused(make, web):
     with HttpServer.start() as other:
         web.told, web.location = "redirect", other.url
         (warning,) = await make(http(web)).connect()
-        assert f"Redirect to {other.url} not followed" in warning
+        assert f"it redirects to {other.url}, which is not followed" in warning
         assert other.seen == []
 
 
@@ -106,10 +261,10 @@ async def test_a_server_that_hangs_at_start_costs_its_timeout_once(make, web):
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("html", "Unexpected content type: text/html"),
-        ("not_json", "Failed to parse JSON response"),
+        ("html", "it answers with a web page, perhaps a login, and not with MCP"),
+        ("not_json", "its answer is not JSON"),
         ("too_big", "the answer has more than 64,000,000 bytes"),
-        ("denied", r"the key is refused \(HTTP 403\)"),
+        ("denied", r"it refuses access \(HTTP 403: Forbidden\)"),
         ("zipped", "gone: .* it compresses its answers"),
     ],
 )

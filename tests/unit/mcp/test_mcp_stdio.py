@@ -61,6 +61,12 @@ async def test_a_server_gets_few_variables_and_those_configured_for_it(make, tmp
     assert await said(servers, "folder") == str(tmp_path)
 
 
+async def test_a_start_that_is_not_of_the_protocol_is_a_plain_warning(make):
+    assert await make(stdio("odd_start")).connect() == [
+        "MCP server test: its answer is not as MCP wants it (capabilities, protocolVersion missing or wrong)"
+    ]
+
+
 async def test_a_variable_given_on_is_in_no_warning(make):
     script = "import os, sys; sys.exit('no login for ' + os.environ['MY_TOKEN'])"
     servers = make(

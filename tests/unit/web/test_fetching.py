@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import ipaddress
 import ssl
 import sys
-from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -14,6 +12,7 @@ import pytest
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.web.fetching import MOST_BYTES, MOST_HOPS, Fetcher
 from kin_nb.core.web.readable import is_text
+from tests.serving import certificate
 from tests.unit.web.page_server import DRIP, pages
 
 A_PAGE = "<p>Hello.</p>"
@@ -122,30 +121,6 @@ async def test_the_next_address_is_tried_where_one_does_not_answer(web, tool, re
     web.page("/a", "here", "text/plain")
     resolves.answers["two.test"] = [["127.0.0.3", "127.0.0.1"]]
     assert (await tool.invoke(url=f"http://two.test:{web.port}/a")).text == "here"
-
-
-def certificate(folder, name):
-    """A self-signed certificate for `name`, and its key, in one file."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    names = x509.SubjectAlternativeName([x509.DNSName(name), x509.IPAddress(ipaddress.ip_address("127.0.0.9"))])
-    made = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), 1, now - timedelta(1), now + timedelta(1))
-        .add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    path = folder / "cert.pem"
-    path.write_bytes(made.public_bytes(pem) + private)
-    return path
 
 
 async def test_the_certificate_must_be_the_hosts_not_the_addresss(tool, resolves, tmp_path, monkeypatch):

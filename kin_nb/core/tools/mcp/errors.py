@@ -1,6 +1,8 @@
-"""Why a server is not there."""
+"""Why a server is not there, in words that say what to do."""
 
 from __future__ import annotations
+
+from pydantic import ValidationError
 
 from kin_nb.core.tools.mcp.definitions import printable
 
@@ -12,3 +14,14 @@ class ServerFailed(Exception):  # noqa: N818  (what happened; ToolError is what 
 
     def __init__(self, text: str) -> None:
         super().__init__(printable(text, _LONGEST))
+
+
+def not_understood(error: ValidationError) -> str:
+    """An answer that is not of the protocol, without the words of the package that read it."""
+    fields = dict.fromkeys(".".join(map(str, problem["loc"])) for problem in error.errors() if problem["loc"])
+    named = printable(", ".join(list(fields)[:5]), 200)
+    return (
+        f"its answer is not as MCP wants it ({named} missing or wrong)"
+        if named
+        else "its answer is not as MCP wants it"
+    )

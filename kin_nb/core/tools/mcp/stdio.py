@@ -20,9 +20,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
 
 from kin_nb.core.tools.mcp.definitions import printable
-from kin_nb.core.tools.mcp.errors import ServerFailed
+from kin_nb.core.tools.mcp.errors import ServerFailed, not_understood
 
 MESSAGE_LIMIT = 64_000_000
 """Bytes of one message."""
@@ -73,6 +74,8 @@ class StdioLink:
 
     def said(self, error: Exception) -> str:
         """What an error answer says, or what went wrong instead of one."""
+        if isinstance(error, ValidationError):
+            return not_understood(error)
         return str(error) if isinstance(error, (ServerFailed, MCPError)) else f"{type(error).__name__}: {error}"
 
     def _start(self) -> subprocess.Popen[bytes]:

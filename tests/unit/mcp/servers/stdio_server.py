@@ -153,6 +153,8 @@ def answer(message: dict) -> None:  # noqa: C901
         case "initialize":
             if scenario == "modern":
                 send(id=ident, error={"code": -32601, "message": "Method not found"})
+            elif scenario == "odd_start":
+                send(id=ident, result={"protocolVersion": 7, "serverInfo": {"name": "test", "version": "0"}})
             else:
                 send(id=ident, result=initialized(params["protocolVersion"]))
         case "server/discover" if scenario == "modern":
