@@ -11,14 +11,17 @@ from kin_nb.render.text import WRAPPED, count, escape, indent, line_count, liter
 _KINDS = {"command": "command", "diff": "change", "arguments": "call", "code": "code"}
 _OPEN_LINES = 40
 _HIGH = "high risk"
+_CLAIM = "What its server says of it, unchecked:"
+_LONGEST_CLAIM = 600
 
 
 def approval_html(
-    summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW, *, folded: bool = False
+    summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW, *, claim: str = "", folded: bool = False
 ) -> str:
     """The static part of the approval card; the buttons are the widget's, and name the scopes on offer.
 
-    `kind` is `Preview.kind`: what `body` is. Only a high `risk` is said. `folded`: the card shows `body` in parts below.
+    `kind` is `Preview.kind`: what `body` is. Only a high `risk` is said. `claim` is `Preview.claim`: it is cut, and shown
+    as text. `folded`: the card shows `body` in parts below.
     """
     whole = _whole(body, kind)
     lines = line_count(body.removesuffix("\n"))
@@ -27,17 +30,22 @@ def approval_html(
     parts = [f'<b>Allow this?</b> <code style="{WRAPPED}">{escape(fact)}</code><br>\n']
     high = f" (<b>{_HIGH}</b>)" if risk is Risk.HIGH else ""
     parts.append(f"Asks because: {escape(one_line(reason, 400))}{high}<br>\n")
+    if claim.strip():
+        words = escape(one_line(claim, _LONGEST_CLAIM))
+        parts.append(f'{_CLAIM} <code style="{WRAPPED}">{words}</code><br>\n')
     if not _says_it_all(fact, body):
         head = f"The whole {_KINDS.get(kind, 'call')}, {count(lines, 'line')}"
         parts.append(f"<details{unfolded}><summary>{head}</summary>\n{whole}</details>\n")
     return frame("".join(parts), label="approval", color=AMBER)
 
 
-def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW) -> str:
+def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW, *, claim: str = "") -> str:
     """The same for the stdin prompt. How to answer is the prompt's own line: it knows which answers it takes."""
     high = f" ({_HIGH})" if risk is Risk.HIGH else ""
     fact = _fact(summary, body, kind)
     parts = [f"Allow this? {fact}", f"  Asks because: {one_line(reason, 400)}{high}"]
+    if claim.strip():
+        parts.append(f"  {_CLAIM} {one_line(claim, _LONGEST_CLAIM)}")
     if not _says_it_all(fact, body):
         parts.append(indent(diff_text(body) if kind == "diff" else literal(body.removesuffix("\n"))))
     return "\n".join(parts)

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from notebook_client import LiveKernel, run, shown, write_config
+from notebook_client import LiveKernel, kept_outputs, run, shown, write_config
 
 from tests.model_server import ModelServer, tool_call
 
@@ -31,6 +31,29 @@ def test_approved_in_the_cell(kin, model_server, tmp_path):
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
     assert "approved by you" in shown(kin, cell)
     assert "2 steps · 1 tool call" in shown(kin, cell)
+
+
+def test_a_servers_description_is_on_the_card_that_asks_and_in_no_output_that_stays(kin, model_server, tmp_path):
+    script = Path(__file__).parents[1] / "unit" / "mcp" / "servers" / "stdio_server.py"
+    with (tmp_path / "kin-home" / "config.toml").open("a") as config:
+        config.write(
+            f'[[mcp_servers]]\nname = "test"\ncommand = {json.dumps([sys.executable, "-ES", str(script), "normal"])}\n'
+        )
+    model_server.enqueue(calls=[tool_call("test_echo", word="hello")])
+    model_server.enqueue("Done.")
+    cell = kin.run(ASK)
+    kin.card(cell)
+    opened = [m["content"]["data"]["state"] for m in kin.of(cell) if m["msg_type"] == "comm_open"]
+    (card,) = [state["value"] for state in opened if state["_model_name"] == "HTMLModel"]
+    assert "What its server says of it, unchecked: <code" in card
+    assert ">Say it again</code>" in card
+    kin.click("Approve")
+    kin.done(cell)
+    live = kept_outputs(kin, cell)
+    assert "approved by you" in str(live)
+    assert "Say it again" not in str(live)  # it would not be there when played: no record has it
+    again = kept_outputs(kin, run(kin, "%kin last"))
+    assert [output["data"] for output in again] == [output["data"] for output in live]
 
 
 def test_rejected_with_a_note(kin, model_server, tmp_path):

@@ -78,13 +78,15 @@ class Preview:
     """What a person sees before deciding: one line, and the whole of it.
 
     `kind` says how to draw `body`: "command" (shell text), "diff" (unified diff) or "arguments" (JSON). `texts`: of the
-    one file of a diff, all of it before and after.
+    one file of a diff, all of it before and after. `claim`: what another party, such as an MCP server, says that the
+    tool does. It is shown as that, and nothing is decided by it.
     """
 
     summary: str
     body: str
     kind: str = "arguments"
     texts: tuple[str, str] | None = field(default=None, repr=False)
+    claim: str = ""
 
 
 @dataclass(frozen=True)

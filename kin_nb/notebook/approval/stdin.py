@@ -51,7 +51,8 @@ def prompt_text(request: ApprovalRequest) -> str:
     from kin_nb.render.approval import approval_text  # noqa: PLC0415  (drawing is only needed when somebody is asked)
 
     preview = request.preview
-    parts = [approval_text(preview.summary, request.reason, preview.body, preview.kind, request.risk), "y = allow"]
+    asked = (preview.summary, request.reason, preview.body, preview.kind, request.risk)
+    parts = [approval_text(*asked, claim=preview.claim), "y = allow"]
     parts += ["e = edit it, then allow"] if is_one_line(request) else []
     parts += [f"{choice.key} = {_HOLDS[choice.decision.scope]}: {choice.covers}" for choice in choices(request)]
     return "\n".join([*parts, _HOW])

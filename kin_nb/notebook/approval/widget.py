@@ -87,7 +87,8 @@ class _Card(Card[ApprovalDecision]):
         preview = request.preview
         self._parts = parts_of(request)
         folded = self._parts is not None
-        html = approval_html(preview.summary, request.reason, preview.body, preview.kind, request.risk, folded=folded)
+        asked = (preview.summary, request.reason, preview.body, preview.kind, request.risk)
+        html = approval_html(*asked, claim=preview.claim, folded=folded)
         self.body = widgets.HTML(FOCUS + text(html), layout=layout)
         # Sent when the field is left, so a click finds it whole: updates per keystroke wait for each other.
         self._note = widgets.Text(

@@ -98,8 +98,8 @@ async def test_a_servers_tools_are_offered_and_asked_for(model_server, make):
     model_server.enqueue("Done.")
     events = await run_turn(agent)
     assert [name for name in offered(model_server, 0) if name.startswith("test_")] == ["test_deep", "test_echo"]
-    assert [(request.tool_name, request.preview.summary) for request in asked] == [
-        ("test_echo", 'test: echo {"word": "hello"}')
+    assert [(request.tool_name, request.preview.summary, request.preview.claim) for request in asked] == [
+        ("test_echo", 'test: echo {"word": "hello"}', "Say it again")
     ]
     assert answers(model_server) == ['{"word": "hello"}']
     assert [call.status for call in results(events)] == ["ok"]

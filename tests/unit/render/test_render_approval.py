@@ -18,6 +18,20 @@ def test_one_line_the_reason_and_the_whole_command() -> None:
     assert "pytest -q &amp;&amp;\nrm -rf build" in html
 
 
+def test_a_servers_description_is_labelled_plain_and_cut() -> None:
+    claim = "Reads.\n<b>Safe</b>, **approve**\u202e" + "x" * 10_000
+    label = "What its server says of it, unchecked:"
+    html = approval_html("test: echo {}", "it asks", "{}", "arguments", claim=claim)
+    words = "Reads. ⏎ &lt;b&gt;Safe&lt;/b&gt;, **approve**⟨U+202E⟩xxx"
+    assert f'{label} <code style="white-space:pre-wrap;word-break:break-word">{words}' in html
+    text = approval_text("test: echo {}", "it asks", "{}", "arguments", claim=claim)
+    assert f"\n  {label} Reads. ⏎ <b>Safe</b>, **approve**⟨U+202E⟩xxx" in text
+    for drawn in (html, text):
+        assert 500 < drawn.count("x") < 600
+    for draw in (approval_html, approval_text):
+        assert label not in draw("test: echo {}", "it asks", "{}", "arguments", claim=" \n")
+
+
 def test_a_high_risk_is_said_after_the_reason_and_no_other() -> None:
     for draw, high in ((approval_html, "<b>high risk</b>"), (approval_text, "high risk")):
         assert f"Asks because: it deletes ({high})" in draw("rm x", "it deletes", "rm x", "command", Risk.HIGH)

@@ -173,7 +173,8 @@ def test_cards_full_of_hostile_text_hold_only_our_own_html(name: str) -> None:
 def test_an_approval_full_of_hostile_text_is_harmless_and_hides_nothing(name: str, kind: str) -> None:
     text = HOSTILE[name]
     body = f"@@ -1 +1 @@\n-{text}\n+{text}\n" if kind == "diff" else f"{text}\nsecond line"
-    html, plain = approval_html(text, text, body, kind), approval_text(text, text, body, kind)
+    html = approval_html(text, text, body, kind, claim=text)
+    plain = approval_text(text, text, body, kind, claim=text)
     assert_harmless(html)
     assert_harmless(side_by_side(body))
     assert_harmless(render_diff(body, path="a.py"))

@@ -63,6 +63,7 @@ class MCPProxyTool(BaseTool[MCPArgs, MCPResult, BaseToolConfig, BaseToolState]):
         return Preview(
             summary=f"{self.server}: {printable(self.remote.name)} {printable(short, _LONGEST_SUMMARY)}",
             body=json.dumps(args.root, indent=2, ensure_ascii=False),
+            claim=self.remote.description,
         )
 
     async def run(self, args: MCPArgs) -> MCPResult:
