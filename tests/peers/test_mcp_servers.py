@@ -106,13 +106,15 @@ async def test_a_repository_is_committed_to(connect, repository):
         await connected.call("git_git_show", **where, revision="nowhere")
 
 
-async def test_a_server_sees_no_secret_of_ours(connect, monkeypatch):
-    monkeypatch.setenv("GITHUB_TOKEN", "s3cret-and-long")
-    monkeypatch.setenv("HARMLESS", "seen")
-    connected = await connect(MCPStdio(name="all", command=["node", str(EVERYTHING), "stdio"]))
-    seen = await connected.said("all_get-env")
-    assert '"HARMLESS": "seen"' in seen
-    assert "s3cret" not in seen
+async def test_a_server_sees_the_variables_that_it_needs_and_those_that_are_named(connect, monkeypatch):
+    for name in ("GITHUB_TOKEN", "CUSTOMERS", "NAMED"):
+        monkeypatch.setenv(name, f"value-of-{name}")
+    command = ["node", str(EVERYTHING), "stdio"]
+    connected = await connect(MCPStdio(name="all", command=command, env_vars=["NAMED"], env={"SET": "${CUSTOMERS}!"}))
+    seen = json.loads(await connected.said("all_get-env"))
+    assert {"PATH", "HOME", "NAMED", "SET"} <= seen.keys()
+    assert not {"GITHUB_TOKEN", "CUSTOMERS"} & seen.keys()
+    assert (seen["NAMED"], seen["SET"]) == ("value-of-NAMED", "value-of-CUSTOMERS!")
 
 
 async def test_no_server_outlives_its_connection(connect, tmp_path, repository):
