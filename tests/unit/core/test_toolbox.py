@@ -154,6 +154,18 @@ async def test_a_tool_that_its_server_removed_answers_that_it_is_gone(model_serv
     assert found == '{"a": 1}'
 
 
+async def test_a_server_that_came_back_with_other_tools_is_offered_as_it_is_now(model_server, make):
+    agent = make(mcp_servers=[stdio("test", "changes", "crash")])
+    model_server.enqueue(calls=[tool_call("test_crash")])
+    for _ in range(2):
+        model_server.enqueue(calls=[tool_call("test_echo", word="hello")])
+    model_server.enqueue("Said.")
+    await run_turn(agent)
+    assert "defines this tool differently now" in answers(model_server, 2)[0]
+    assert described(model_server, "test_echo") == "[test] Say something else"
+    assert answers(model_server, 3) == ['{"word": "hello"}']
+
+
 async def test_a_server_that_ends_after_it_announced_others_keeps_its_tools_with_a_warning(model_server, make):
     agent = make(mcp_servers=[stdio("test", "normal", "change_and_end")])
     model_server.enqueue(calls=[tool_call("test_change_and_end")])

@@ -135,8 +135,8 @@ PAGE = "it answers with a web page, perhaps a login, and not with MCP"
             f"it answers with image/png, and not with JSON or an event stream. {CHECK}",
         ),
         (200, {"content-type": "application/json"}, "{no", f"its answer is not JSON. {CHECK}"),
-        (200, {"content-type": "application/json"}, '{"ok": true}', f"its answer is no message of MCP. {CHECK}"),
-        (200, {"content-type": "application/json"}, "[1]", f"its answer is no message of MCP. {CHECK}"),
+        (200, {"content-type": "application/json"}, '{"ok": true}', f"its answer is not an MCP message. {CHECK}"),
+        (200, {"content-type": "application/json"}, "[1]", f"its answer is not an MCP message. {CHECK}"),
         (200, {"content-type": "text/event-stream"}, "data: {no\n\n", f"its answer is not JSON. {CHECK}"),
         (
             200,

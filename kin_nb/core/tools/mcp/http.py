@@ -175,7 +175,7 @@ def _odd(words: str) -> str:
     if "more than" in words and "bytes" in words:
         return f"the answer has more than {MESSAGE_LIMIT:,} bytes"
     if words.startswith(("Failed to parse JSON", "Failed to parse SSE")):
-        wrong = "not JSON" if "Invalid JSON" in words else "no message of MCP"
+        wrong = "not JSON" if "Invalid JSON" in words else "not an MCP message"
         return f"its answer is {wrong}. {_CHECK_URL}"
     if words.startswith("Unexpected content type:"):
         kind = printable(words.partition(":")[2].partition(";")[0].strip(), 60)
