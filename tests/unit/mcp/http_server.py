@@ -30,6 +30,7 @@ class HttpServer(ThreadingHTTPServer):
         self.answer: tuple[int, dict[str, str], bytes] | None = None
         """Status, headers and body for every request, instead."""
         self.path = "/mcp"
+        self.tools = list(TOOLS)
         self.session = "session-1"
         self.sse = False
         self.keeps_alive = True
@@ -100,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "initialize":
                 answer = {"result": initialized(params["protocolVersion"])}
             case "tools/list":
-                answer = {"result": {"tools": TOOLS}}
+                answer = {"result": {"tools": self.server.tools}}
             case "tools/call":
                 name = params["name"]
                 if name == "wait":
@@ -121,7 +122,12 @@ class _Handler(BaseHTTPRequestHandler):
                 answer = {"error": {"code": -32601, "message": "Method not found"}}
         body = json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}).encode()
         if self.server.sse:
-            return self._send(200, b"event: message\ndata: " + body + b"\n\n", "text/event-stream")
+            events = [body]
+            if params.get("name") == "change":
+                self.server.tools.append({"name": "new"})
+                events.insert(0, b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}')
+            stream = b"".join(b"event: message\ndata: " + event + b"\n\n" for event in events)
+            return self._send(200, stream, "text/event-stream")
         return self._send(200, body, "application/json")
 
     def _see(self, verb: str, message: dict[str, Any]) -> None:

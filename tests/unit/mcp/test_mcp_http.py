@@ -35,6 +35,18 @@ async def test_tools_are_listed_and_called(make, web, sse):
     assert web.seen[-1][0] == "DELETE"
 
 
+async def test_a_changed_list_is_heard_between_two_calls(make, web):
+    web.sse = True
+    servers = make(http(web))
+    await servers.connect()
+    assert await servers.refresh() == []
+    assert web.methods().count("tools/list") == 1
+    await said(servers, "change")
+    assert await servers.refresh() == []
+    assert list(servers.tool_classes()) == ["test_echo", "test_deep", "test_new"]
+    assert web.methods().count("tools/list") == 2
+
+
 async def test_headers_and_the_key_go_with_every_request(make, web, monkeypatch):
     monkeypatch.setenv("WEB_KEY", SECRET)
     servers = make(http(web, headers={"X-Team": "a"}, api_key_env="WEB_KEY"))
