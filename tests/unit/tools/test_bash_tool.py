@@ -104,19 +104,21 @@ async def test_cancelling_ends_the_whole_group(bash, tmp_path):
     assert not lives(pid)
 
 
-async def test_a_child_that_keeps_the_pipe_open_is_not_waited_for(bash, tmp_path):
-    started = time.monotonic()
+async def test_what_is_left_running_is_ended_and_named(bash, tmp_path):
     tool = bash()
     result = await tool.invoke(command="sleep 60 & echo $! > pid; echo done")
-    try:
-        assert time.monotonic() - started < 5
-        assert (result.exit_code, result.output, result.detached) == (0, "done\n", True)
-        assert "left running" in tool.to_model(result)
-        assert "left running" in tool.uncovered(result)
-        assert tool.uncovered(await tool.invoke(command="true")) == tool.uncovered(None) == ""
-        assert lives(pid_in(tmp_path / "pid"))
-    finally:
-        psutil.Process(pid_in(tmp_path / "pid")).kill()
+    assert (result.exit_code, result.output, result.swept, result.remains) == (0, "done\n", ["sleep 60"], [])
+    assert tool.to_model(result) == "done\n[still running at its end, and was stopped: `sleep 60`]"
+    assert not lives(pid_in(tmp_path / "pid"))
+    assert tool.uncovered(result) == tool.uncovered(None) == ""
+    assert "left running" in tool.uncovered(result.model_copy(update={"remains": ["sleep 60"]}))
+
+
+async def test_a_command_does_not_see_the_environment_of_this_process(bash, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "not-for-commands")
+    read = "tr '\\0' '\\n' < /proc/$PPID/environ"
+    result = await bash().invoke(command=f"{read} | grep -c ^PATH=; {read} | grep SOME_API_KEY")
+    assert (result.output, result.exit_code) == ("1\n", 1)
 
 
 async def test_all_that_was_written_before_the_end_arrives(bash):

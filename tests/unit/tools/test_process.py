@@ -1,40 +1,215 @@
-"""A program in its own process group: nothing that it started outlives a call that was stopped."""
+"""A program and all that it started end with the call, and with the process that made the call."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
+import psutil
 import pytest
 
+from kin_nb.core.tools import supervisor
+from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.process import run_process
+from tests.unit.cli.processes import has_ended
 
-SECONDS = 5.0
+SECONDS = 60.0
+WAITING = "echo $$ > ready; exec sleep 300"
+SHAPES = {
+    "in the foreground": f"sh -c '{WAITING}'",
+    "in the background": f"sh -c '{WAITING}' & wait",
+    "orphaned": f"(sh -c '{WAITING}' &); sleep 300",
+    "nohup": f"nohup sh -c '{WAITING}' >/dev/null 2>&1 & sleep 300",
+    "setsid": f"setsid sh -c '{WAITING}' & sleep 300",
+    "setsid and orphaned": f"(setsid sh -c '{WAITING}' >/dev/null 2>&1 &); sleep 300",
+    "in a pipeline": f"sh -c '{WAITING}' | cat",
+    "deaf to SIGTERM": f"trap '' TERM HUP INT; sh -c 'trap \"\" TERM; {WAITING}'",
+    "stopped": "(setsid sh -c 'echo $$ > ready; kill -STOP $$; sleep 300' &); sleep 300",
+    "a daemon": (
+        f"{sys.executable} -c 'import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); "
+        "[os.close(n) for n in (0, 1, 2)]; os.environ.clear(); "
+        "open(\"ready\", \"w\").write(str(os.getpid())); os.execve(\"/bin/sleep\", [\"sleep\", \"300\"], {})'; sleep 300"
+    ),
+}
+LEFT_BEHIND = ("orphaned", "nohup", "setsid", "setsid and orphaned", "stopped", "a daemon")
+shapes = pytest.mark.parametrize("command", list(SHAPES.values()), ids=list(SHAPES))
+left_behind = pytest.mark.parametrize("command", [SHAPES[name] for name in LEFT_BEHIND], ids=LEFT_BEHIND)
+
+DRIVER = """
+import asyncio, os, sys
+from pathlib import Path
+from kin_nb.core.tools.builtins.process import run_process
+asyncio.run(run_process(
+    ["bash", "-c", sys.argv[1]], cwd=Path.cwd(), environment=os.environ, seconds=300, sink=lambda _: False))
+"""
 
 
-async def test_cancelled_while_it_starts_it_leaves_nothing_running(tmp_path):
-    """asyncio itself would end the program alone, and not what that has started by then."""
-    reading, writing = os.pipe()
-    script = "sleep 60 & echo begun >&2; wait"
-    with os.fdopen(reading, "rb", 0) as words, os.fdopen(writing, "wb", 0) as stderr:
-        task = asyncio.create_task(
-            run_process(
-                ["sh", "-c", script],
-                cwd=tmp_path,
-                environment=os.environ,
-                seconds=60,
-                sink=lambda _: False,
-                stderr=stderr,
-            )
-        )
-        for _ in range(2):  # to where it waits to hear that the program has been started
-            await asyncio.sleep(0)
-        assert select.select([words], [], [], SECONDS)[0]
-        assert words.read(6) == b"begun\n"
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        stderr.close()
-        assert select.select([words], [], [], SECONDS)[0], "somebody still holds its stderr"
-        assert words.read() == b""
+@pytest.fixture
+def ready(tmp_path):
+    """Where a command writes its process id."""
+    os.mkfifo(tmp_path / "ready")
+    return tmp_path / "ready"
+
+
+async def run(command: str, folder: Path, seconds: float = SECONDS):
+    words = ["bash", "-c", command]
+    return await run_process(words, cwd=folder, environment=os.environ, seconds=seconds, sink=lambda _: False)
+
+
+async def read_pid(ready: Path) -> int:
+    return int(await asyncio.to_thread(ready.read_text))
+
+
+@shapes
+def test_what_a_killed_process_was_running_ends(tmp_path, ready, command):
+    argv = [sys.executable, "-c", DRIVER, command]
+    with subprocess.Popen(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}) as driver:
+        pid = int(ready.read_text())
+        driver.kill()
+    assert has_ended(pid)
+
+
+def test_it_ends_although_a_fork_of_the_killed_process_lives_on(tmp_path, ready):
+    """Such as a worker of multiprocessing: it holds copies of all descriptors."""
+    forking = DRIVER.replace("asyncio.run(", "os.mkfifo('forked')\nif False: (", 1) + (
+        "import threading\n"
+        "async def main():\n"
+        "    call = asyncio.create_task(run_process(\n"
+        "        ['bash', '-c', sys.argv[1]], cwd=Path.cwd(), environment=os.environ, seconds=300, sink=lambda _: False))\n"
+        "    pid = await asyncio.to_thread(Path('ready').read_text)\n"
+        "    if os.fork() == 0:\n"
+        "        import time; time.sleep(300)\n"
+        "    Path('forked').write_text(pid)\n"
+        "    await call\n"
+        "asyncio.run(main())\n"
+    )
+    argv = [sys.executable, "-W", "ignore", "-c", forking, f"sh -c '{WAITING}'"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    with subprocess.Popen(argv, cwd=tmp_path, env=environment) as driver:
+        while not (tmp_path / "forked").exists():
+            select.select([], [], [], 0.01)
+        pid = int((tmp_path / "forked").read_text())
+        children = psutil.Process(driver.pid).children(recursive=True)
+        (fork,) = [child for child in children if child.cmdline()[:1] == [sys.executable] and "-W" in child.cmdline()]
+        driver.kill()
+    try:
+        assert has_ended(pid)
+        assert fork.is_running()
+    finally:
+        fork.kill()
+
+
+@shapes
+async def test_cancelling_ends_all_of_it(tmp_path, ready, command):
+    call = asyncio.create_task(run(command, tmp_path))
+    pid = await read_pid(ready)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert not psutil.pid_exists(pid)
+
+
+@left_behind
+async def test_what_is_still_running_at_the_end_is_ended_and_named(tmp_path, ready, command):
+    call = asyncio.create_task(run(command.replace("; sleep 300", "").replace("& sleep 300", "& sleep 0"), tmp_path))
+    pid = await read_pid(ready)
+    ended = await call
+    assert (ended.exit_code, ended.timed_out, ended.remains) == (0, False, ())
+    assert len(ended.swept) == 1
+    assert not psutil.pid_exists(pid)
+
+
+async def test_what_ends_by_itself_just_after_the_program_is_let_end(tmp_path):
+    ended = await run("echo words > >(sleep 0.05; cat > file)", tmp_path)
+    assert (ended.swept, (tmp_path / "file").read_text()) == ((), "words\n")
+
+
+async def test_time_up_ends_all_of_it(tmp_path, ready):
+    call = asyncio.create_task(run(SHAPES["setsid and orphaned"], tmp_path, seconds=2))
+    pid = await read_pid(ready)
+    ended = await call
+    assert (ended.exit_code, ended.timed_out) == (124, True)
+    assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("exit 3", 3), ("kill -9 $$", 137), ("kill -TERM $$", 143), ("kill -SEGV $$", 139), ("exit 255", 255)],
+)
+async def test_its_exit_code_is_the_program_s_own(tmp_path, command, code):
+    ended = await run(command, tmp_path)
+    assert (ended.exit_code, ended.timed_out) == (code, False)
+    assert list(tmp_path.iterdir()) == []  # no core file
+
+
+async def test_a_program_that_kills_its_supervisor_ends_with_it(tmp_path, ready):
+    call = asyncio.create_task(run(f"kill -9 $PPID; {WAITING}", tmp_path))
+    ended = await call
+    assert ended.exit_code == 137
+
+
+@pytest.mark.parametrize(("name", "why"), [("no-such-program", "No such file"), ("./text", "Permission denied")])
+async def test_what_cannot_be_started_says_why(tmp_path, name, why):
+    (tmp_path / "text").touch()
+    with pytest.raises(ToolError, match=f"The command could not be started: .*{why}.*{name}"):
+        await run_process([name], cwd=tmp_path, environment=os.environ, seconds=9, sink=lambda _: False)
+
+
+async def test_it_gets_the_environment_and_the_signals_as_they_are_here(tmp_path):
+    output = bytearray()
+
+    def add(chunk: bytes) -> bool:
+        output.extend(chunk)
+        return False
+
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "", "ODD": "\udcff"}
+    script = "import signal, os; print(sorted(os.environb), signal.getsignal(signal.SIGTERM), os.getsid(0) == os.getpid())"
+    argv = [sys.executable, "-X", "utf8", "-E", "-c", script]
+    await run_process(argv, cwd=tmp_path, environment=environment, seconds=60, sink=add)
+    program = subprocess.run(
+        argv, env=environment, capture_output=True, text=True, check=True, start_new_session=True
+    ).stdout
+    assert output.decode() == program
+    await run_process(["cat", "/proc/self/status"], cwd=tmp_path, environment={}, seconds=60, sink=add)
+    assert "SigIgn:\t0000000000000000" in output.decode()
+
+
+async def test_cancelled_while_it_starts_it_leaves_nothing_running(tmp_path, ready):
+    """asyncio itself would end the supervisor alone, and not what that has started by then."""
+    call = asyncio.create_task(run(f"sh -c '{WAITING}'", tmp_path))
+    for _ in range(2):  # to where it waits to hear that the program has been started
+        await asyncio.sleep(0)
+    pid = int(ready.read_text())  # the loop stands still meanwhile
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert not psutil.pid_exists(pid)
+
+
+def test_without_a_subreaper_the_descendants_and_the_group_are_found(tmp_path, monkeypatch, ready):
+    """As on macOS, by ps: one that left the group and lost its parent is not found."""
+    found = {process.pid: process for process in supervisor._by_ps()}
+    assert found[os.getpid()].parent == os.getppid()
+    without_proc = Path(supervisor.__file__).read_text().replace("(_by_proc() or _by_ps())", "_by_ps()")
+    without_linux = without_proc.replace('sys.platform != "linux"', "True").replace("os.pidfd_open(pid)", "-1")
+    program = tmp_path / "elsewhere.py"
+    program.write_text(without_linux)
+    monkeypatch.setattr("kin_nb.core.tools.supervised._PROGRAM", program)
+    command = f"(sh -c '{WAITING}' &); setsid sh -c 'exec sleep 301' & sleep 0.2"
+
+    async def both() -> tuple[object, int]:
+        call = asyncio.create_task(run(command, tmp_path))
+        return await read_pid(ready), await call
+
+    pid, ended = asyncio.run(both())
+    assert has_ended(pid)
+    assert ended.exit_code == 0
+    assert "sleep 300" in ended.swept
+    for process in psutil.process_iter(["cmdline"]):
+        if process.info["cmdline"] == ["sleep", "301"]:
+            process.send_signal(signal.SIGKILL)

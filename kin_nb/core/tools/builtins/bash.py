@@ -1,4 +1,4 @@
-"""bash: a shell command, in a process group of its own."""
+"""bash: a shell command. Nothing that it starts outlives the call."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ OUTPUT_LIMIT = 39_500
 LIVE_LIMIT = 1_000_000
 """Most characters shown live: a command that prints for ever must not fill the kernel's memory."""
 _LONGEST_SUMMARY = 100
+_MOST_NAMES = 5
+"""Of processes, in a result."""
 
 _NOT_INTERACTIVE = {
     "TERM": "dumb",
@@ -63,8 +65,10 @@ class BashResult(BaseModel):
     output: str
     exit_code: int
     timed_out: bool = False
-    detached: bool = False
-    """Something was left running that still holds the output."""
+    swept: list[str] = Field(default_factory=list)
+    """Command lines of what it left running, which was ended."""
+    remains: list[str] = Field(default_factory=list)
+    """Of what could not be ended."""
     seconds: int = 0
     """The time that it was given."""
     note: str = ""
@@ -160,7 +164,8 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             output=shown,
             exit_code=ended.exit_code,
             timed_out=ended.timed_out,
-            detached=ended.detached,
+            swept=list(ended.swept),
+            remains=list(ended.remains),
             seconds=seconds,
             note=note,
         )
@@ -224,15 +229,22 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             lines.append(f"[stopped: it did not end within {result.seconds} s]")
         elif result.exit_code:
             lines.append(f"[exit code {result.exit_code}]")
-        if result.detached:
-            lines.append("[something was left running in the background; what it prints from now on is not shown]")
+        if result.swept:
+            lines.append(f"[still running at its end, and was stopped: {_listed(result.swept)}]")
+        if result.remains:
+            lines.append(f"[still running, and could not be stopped: {_listed(result.remains)}]")
         return "\n".join([*([result.note] if result.note else []), *(lines or ["[no output]"])])
 
     def exit_code(self, result: BashResult) -> int | None:
         return result.exit_code
 
     def uncovered(self, result: BashResult | None) -> str:
-        return "what it left running changes from now on" if result is not None and result.detached else ""
+        return "what it left running changes from now on" if result is not None and result.remains else ""
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(f"`{name}`" for name in names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 class CappedOutput:

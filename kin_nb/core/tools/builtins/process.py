@@ -1,10 +1,9 @@
-"""Running a program in its own process group, and ending all of that group."""
+"""Running a program, and ending all that it started."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,11 +11,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tools.supervised import LONGEST_END, Supervised
 
-GRACE = 0.5
-"""Seconds between SIGTERM and SIGKILL."""
 _DRAIN = 0.2
-"""Seconds that a program's children get for their last words after it has ended."""
+"""Seconds that processes which could not be ended get for their last words after the program has ended."""
 _CHUNK = 65_536
 _TIMED_OUT = 124
 
@@ -27,12 +25,13 @@ Sink = Callable[[bytes], bool]
 class Ended:
     """How a program ended. `exit_code` is 128 + n after signal n, and 124 when the time was up, as timeout(1) has it.
 
-    `detached`: something that it started still holds its output; what that writes from now on is lost.
+    `swept`: command lines of what it left running, which was ended. `remains`: of what could not be ended.
     """
 
     exit_code: int
     timed_out: bool = False
-    detached: bool = False
+    swept: tuple[str, ...] = ()
+    remains: tuple[str, ...] = ()
 
 
 async def run_process(
@@ -47,34 +46,39 @@ async def run_process(
     """Run `argv` with stdin closed until it ends, `seconds` are over, or `sink` returns True (enough).
 
     `sink` gets stdout as it arrives, with stderr merged in order unless it has a file of its own. Time up, enough and
-    cancellation end the whole process group: SIGTERM, then SIGKILL after GRACE. A child that is left behind by a
-    program that ended by itself lives on, and is not waited for. Raises ToolError when `argv` cannot be started.
+    cancellation end the program and all that it started: SIGTERM, then SIGKILL after GRACE. So does the end of this process,
+    and what is still running when the program has ended by itself is ended too. Raises ToolError when `argv` cannot be started.
     """
     read_end, write_end = os.pipe()
+    command = Supervised(argv, environment)
     try:
         try:
-            process = await _started(
-                asyncio.create_subprocess_exec(
-                    *argv,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=write_end,
-                    stderr=asyncio.subprocess.STDOUT if stderr is None else stderr,
-                    cwd=cwd,
-                    env=dict(environment),
-                    start_new_session=True,
-                )
+            start = asyncio.create_subprocess_exec(
+                *command.argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=asyncio.subprocess.STDOUT if stderr is None else stderr,
+                cwd=cwd,
+                env=dict(environment),
+                start_new_session=True,
+                pass_fds=command.fds,
             )
+            process = await _started(start, command)
         except (OSError, ValueError) as error:
             raise ToolError(f"The command could not be started: {error}") from error
         finally:
+            command.started()
             os.close(write_end)
-        return await _watch(process, _Output(read_end, sink), seconds)
+        return await _watch(process, command, _Output(read_end, sink), seconds)
     finally:
+        command.close()
         os.close(read_end)
 
 
-async def _started(start: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
-    """Cancelled meanwhile, asyncio would end the program alone, and leave behind what that has started by then."""
+async def _started(
+    start: Coroutine[Any, Any, asyncio.subprocess.Process], command: Supervised
+) -> asyncio.subprocess.Process:
+    """Cancelled meanwhile, asyncio would end the supervisor alone, and leave behind what that has started by then."""
     starting = asyncio.ensure_future(start)
     try:
         return await asyncio.shield(starting)
@@ -84,11 +88,11 @@ async def _started(start: Coroutine[Any, Any, asyncio.subprocess.Process]) -> as
                 await asyncio.wait({starting})
         if starting.exception() is None:
             process = starting.result()
-            await _end_group(process.pid, asyncio.ensure_future(process.wait()))
+            await _end(process, command, asyncio.ensure_future(process.wait()))
         raise
 
 
-async def _watch(process: asyncio.subprocess.Process, output: _Output, seconds: float) -> Ended:
+async def _watch(process: asyncio.subprocess.Process, command: Supervised, output: _Output, seconds: float) -> Ended:
     exited = asyncio.ensure_future(process.wait())
     try:
         over: set[asyncio.Future[Any]] = {exited, output.enough}
@@ -96,14 +100,32 @@ async def _watch(process: asyncio.subprocess.Process, output: _Output, seconds: 
         timed_out = not exited.done() and not output.enough.done()
     finally:
         if not exited.done():
-            await _end_group(process.pid, exited)
+            await _end(process, command, exited)
         await output.drain()
-    code = exited.result()
+    code, report = exited.result(), command.report()
+    if report.error is not None:
+        raise ToolError(f"The command could not be started: {report.error}")
+    timed_out = timed_out and not report.ended
     return Ended(
         exit_code=_TIMED_OUT if timed_out else 128 - code if code < 0 else code,
         timed_out=timed_out,
-        detached=not output.ended.done() and not output.enough.done(),
+        swept=report.swept,
+        remains=report.remains,
     )
+
+
+async def _end(process: asyncio.subprocess.Process, command: Supervised, exited: asyncio.Future[int]) -> None:
+    command.terminate()
+    try:
+        await asyncio.wait({exited}, timeout=LONGEST_END)
+    finally:
+        if not exited.done():  # cancelled once more, or the supervisor itself does not run
+            command.kill()
+            await asyncio.wait({exited}, timeout=LONGEST_END)
+        with suppress(ProcessLookupError):
+            if not exited.done():
+                process.kill()
+    await exited
 
 
 class _Output:
@@ -117,44 +139,25 @@ class _Output:
         os.set_blocking(descriptor, False)
         self._loop.add_reader(descriptor, self._read)
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Whether there was something to read."""
         try:
             chunk = os.read(self._descriptor, _CHUNK)
         except BlockingIOError:
-            return
+            return False
         if not chunk:
             self._loop.remove_reader(self._descriptor)
             self.ended.set_result(None)
         elif self._sink(chunk):
             self._loop.remove_reader(self._descriptor)
             self.enough.set_result(None)
+        return True
 
     async def drain(self) -> None:
-        """Read what is left, without waiting for children that keep the pipe open."""
+        """Read what is left, without waiting for processes that keep the pipe open."""
         try:
+            while not (self.ended.done() or self.enough.done()) and self._read():
+                pass
             await asyncio.wait({self.ended, self.enough}, timeout=_DRAIN, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._loop.remove_reader(self._descriptor)
-
-
-async def _end_group(group: int, exited: asyncio.Future[int]) -> None:
-    _signal(group, signal.SIGTERM)
-    try:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
-                while _signal(group, 0):  # noqa: ASYNC110  (no event tells when a group is empty)
-                    await asyncio.sleep(0.01)
-    finally:
-        _signal(group, signal.SIGKILL)
-    await exited
-
-
-def _signal(group: int, number: int) -> bool:
-    """Whether there is still someone in the group."""
-    try:
-        os.killpg(group, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # macOS says so of a group that only holds zombies
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""A server that is a child process, spoken to over its pipes: one JSON message per line.
+"""A server that is a process of its own, spoken to over its pipes: one JSON message per line.
 
 The `mcp` package's own transport is not used: it logs what is no message to the terminal, takes time squared for long
 lines, and leaves a server's children behind. Importing this module imports `mcp`.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -24,6 +23,7 @@ from pydantic import ValidationError
 
 from kin_nb.core.tools.mcp.definitions import printable
 from kin_nb.core.tools.mcp.errors import ServerFailed, not_understood
+from kin_nb.core.tools.supervised import Supervised
 
 MESSAGE_LIMIT = 64_000_000
 """Bytes of one message."""
@@ -35,7 +35,7 @@ _POLL = 0.01
 
 
 class StdioLink:
-    """One life of the process. It has a session and process group of its own, and all of the group ends with it."""
+    """One life of the process. All that it starts ends with it, and it ends with kin_nb: see supervised.py."""
 
     lost = False
 
@@ -50,19 +50,24 @@ class StdioLink:
 
         A normal exit lets the server end by itself within two GRACEs; an exception (cancellation too) kills it at once.
         """
-        process = self._start()
+        command = Supervised(self._argv, self._environment)
+        try:
+            process = self._start(command)
+        except BaseException:
+            command.close()
+            raise
         received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, sent = anyio.create_memory_object_stream[SessionMessage](float("inf"))
         try:
             async with anyio.create_task_group() as tasks, received, incoming, outgoing, sent:
-                tasks.start_soon(self._read, process, received)
-                tasks.start_soon(self._write, process, sent)
+                tasks.start_soon(self._read, process, command, received)
+                tasks.start_soon(self._write, process, command, sent)
                 tasks.start_soon(self._read_errors, process)
                 yield incoming, outgoing
-                await _end(process)
+                await _end(process, command)
                 tasks.cancel_scope.cancel()
         finally:
-            self._kill(process)
+            self._kill(process, command)
 
     def explain(self, error: Exception | None) -> str:
         """Why it ended or did not start, in a line, with its last words."""
@@ -78,10 +83,10 @@ class StdioLink:
             return not_understood(error)
         return str(error) if isinstance(error, (ServerFailed, MCPError)) else f"{type(error).__name__}: {error}"
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self, command: Supervised) -> subprocess.Popen[bytes]:
         try:
             process = subprocess.Popen(
-                self._argv,
+                command.argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -89,15 +94,19 @@ class StdioLink:
                 cwd=self._cwd,
                 env=dict(self._environment),
                 start_new_session=True,
+                pass_fds=command.fds,
             )
         except (OSError, ValueError) as error:
-            what = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
-            raise ServerFailed(f"it cannot be started ({what}); check its command and cwd") from error
+            raise _not_started(error) from error
+        finally:
+            command.started()
         for pipe in (process.stdin, process.stdout, process.stderr):
             os.set_blocking(_number(pipe), False)
         return process
 
-    async def _read(self, process: subprocess.Popen[bytes], received: MemoryObjectSendStream[Any]) -> None:
+    async def _read(
+        self, process: subprocess.Popen[bytes], command: Supervised, received: MemoryObjectSendStream[Any]
+    ) -> None:
         pending, searched = bytearray(), 0
         while chunk := await _chunk(_number(process.stdout)):
             pending += chunk
@@ -112,10 +121,11 @@ class StdioLink:
             searched = len(pending)
             if searched > MESSAGE_LIMIT:
                 raise ServerFailed(f"it sent a message of more than {MESSAGE_LIMIT:,} bytes")
-        code = await _exit_code(process)
-        raise ServerFailed("it closed its output" if code is None else _ended(code))
+        raise _why_ended(await _exit_code(process), command, "it closed its output")
 
-    async def _write(self, process: subprocess.Popen[bytes], sent: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    async def _write(
+        self, process: subprocess.Popen[bytes], command: Supervised, sent: MemoryObjectReceiveStream[SessionMessage]
+    ) -> None:
         async for item in sent:
             data = memoryview(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
             while data:
@@ -124,8 +134,7 @@ class StdioLink:
                 except BlockingIOError:
                     await anyio.wait_writable(_number(process.stdin))
                 except OSError as error:
-                    code = await _exit_code(process)
-                    raise ServerFailed("it closed its input" if code is None else _ended(code)) from error
+                    raise _why_ended(await _exit_code(process), command, "it closed its input") from error
 
     async def _read_errors(self, process: subprocess.Popen[bytes]) -> None:
         while chunk := await _chunk(_number(process.stderr)):
@@ -134,9 +143,9 @@ class StdioLink:
     def _keep(self, words: bytes) -> None:
         self._tail = (self._tail + words)[-_TAIL:]
 
-    def _kill(self, process: subprocess.Popen[bytes]) -> None:
-        """Whatever is left of the group, and the pipes."""
-        _signal(process, signal.SIGKILL)
+    def _kill(self, process: subprocess.Popen[bytes], command: Supervised) -> None:
+        """Whatever is left of it, and the pipes."""
+        command.kill()
         with suppress(subprocess.TimeoutExpired):  # a process that the system itself cannot end
             process.wait(GRACE)
         with suppress(BlockingIOError):
@@ -145,6 +154,7 @@ class StdioLink:
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+        command.close()
 
 
 def _number(pipe: Any) -> int:
@@ -176,11 +186,11 @@ def _without_halves(text: str) -> str:
     return json.dumps(json.loads(text), ensure_ascii=False).encode(errors="replace").decode()
 
 
-async def _end(process: subprocess.Popen[bytes]) -> None:
+async def _end(process: subprocess.Popen[bytes], command: Supervised) -> None:
     if process.stdin is not None:
         process.stdin.close()
     if await _exit_code(process) is None:
-        _signal(process, signal.SIGTERM)
+        command.terminate()
         await _exit_code(process)
 
 
@@ -192,10 +202,16 @@ async def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
     return process.returncode
 
 
-def _ended(code: int) -> str:
-    return f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
+def _why_ended(code: int | None, command: Supervised, otherwise: str) -> ServerFailed:
+    """`otherwise`: what to say while it still runs."""
+    error = command.report().error
+    if error is not None:
+        return _not_started(error)
+    if code is None:
+        return ServerFailed(otherwise)
+    return ServerFailed(f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}")
 
 
-def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # macOS: a group that only holds zombies
-        os.killpg(process.pid, number)
+def _not_started(error: OSError | ValueError) -> ServerFailed:
+    what = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
+    return ServerFailed(f"it cannot be started ({what}); check its command and cwd")

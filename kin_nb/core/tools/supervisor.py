@@ -1,0 +1,275 @@
+"""The supervisor of one command: a small program between kin_nb and what it runs, so that nothing outlives either.
+
+    python -I -S supervisor.py PARENT CONTROL REPORT UNSET PROGRAM [ARGUMENT ...]
+
+PARENT is kin_nb's process id, CONTROL and REPORT are descriptors of pipes; supervised.py is the other end of both. UNSET
+is a variable that Python itself may have set here, "" for none. The program gets stdin, stdout, stderr, folder and environment as they are here, in a session of its own. The supervisor ends
+it with everything that it started when kin_nb asks for that or is gone, however that happened; and what is still running
+when the program has ended by itself.
+
+On Linux the supervisor is a child subreaper: processes whose parent has ended become its children, also after setsid and
+a double fork. Elsewhere it finds the descendants that still have their parent, and the program's process group.
+
+It exits as the program did, with the same code or by the same signal. Only modules that load fast are imported.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+SETTLE = 0.2
+"""Seconds in which what the program has started may end by itself after it."""
+GRACE = 0.5
+"""Seconds between SIGTERM and SIGKILL."""
+GIVE_UP = 5.0
+"""Seconds after which a process that SIGKILL does not end is left alone: one of another user."""
+TERMINATE, KILL = b"T", b"K"
+FAILED, ENDED, SWEPT, REMAINS = "failed", "ended", "swept", "remains"
+"""What a line of the report begins with."""
+_TICK = 0.02
+_LOOK = 1.0
+"""Seconds between two looks at the parent where no descriptor tells of its end."""
+_CANNOT_START = 127
+_LONGEST_NAME = 60
+_SET_PDEATHSIG, _SET_DUMPABLE, _SET_CHILD_SUBREAPER = 1, 4, 36
+_IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+
+
+class Process(NamedTuple):
+    pid: int
+    parent: int
+    group: int
+    is_zombie: bool
+
+
+def main(arguments: list[str]) -> None:
+    parent, control, report, unset, *argv = arguments
+    os.environ.pop(unset, None)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _IGNORED}
+    adopts = _control_process(_SET_CHILD_SUBREAPER, 1)
+    _control_process(_SET_DUMPABLE, 0)  # no core file when it ends by the program's signal
+    for descriptor in (int(control), int(report)):
+        os.set_inheritable(descriptor, False)
+    supervisor = _Supervisor(int(parent), int(control), int(report), adopts=adopts)
+    status = supervisor.run(argv, before)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        with suppress(OSError, ValueError):  # SIGKILL has no handler
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code & 0xFF)
+
+
+class _Supervisor:
+    """`adopts`: orphaned descendants become its children, so that it has no child exactly when nothing is left."""
+
+    def __init__(self, parent: int, control: int, report: int, *, adopts: bool) -> None:
+        self._parent, self._control, self._report, self._adopts = parent, control, report, adopts
+        self._program = 0
+        self._status: int | None = None
+        self._childless = False
+        self._asked = b""
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+        self._pidfd = _pidfd(parent)
+        if self._pidfd >= 0:
+            self._poll.register(self._pidfd, select.POLLIN)
+        self._wake, wake = os.pipe()
+        for descriptor in (self._wake, wake):
+            os.set_blocking(descriptor, False)
+        self._poll.register(self._wake, select.POLLIN)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+
+    def run(self, argv: list[str], signals: dict[int, object]) -> int:
+        """The program's wait status."""
+        if os.getppid() != self._parent:
+            return 0
+        self._start(argv, signals)
+        while self._status is None and not self._asked:
+            self._wait(None)
+        if not self._asked:
+            self._until_alone(SETTLE)
+        by_itself = self._status is not None and not self._asked
+        remaining = [] if self._alone() else list(self._descendants())
+        if by_itself:
+            self._tell(SWEPT, *(_name(process.pid) for process in remaining))
+        self._sweep()
+        return signal.SIGKILL if self._status is None else self._status
+
+    def _start(self, argv: list[str], signals: dict[int, object]) -> None:
+        self._program = os.fork()
+        if self._program:
+            null = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(null, descriptor)
+            return
+        try:
+            os.setsid()
+            _control_process(_SET_PDEATHSIG, signal.SIGKILL)  # should the supervisor itself be killed
+            signal.set_wakeup_fd(-1)
+            for number, handler in signals.items():
+                signal.signal(number, signal.SIG_IGN if handler == signal.SIG_IGN else signal.SIG_DFL)
+            for name in ("SIGCHLD", "SIGPIPE", "SIGXFSZ"):
+                signal.signal(getattr(signal, name), signal.SIG_DFL)
+            os.execvp(argv[0], argv)  # noqa: S606  (what it is for)
+        except OSError as error:
+            self._tell(FAILED, f"{error.errno}")
+        finally:
+            os._exit(_CANNOT_START)
+
+    def _sweep(self) -> None:
+        """SIGTERM, then SIGKILL, until nothing is left."""
+        if self._alone():
+            return
+        if self._asked != KILL:
+            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGCONT)  # one that is stopped gets it too
+            self._until_alone(GRACE)
+        end = time.monotonic() + GIVE_UP
+        while not self._alone() and time.monotonic() < end:
+            self._signal(signal.SIGKILL)
+            self._wait(_TICK)
+        if not self._alone():
+            self._tell(REMAINS, *(_name(process.pid) for process in self._descendants()))
+
+    def _until_alone(self, seconds: float) -> None:
+        """For so long at most, and not once kin_nb asks for a harder end."""
+        end, asked = time.monotonic() + seconds, self._asked
+        while not self._alone() and self._asked == asked and (left := end - time.monotonic()) > 0:
+            self._wait(left if self._adopts else min(left, _TICK))
+
+    def _alone(self) -> bool:
+        self._reap()
+        return self._childless and (self._adopts or not any(self._descendants()))
+
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == self._program:
+                    self._status = ended[1]
+                    if not self._asked:
+                        self._tell(ENDED)
+            return
+        self._childless = True
+
+    def _wait(self, seconds: float | None) -> None:
+        """Until a child ends, kin_nb asks for something or ends, or the time is up."""
+        if self._pidfd < 0:
+            seconds = _LOOK if seconds is None else min(seconds, _LOOK)
+        for descriptor, _ in self._poll.poll(None if seconds is None else seconds * 1000):
+            if descriptor == self._wake:
+                os.read(self._wake, 512)
+            elif descriptor == self._control:
+                self._ask(os.read(self._control, 1))
+            else:
+                self._poll.unregister(descriptor)
+                self._asked = self._asked or TERMINATE
+        if self._pidfd < 0 and os.getppid() != self._parent:
+            self._asked = self._asked or TERMINATE
+        self._reap()
+
+    def _ask(self, word: bytes) -> None:
+        if not word:
+            self._poll.unregister(self._control)
+        if self._asked != KILL:
+            self._asked = word or self._asked or TERMINATE
+
+    def _signal(self, number: int) -> None:
+        for process in self._descendants():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, number)
+
+    def _descendants(self) -> Iterator[Process]:
+        """Those that run. Outside Linux without those that have left the program's group and lost their parent."""
+        table = {process.pid: process for process in (_by_proc() or _by_ps())}
+        own = os.getpid()
+        for process in table.values():
+            ancestor, seen = process, {process.pid}
+            while ancestor.parent in table and ancestor.parent not in seen and ancestor.parent != own:
+                ancestor = table[ancestor.parent]
+                seen.add(ancestor.pid)
+            if process.pid != own and (ancestor.parent == own or process.group == self._program):
+                if not process.is_zombie:
+                    yield process
+
+    def _tell(self, what: str, *words: str) -> None:
+        text = "\t".join([what, *(word.replace("\t", " ").replace("\n", " ") for word in words)]) + "\n"
+        with suppress(OSError):
+            os.write(self._report, text.encode("utf-8", "surrogateescape")[:4_000])
+
+
+def _control_process(option: int, value: int) -> bool:
+    """Linux's prctl. Whether it is there and took it."""
+    if sys.platform != "linux":
+        return False
+    try:
+        import ctypes  # noqa: PLC0415  (Linux only)
+
+        return ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+def _pidfd(pid: int) -> int:
+    """A descriptor that tells of the end of the process, -1 where there are none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return -1
+
+
+def _by_proc() -> list[Process]:
+    found = []
+    with suppress(OSError):
+        for name in os.listdir("/proc"):  # noqa: PTH208  (loads no module)
+            if name.isdigit():
+                with suppress(OSError, ValueError, IndexError):
+                    state, parent, group = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()[:3]
+                    found.append(Process(int(name), int(parent), int(group), state in b"ZX"))
+    return found
+
+
+def _by_ps() -> list[Process]:
+    reading, writing = os.pipe()
+    words = ["ps", "-axo", "pid=,ppid=,pgid=,stat="]
+    try:
+        ps = os.posix_spawnp("ps", words, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, writing, 1)])
+    except OSError:
+        return []
+    finally:
+        os.close(writing)
+    with os.fdopen(reading, "rb") as output:
+        rows = [line.split() for line in output]
+    with suppress(ChildProcessError):
+        os.waitpid(ps, 0)
+    found = [Process(int(row[0]), int(row[1]), int(row[2]), row[3][:1] == b"Z") for row in rows if len(row) > 3]  # noqa: PLR2004
+    return [process for process in found if process.pid != ps]
+
+
+def _name(pid: int) -> str:
+    """Its command line, cut; "a process" where that cannot be read."""
+    with suppress(OSError):
+        words = _read(f"/proc/{pid}/cmdline").rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+        if words.strip():
+            return words if len(words) <= _LONGEST_NAME else f"{words[:_LONGEST_NAME]}…"
+    return "a process"
+
+
+def _read(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, 4_096)
+    finally:
+        os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
