@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import signal
 import sys
@@ -19,6 +20,8 @@ T = TypeVar("T")
 
 GRACE_SECONDS = 3.0
 """How long an interrupted turn may take to put itself in order."""
+TERMINATION_SECONDS = GRACE_SECONDS + 1.0
+"""The same after SIGTERM, user code on the main thread included."""
 
 _TICK_SECONDS = 0.05
 _LOOK_SECONDS = 0.2
@@ -51,7 +54,7 @@ def run_on_agent_thread(
 
     `on_tick` is called about every 0.05 s (`TapRun.on_tick`, ipykernel 6). On the main thread SIGINT is ours meanwhile:
     the first cancels the coroutine and waits up to 3 s for it to settle, a second leaves it behind. Either way Interrupted
-    is raised, and the signal handler is as it was.
+    is raised, and the signal handler is as it was. SIGTERM, where nothing handles it, cancels it too and then ends the process.
     """
     return _Pump[T](thread.loop, on_tick).run(make_coro)
 
@@ -68,9 +71,10 @@ class _Pump(Generic[T]):
         self._deadline: float | None = None
         self._in_job = False
         self._job_interrupted = False
+        self._terminated = False
 
     def run(self, make_coro: Callable[[SubmitMain], Coroutine[Any, Any, T]]) -> T:
-        with self._own_sigint():
+        with self._own_signals():
             # call_soon_threadsafe copies this thread's context: the cell's parent travels with the task.
             self._loop.call_soon_threadsafe(self._start, make_coro)
             try:
@@ -150,22 +154,38 @@ class _Pump(Generic[T]):
             self._loop.call_soon_threadsafe(callback)
 
     @contextmanager
-    def _own_sigint(self) -> Iterator[None]:
+    def _own_signals(self) -> Iterator[None]:
         found = signal.getsignal(signal.SIGINT)
         if threading.current_thread() is not threading.main_thread() or found is None:
             yield
             return
+        ends = signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
         signal.signal(signal.SIGINT, self._on_sigint)
+        if ends:
+            signal.signal(signal.SIGTERM, self._on_sigterm)
         try:
             yield
         finally:
             signal.signal(signal.SIGINT, found)
+            if ends:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            if self._terminated:
+                os.kill(os.getpid(), signal.SIGTERM)
 
     def _on_sigint(self, _signum: int, _frame: object) -> None:
         if self._in_job:
             self._job_interrupted = True  # the job may swallow the exception, as run_cell does
             raise KeyboardInterrupt
         self._inbox.put(self._interrupt)  # SimpleQueue.put is safe inside a handler that interrupts get
+
+    def _on_sigterm(self, signum: int, frame: object) -> None:
+        """Interrupt the turn, then end as without us. A second one, or code that does not stop, ends at once."""
+        self._terminated = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        last = threading.Timer(TERMINATION_SECONDS, os.kill, (os.getpid(), signal.SIGTERM))
+        last.daemon = True
+        last.start()
+        self._on_sigint(signum, frame)
 
     # On the agent's loop.
 

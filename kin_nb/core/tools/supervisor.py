@@ -20,7 +20,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -40,13 +40,31 @@ _CANNOT_START = 127
 _LONGEST_NAME = 60
 _SET_PDEATHSIG, _SET_DUMPABLE, _SET_CHILD_SUBREAPER = 1, 4, 36
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+"""From the beginning: they are for the program. SIGTERM asks for the end of all as soon as that has begun."""
 
 
 class Process(NamedTuple):
+    """`started`: in ticks since the system's start, 0 where that is not known."""
+
     pid: int
     parent: int
     group: int
     is_zombie: bool
+    started: int = 0
+
+    def descends_from(self, ancestor: int, table: Mapping[int, Process]) -> bool:
+        process, seen = self, {self.pid}
+        while process.parent != ancestor:
+            if process.parent in seen or process.parent not in table:
+                return False
+            process = table[process.parent]
+            seen.add(process.pid)
+        return True
+
+
+def processes() -> dict[int, Process]:
+    """All that there are, by process id; none where the system does not tell."""
+    return {process.pid: process for process in (_by_proc() or _by_ps())}
 
 
 def main(arguments: list[str]) -> None:
@@ -88,11 +106,12 @@ class _Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
 
-    def run(self, argv: list[str], signals: dict[int, object]) -> int:
+    def run(self, argv: list[str], signals: Mapping[signal.Signals, object]) -> int:
         """The program's wait status."""
         if os.getppid() != self._parent:
             return 0
         self._start(argv, signals)
+        signal.signal(signal.SIGTERM, self._on_sigterm)
         while self._status is None and not self._asked:
             self._wait(None)
         if not self._asked:
@@ -104,7 +123,7 @@ class _Supervisor:
         self._sweep()
         return signal.SIGKILL if self._status is None else self._status
 
-    def _start(self, argv: list[str], signals: dict[int, object]) -> None:
+    def _start(self, argv: list[str], signals: Mapping[signal.Signals, object]) -> None:
         self._program = os.fork()
         if self._program:
             null = os.open(os.devnull, os.O_RDWR)
@@ -176,6 +195,9 @@ class _Supervisor:
             self._asked = self._asked or TERMINATE
         self._reap()
 
+    def _on_sigterm(self, *_: object) -> None:
+        self._asked = self._asked or TERMINATE
+
     def _ask(self, word: bytes) -> None:
         if not word:
             self._poll.unregister(self._control)
@@ -189,16 +211,10 @@ class _Supervisor:
 
     def _descendants(self) -> Iterator[Process]:
         """Those that run. Outside Linux without those that have left the program's group and lost their parent."""
-        table = {process.pid: process for process in (_by_proc() or _by_ps())}
-        own = os.getpid()
+        table, own = processes(), os.getpid()
         for process in table.values():
-            ancestor, seen = process, {process.pid}
-            while ancestor.parent in table and ancestor.parent not in seen and ancestor.parent != own:
-                ancestor = table[ancestor.parent]
-                seen.add(ancestor.pid)
-            if process.pid != own and (ancestor.parent == own or process.group == self._program):
-                if not process.is_zombie:
-                    yield process
+            if not process.is_zombie and (process.group == self._program or process.descends_from(own, table)):
+                yield process
 
     def _tell(self, what: str, *words: str) -> None:
         text = "\t".join([what, *(word.replace("\t", " ").replace("\n", " ") for word in words)]) + "\n"
@@ -232,8 +248,9 @@ def _by_proc() -> list[Process]:
         for name in os.listdir("/proc"):  # noqa: PTH208  (loads no module)
             if name.isdigit():
                 with suppress(OSError, ValueError, IndexError):
-                    state, parent, group = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()[:3]
-                    found.append(Process(int(name), int(parent), int(group), state in b"ZX"))
+                    fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
+                    parent, group, started = (int(fields[i]) for i in (1, 2, 19))  # proc(5), without the first two
+                    found.append(Process(int(name), parent, group, fields[0] in b"ZX", started))
     return found
 
 

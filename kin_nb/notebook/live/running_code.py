@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kin_nb.core.tools.base import ToolError
 from kin_nb.notebook.live.capture import captured
 from kin_nb.notebook.live.printed import Printed, plain
+from kin_nb.notebook.live.started_processes import started_processes
 from kin_nb.notebook.live.time_limit import Limit, interrupting
 
 if TYPE_CHECKING:
@@ -61,12 +62,13 @@ class _Program:
 def run_code(shell: InteractiveShell, code: str, printed: Printed, timeout: float | None = None) -> Ran:
     """An exception in the code is an answer like any other. Raises ToolError, nothing run, for what is no plain Python.
 
-    A KeyboardInterrupt passes through: it stops the turn. Not the one that comes after `timeout` seconds.
+    A KeyboardInterrupt passes through: it stops the turn. Not the one that comes after `timeout` seconds. Either ends the
+    processes that the code has started; otherwise those that still run stay, as with a cell.
     """
     ran, before = Ran(), {name: _is(value) for name, value in shell.user_ns.items()}
     written: frozenset[str] = frozenset()
     limit = Limit()
-    with captured(shell, printed):
+    with captured(shell, printed), started_processes() as started:
         try:
             name = _remembered(code)
             program = _compiled(shell, code, name)
@@ -77,10 +79,13 @@ def run_code(shell: InteractiveShell, code: str, printed: Printed, timeout: floa
             raise
         except BaseException as error:  # (SystemExit too: the kernel stays)
             if isinstance(error, KeyboardInterrupt) and not limit.was_up:
+                started.end()
                 raise
             ran.error = _traceback(error)
         finally:
             ran.timed_out = limit.was_up
+            if limit.was_up:
+                started.end()
             _flush_figures()
     after = shell.user_ns
     ran.changed = tuple(

@@ -16,11 +16,13 @@ from tests.notebook.people import environment
 
 
 @contextmanager
-def running(server, home, workspace, **popen: Any) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def running(
+    server, home, workspace, command: str = "echo $$ > ready; exec sleep 60", **popen: Any
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """(`kin-nb run` while its bash call runs `sleep 60`, the process id of that sleep). Both are gone afterwards."""
     ready = workspace / "ready"
     os.mkfifo(ready)
-    server.enqueue("I wait.", calls=[tool_call("bash", command="echo $$ > ready; exec sleep 60")])
+    server.enqueue("I wait.", calls=[tool_call("bash", command=command)])
     process = subprocess.Popen(
         [sys.executable, "-m", "kin_nb.cli", "run", "-p", "Wait.", "--mode", "auto-approve"],
         cwd=workspace,

@@ -14,7 +14,7 @@ import pytest
 from tests.model_server import tool_call
 from tests.notebook.people import environment, run
 from tests.unit.cli.conftest import EDIT, LOOK, conversation, log_records, logs
-from tests.unit.cli.processes import running
+from tests.unit.cli.processes import has_ended, running
 
 
 def test_the_answer_is_all_that_goes_to_stdout(kin_process, server):
@@ -401,6 +401,14 @@ def test_a_signal_is_an_exit_code_and_takes_the_running_tool_along(server, home,
             os.kill(child, 0)
     (log,) = logs(home)
     assert log_records(log)[-1]["turn"]["outcome"] == "interrupted"
+
+
+def test_killed_it_leaves_nothing_running(server, home, workspace):
+    command = "(setsid sh -c 'echo $$ > ready; exec sleep 60' >/dev/null 2>&1 &); sleep 60"
+    with running(server, home, workspace, command) as (process, child):
+        process.kill()
+        process.communicate(timeout=60)
+        assert has_ended(child)
 
 
 def test_a_background_job_that_does_not_hear_ctrl_c_ends_properly_all_the_same(server, home, workspace):

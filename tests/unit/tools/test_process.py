@@ -153,6 +153,16 @@ async def test_a_program_that_kills_its_supervisor_ends_with_it(tmp_path, ready)
     assert ended.exit_code == 137
 
 
+async def test_sigterm_to_its_supervisor_ends_all_of_it(tmp_path, ready):
+    """ipykernel sends it to all that a kernel has started, when it is shut down."""
+    call = asyncio.create_task(run(SHAPES["setsid and orphaned"], tmp_path))
+    pid = await read_pid(ready)
+    (parent,) = psutil.Process().children()
+    parent.terminate()
+    assert (await call).exit_code == 143
+    assert not psutil.pid_exists(pid)
+
+
 @pytest.mark.parametrize(("name", "why"), [("no-such-program", "No such file"), ("./text", "Permission denied")])
 async def test_what_cannot_be_started_says_why(tmp_path, name, why):
     (tmp_path / "text").touch()
@@ -196,6 +206,7 @@ def test_without_a_subreaper_the_descendants_and_the_group_are_found(tmp_path, m
     found = {process.pid: process for process in supervisor._by_ps()}
     assert found[os.getpid()].parent == os.getppid()
     without_proc = Path(supervisor.__file__).read_text().replace("(_by_proc() or _by_ps())", "_by_ps()")
+    assert "in _by_ps()" in without_proc
     without_linux = without_proc.replace('sys.platform != "linux"', "True").replace("os.pidfd_open(pid)", "-1")
     program = tmp_path / "elsewhere.py"
     program.write_text(without_linux)
