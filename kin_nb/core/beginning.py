@@ -61,7 +61,8 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     begun["dropped"] = tuple(compaction.model_copy(update={"summary": ""}) for compaction in dropped)
     labels = {"attached": tuple(agent.redact(label) for label in turn.attached)}
     agent.fresh = False
-    recorder = TurnRecorder(agent.log, agent.redact, turn.model_copy(update={**told, **begun, **labels}))
+    record = turn.model_copy(update={**told, **begun, **labels})
+    recorder = TurnRecorder(agent.log, agent.redact, record, agent.journal.without_secrets)
     agent.turns.append(recorder.record)
     agent.loops.forget()
     agent.denwa_renji = DenwaRenji(agent.config.max_dmails_per_turn) if agent.config.dmail else None

@@ -83,7 +83,9 @@ def test_servers_end_with_a_kernel_that_is_idle(live, model_server, tmp_path):
 
 @pytest.mark.parametrize("code", [BACKGROUND, OF_ITS_OWN], ids=["in the background", "in a session of its own"])
 def test_what_python_has_started_ends_when_it_is_interrupted(live, model_server, tmp_path, ready, code):
-    users_own = run_and_read(live, "import subprocess; p = subprocess.Popen(['sleep', '300'], start_new_session=True); print(p.pid)")
+    users_own = run_and_read(
+        live, "import subprocess; p = subprocess.Popen(['sleep', '300'], start_new_session=True); print(p.pid)"
+    )
     model_server.enqueue(calls=[tool_call("python", code=code)])
     cell = live.run(ASK)
     pid, server = int(ready.read_text()), server_pid(tmp_path)

@@ -30,6 +30,7 @@ _SECRET_WORD = re.compile(
     | ^KEYS?_ | (?:^|_) KEYS?_?\d+ $
     | (?:^|_) (?:KEY|KEYS|AUTH|AUTHORIZATION|COOKIE|PASS|PAT|DSN|CONNECTION_STRING) $ | _PWD $""",
 )
+_ORDINARY = re.compile(r"[A-Za-z][a-z]{1,15}|[A-Z]{1,16}|\d{1,12}|(?:~|\.{0,2})/.*")
 _URL_PASSWORD = re.compile(r"""(://[^\s/:@\[{$<"',\\]{0,100}):([^\s/@{}$<>\[\]"',\\]{1,300})@""")
 
 
@@ -100,6 +101,20 @@ def secret_values(config: KinConfig, environment: Mapping[str, str] | None = Non
         values += [value for name, value in provider.extra_headers.items() if is_secret_name(name)]
     values += [*known_keys(), *_server_secrets(config)]
     return [value for value in dict.fromkeys(values) if len(value) >= SHORTEST]
+
+
+def key_values() -> list[str]:
+    """The secrets that are known without a configuration: of the environment, by their names, and those kept elsewhere."""
+    values = [value for name, value in os.environ.items() if is_secret_name(name)]
+    return [value for value in dict.fromkeys([*values, *known_keys()]) if len(value) >= SHORTEST]
+
+
+def secrets_redactor(values: Iterable[str]) -> Redactor:
+    """For texts that the model gets and works with: paths stay, and so does an ordinary word or a path that some variable
+    holds although its name promises a secret (PASSWORD=postgres): without those it could not name files and programs.
+    """
+    root = Path("/")  # the root is no place
+    return Redactor((value for value in values if not _ORDINARY.fullmatch(value)), root, root)
 
 
 def _server_secrets(config: KinConfig) -> Iterator[str]:

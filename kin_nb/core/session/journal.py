@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.safety.secrets import Redactor, secret_values
+from kin_nb.core.safety.secrets import Redactor, secret_values, secrets_redactor
 from kin_nb.core.session.config_snapshot import config_snapshot
 from kin_nb.core.session.log import SessionLog, new_session_id, session_log
 from kin_nb.core.session.surroundings import session_surroundings
@@ -25,17 +25,23 @@ class SessionJournal:
         self._root = root
         self._secrets: list[str] = []
         self._redactor = Redactor((), root)
+        self._for_model = secrets_redactor(())
         self.learn_secrets(config)
 
     def redact(self, text: str) -> str:
         """`text` without secrets and without paths of this machine: what may be recorded and shown."""
         return self._redactor.text(text)
 
+    def without_secrets(self, text: str) -> str:
+        """`text` as the model may have it: without secrets, paths as they are."""
+        return self._for_model.text(text)
+
     def learn_secrets(self, config: KinConfig) -> None:
         """A key may have been set since the last turn."""
         secrets = secret_values(config)
         if secrets != self._secrets:
             self._secrets, self._redactor = secrets, Redactor(secrets, self._root)
+            self._for_model = secrets_redactor(secrets)
 
     def begin(
         self, header: Callable[[], dict[str, Any]], config: KinConfig, system_prompt: str, *, auto_approve: bool

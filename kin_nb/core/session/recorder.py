@@ -23,12 +23,20 @@ from kin_nb.core.session.whole_outputs import limited
 class TurnRecorder:
     """Owns the turn's record while it grows. Every text passes `redact` first: no secret and no path of this machine.
 
+    `without_secrets`: the same for the model, which needs the paths.
+
     The log gets what is new only, so a line's size depends on that line alone.
     """
 
-    def __init__(self, log: SessionLog, redact: Callable[[str], str], turn: TurnRecord) -> None:
+    def __init__(
+        self,
+        log: SessionLog,
+        redact: Callable[[str], str],
+        turn: TurnRecord,
+        without_secrets: Callable[[str], str] = str,
+    ) -> None:
         self._log, self._redact = log, redact
-        self.redact = redact
+        self.redact, self.without_secrets = redact, without_secrets
         texts = {"prompt": redact(turn.prompt), "sent": redact(turn.sent)}
         compaction = self._redacted_compaction(turn.compaction)
         self.record = turn.model_copy(update={**texts, "compaction": compaction})

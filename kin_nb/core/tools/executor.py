@@ -234,7 +234,7 @@ class ToolExecutor:
         if first.decision is not None:
             self._gate.audit(call, decided, same_as=first.id)
         fields: dict[str, Any] = {"exit": first.exit, "images": first.images}
-        told = self._answers[first.id].content or ""  # as the model had it: the record's is redacted
+        told = self._answers[first.id].content or ""  # as the model had it: the record's has no paths
         return self._answer(call, status=first.status, output=Fitted(told, first.output), **fields)
 
     def _answer(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Fitted(NamedTuple):
-    """`told`: to the model. `recorded`: the same, redacted. `whole`: the file that has all of it, "" where there is none."""
+    """`told`: to the model, without secrets. `recorded`: the same, redacted. `whole`: the file that has all of it, "" where there is none."""
 
     told: str
     recorded: str
@@ -30,8 +30,8 @@ def fitted(call_id: str, text: str, whole: Whole | None, recorder: TurnRecorder)
 
     Takes seconds for 10 MB, on any thread: whoever calls it on the loop's asks `fits` first.
     """
-    redacted = recorder.redact(text)  # before it is cut: half a secret is not recognised
-    told, recorded = capped(closed(text)), capped(closed(redacted))
+    hidden, redacted = recorder.without_secrets(text), recorder.redact(text)  # before the cut: half a secret is not recognised
+    told, recorded = capped(closed(hidden)), capped(closed(redacted))
     if (fits(text, whole) and fits(redacted, whole)) or not recorder.keeps:
         return Fitted(told, recorded)
     name = recorder.keep(redacted) if whole is None else recorder.keep(recorder.redact(whole.text), whole.more)

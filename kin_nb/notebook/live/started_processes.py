@@ -56,7 +56,9 @@ class StartedProcesses:
 
     def _running(self) -> list[int]:
         table, own = supervisor.processes(), os.getpid()
-        supervised = {process.pid for process in table.values() if process.parent == own and _is_supervisor(process.pid)}
+        supervised = {
+            process.pid for process in table.values() if process.parent == own and _is_supervisor(process.pid)
+        }
         return [
             process.pid
             for process in table.values()

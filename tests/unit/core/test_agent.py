@@ -339,6 +339,74 @@ async def test_no_path_of_this_machine_and_no_secret_is_recorded(model_server, t
     assert str(workspace) in sent(model_server, 2)[-1]["content"]  # the model needs the real one
 
 
+OPENAI_KEY = "sk-proj-abcdefghijklmnopqrstu1234"
+GITHUB_KEY = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        tool_call("read_file", path="keys.py"),
+        tool_call("read_file", path="keys.ipynb"),
+        tool_call("grep", pattern="="),
+        tool_call("bash", command="cat keys.py; echo $BLAND", timeout=60),
+        tool_call("bash", command="yes 0123456789 | head -9000; cat keys.py; yes 0123456789 | head -9000", timeout=60),
+        tool_call("bash", command="cat keys.py no-such-file; exit 3", timeout=60),
+    ],
+    ids=["read_file", "a notebook", "grep", "bash", "a long output", "a failure"],
+)
+async def test_no_secret_of_a_result_reaches_the_model(model_server, trusted, workspace, monkeypatch, call):
+    monkeypatch.setenv("SERVICE_TOKEN", "correct-horse-battery")
+    monkeypatch.setenv("BLAND", "correct-horse-battery")
+    text = f"a = '{OPENAI_KEY}'\nb = '{GITHUB_KEY}'\nc = 'correct-horse-battery'\n"
+    (workspace / "keys.py").write_text(text)
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": text, "outputs": [], "execution_count": None}
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
+    (workspace / "keys.ipynb").write_text(json.dumps(notebook))
+    model_server.enqueue(calls=[call])
+    model_server.enqueue("Done.")
+    await run_turn(trusted)
+    content = sent(model_server, 2)[-1]["content"]
+    for secret in (OPENAI_KEY, GITHUB_KEY, "correct-horse", "abcdefghijkl"):
+        assert secret not in content
+    if "0123456789\n" not in content:
+        assert "a = '[secret]'" in content
+
+
+async def test_an_ordinary_word_that_a_variable_holds_is_no_secret_for_the_model(model_server, trusted, monkeypatch):
+    monkeypatch.setenv("DB_PASSWORD", "postgres")
+    monkeypatch.setenv("APP_CREDENTIALS", "/etc/hostname")
+    model_server.enqueue(calls=[tool_call("bash", command="echo postgresql /etc/hostname")])
+    model_server.enqueue("Done.")
+    await run_turn(trusted)
+    assert sent(model_server, 2)[-1]["content"] == "postgresql /etc/hostname"
+
+
+async def test_a_secret_that_the_model_was_not_shown_is_not_overwritten(model_server, trusted, workspace):
+    before = f"a = '{OPENAI_KEY}'\nb = 1\n"
+    (workspace / "keys.py").write_text(before)
+    block = "<<<<<<< SEARCH\na = '[secret]'\n=======\na = 2\n>>>>>>> REPLACE"
+    calls = [
+        tool_call("read_file", path="keys.py"),
+        tool_call("edit_file", path="keys.py", old_string="a = '[secret]'\nb = 1", new_string="a = '[secret]'\nb = 2"),
+        tool_call("search_replace", path="keys.py", content=block),
+        tool_call("write_file", path="keys.py", content="a = '[secret]'\nb = 2\n", overwrite=True),
+    ]
+    for call in calls:
+        model_server.enqueue(calls=[call])
+    model_server.enqueue("Done.")
+    await run_turn(trusted)
+    answers = [message["content"] for message in sent(model_server, 5) if message["role"] == "tool"]
+    assert all("[secret]" in answer and "not shown" in answer for answer in answers[1:])
+    assert (workspace / "keys.py").read_text() == before
+    model_server.enqueue(
+        calls=[tool_call("edit_file", path="keys.py", old_string="b = 1", new_string="b = '[secret]'")]
+    )
+    model_server.enqueue("Done.")
+    await run_turn(trusted)
+    assert (workspace / "keys.py").read_text() == before.replace("1\n", "'[secret]'\n")
+
+
 async def test_the_fingerprint_does_not_depend_on_the_folder(model_server, config, tmp_path):
     prints = []
     for name in ("one", "two"):

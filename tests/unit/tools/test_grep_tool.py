@@ -11,7 +11,7 @@ import pytest
 
 from kin_nb.core.tools.base import BaseToolConfig, ToolError
 from kin_nb.core.tools.builtins import grep as grep_module
-from kin_nb.core.tools.builtins import grep_here, grep_matches
+from kin_nb.core.tools.builtins import grep_here, grep_matches, grep_python
 from kin_nb.core.tools.builtins.grep import Grep
 
 PROGRAMS = [
@@ -27,6 +27,12 @@ def grep(request, tmp_path: Path, monkeypatch) -> Grep:
         monkeypatch.setattr(grep_module, "_RIPGREP", "no such program")
     if request.param == "program":
         monkeypatch.setattr(grep_here, "search", lambda *_: False)
+    return Grep.from_config(BaseToolConfig(workdir=tmp_path))
+
+
+@pytest.fixture
+def no_ripgrep(tmp_path: Path, monkeypatch) -> Grep:
+    monkeypatch.setattr(grep_module, "_RIPGREP", "no such program")
     return Grep.from_config(BaseToolConfig(workdir=tmp_path))
 
 
@@ -349,3 +355,30 @@ async def test_a_broken_glob_is_an_error_that_says_so(grep, tmp_path, glob):
     put(tmp_path, "a.py")
     with pytest.raises(ToolError, match=r"The glob .* cannot be read: "):
         await grep.invoke(pattern="needle", glob=glob)
+
+
+async def test_an_expression_that_backtracks_without_end_is_stopped_at_its_line(no_ripgrep, tmp_path):
+    put(tmp_path, "a.py", text="aaab\n")
+    put(tmp_path, "b.py", text="x\n" * 3 + "a" * 60 + "b\n")
+    with pytest.raises(ToolError) as raised:
+        await no_ripgrep.invoke(pattern="(a+)+$")
+    assert str(raised.value).startswith("The search was stopped: the pattern takes too long on a line of ./b.py.\n")
+    assert "(a+)+" in str(raised.value)
+
+
+async def test_a_search_has_so_much_processor_time_and_no_more(no_ripgrep, tmp_path, monkeypatch):
+    program = tmp_path.parent / "grep_python.py"
+    place = repr(str(Path(grep_module.__file__).parents[4]))
+    source = Path(grep_python.__file__).read_text().replace("CPU_SECONDS = 60", "CPU_SECONDS = 1")
+    program.write_text(source.replace("str(Path(__file__).resolve().parents[4])", place))
+    monkeypatch.setattr(grep_module, "_FALLBACK", program)
+    put(tmp_path, "a.py", text=("a" * 22 + "b\n") * 100)
+    with pytest.raises(ToolError, match="The search took more than 60 s"):
+        await no_ripgrep.invoke(pattern="(a+)+$")
+
+
+@pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")
+async def test_ripgrep_takes_no_longer_for_such_an_expression(tmp_path):
+    put(tmp_path, "b.py", text="a" * 60 + "b\n")
+    found = await Grep.from_config(BaseToolConfig(workdir=tmp_path)).invoke(pattern="(a+)+$")
+    assert found.match_count == 0

@@ -33,7 +33,7 @@ SHAPES = {
     "a daemon": (
         f"{sys.executable} -c 'import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); "
         "[os.close(n) for n in (0, 1, 2)]; os.environ.clear(); "
-        "open(\"ready\", \"w\").write(str(os.getpid())); os.execve(\"/bin/sleep\", [\"sleep\", \"300\"], {})'; sleep 300"
+        'open("ready", "w").write(str(os.getpid())); os.execve("/bin/sleep", ["sleep", "300"], {})\'; sleep 300'
     ),
 }
 LEFT_BEHIND = ("orphaned", "nohup", "setsid", "setsid and orphaned", "stopped", "a daemon")
@@ -68,7 +68,9 @@ async def read_pid(ready: Path) -> int:
 @shapes
 def test_what_a_killed_process_was_running_ends(tmp_path, ready, command):
     argv = [sys.executable, "-c", DRIVER, command]
-    with subprocess.Popen(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}) as driver:
+    with subprocess.Popen(
+        argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    ) as driver:
         pid = int(ready.read_text())
         driver.kill()
     assert has_ended(pid)
@@ -178,7 +180,9 @@ async def test_it_gets_the_environment_and_the_signals_as_they_are_here(tmp_path
         return False
 
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "", "ODD": "\udcff"}
-    script = "import signal, os; print(sorted(os.environb), signal.getsignal(signal.SIGTERM), os.getsid(0) == os.getpid())"
+    script = (
+        "import signal, os; print(sorted(os.environb), signal.getsignal(signal.SIGTERM), os.getsid(0) == os.getpid())"
+    )
     argv = [sys.executable, "-X", "utf8", "-E", "-c", script]
     await run_process(argv, cwd=tmp_path, environment=environment, seconds=60, sink=add)
     program = subprocess.run(

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kin_nb.core.safety.secrets import SECRET
+
 _ALIKE = 0.6
 """Share of likeness from which lines are worth showing."""
 _LONGEST_LINE = 200
@@ -38,6 +40,11 @@ class _Place:
 
 def where_it_might_be(text: str, old: str, called: str = "old_string") -> str:
     """Sentences on why `old` is not in `text`: what differs in the lines that are closest. `called`: the argument."""
+    if SECRET in old:
+        return (
+            f"{SECRET} in {called} stands for a secret that you are not shown, not for text of the file: "
+            "choose lines without it, or ask the user to change that one."
+        )
     wanted, lines = (content.replace("\r\n", "\n").split("\n") for content in (old.strip("\r\n"), text))
     if all(_NUMBERED.match(line) for line in wanted):
         return (

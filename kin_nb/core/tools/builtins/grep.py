@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -18,6 +19,7 @@ from kin_nb.core.safety.workspace import Workspace, open_regular
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins import grep_here, grep_hints
 from kin_nb.core.tools.builtins.grep_matches import Matches, files_shown, lines_shown
+from kin_nb.core.tools.builtins.grep_python import TOO_SLOW
 from kin_nb.core.tools.builtins.names import resolve_existing
 from kin_nb.core.tools.builtins.process import run_process
 from kin_nb.core.tools.builtins.text_file import decode
@@ -29,6 +31,7 @@ _HINT_SECONDS = 5
 EXCLUDED = ("node_modules/", "__pycache__/", "venv/", "*.egg-info/", "htmlcov/", "*.pyc")
 """Left out whatever .gitignore says, by glob too."""
 _RIPGREP = "rg"
+_OUT_OF_TIME = 128 + signal.SIGXCPU
 _FALLBACK = Path(__file__).with_name("grep_python.py")
 
 
@@ -152,7 +155,12 @@ class _Search:
             )
             stderr.seek(0)
             complaint = decode(stderr.read(2_000))[0].strip()
-        if ended.timed_out:
+        if ended.exit_code == TOO_SLOW:
+            raise ToolError(
+                f"The search was stopped: the pattern takes too long on a line of {complaint}.\n"
+                "A repetition of what repeats itself, as in (a+)+, tries every way to divide the line. Write it without."
+            )
+        if ended.timed_out or ended.exit_code == _OUT_OF_TIME:
             raise ToolError(f"The search took more than {seconds} s. Narrow the path, the glob or the pattern.")
         return found, complaint
 

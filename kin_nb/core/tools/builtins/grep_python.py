@@ -3,8 +3,9 @@
     python -I grep_python.py '{"pattern": …, "path": …, "excludes": […]}'
 
 Prints what `rg --null --line-number --sort path` prints for the same question: `path NUL line:text`. Exits with 2 and a
-line on stderr when the pattern is no regular expression. As a program it imports no more than the standard
-library and how ignore files are read.
+line on stderr when the pattern is no regular expression, with TOO_SLOW and the name of the file on stderr when it takes more
+than LINE_SECONDS for one line; ends by SIGXCPU after CPU_SECONDS. As a program it imports no more than the standard library
+and how ignore files are read.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import json
 import math
 import os
 import re
+import resource
+import signal
 import stat
 import sys
 from collections.abc import Iterator
@@ -27,6 +30,10 @@ from kin_nb.core.autocompletion.file_indexer.gitignore import BrokenRuleError, n
 
 HEAD = 65_536
 """Bytes in which a NUL makes a file a binary one."""
+TOO_SLOW = 3
+LINE_SECONDS = 2
+"""Of processor time. Python's engine backtracks: some expressions try a number of ways that is exponential in the line."""
+CPU_SECONDS = 60
 _LONGEST = 4_000
 _IGNORE_FILE = 262_144
 """Bytes of a .gitignore that are read."""
@@ -47,10 +54,11 @@ class BrokenGlobError(ValueError):
 
 def main(question: dict[str, Any]) -> int:
     try:
-        regex = smart_case(question["pattern"])
+        regex = _Timed(smart_case(question["pattern"]))
     except re.error as error:
         sys.stderr.write(f"regex parse error: {error}\n")
         return 2
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
     for file in files(".", question["path"], excludes=question["excludes"]):
         try:
             with Path(file).open("rb") as lines:
@@ -58,7 +66,35 @@ def main(question: dict[str, Any]) -> int:
                     sys.stdout.buffer.write(as_printed(file, number, line))
         except OSError:
             continue
+        except TooSlowError:
+            sys.stderr.write(file)
+            return TOO_SLOW
     return 0
+
+
+class TooSlowError(Exception):
+    """One line takes more than LINE_SECONDS."""
+
+
+class _Timed:
+    """An expression whose searches end: `re` looks at signals while it matches. In the main thread of a program only."""
+
+    def __init__(self, regex: re.Pattern[str]) -> None:
+        self._regex = regex
+        self._searches = self._seen = self._looks = 0
+        signal.signal(signal.SIGPROF, self._look)
+        signal.setitimer(signal.ITIMER_PROF, LINE_SECONDS / 2, LINE_SECONDS / 2)
+
+    def search(self, text: str) -> object:
+        """Raises TooSlowError."""
+        self._searches += 1
+        return self._regex.search(text)
+
+    def _look(self, *_: object) -> None:
+        self._looks = self._looks + 1 if self._searches == self._seen else 0
+        self._seen = self._searches
+        if self._looks > 1:
+            raise TooSlowError
 
 
 def smart_case(pattern: str) -> re.Pattern[str]:
@@ -66,7 +102,7 @@ def smart_case(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, 0 if re.search(r"[A-Z]", re.sub(r"\\.", "", pattern)) else re.IGNORECASE)
 
 
-def matching(file: BinaryIO, regex: re.Pattern[str]) -> Iterator[tuple[int, bytes]]:
+def matching(file: BinaryIO, regex: re.Pattern[str] | _Timed) -> Iterator[tuple[int, bytes]]:
     """The matching lines of a text file, counted from 1; a binary file (a NUL in its head) has none."""
     if b"\0" in file.read(HEAD):
         return

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from kin_nb.core.safety.secrets import SECRET, key_values, secrets_redactor
 from kin_nb.core.safety.workspace import error_text, read_bytes
 from kin_nb.core.tools.base import Preview, ToolError
 
@@ -91,6 +92,17 @@ def in_the_manner_of(before: TextFile, content: str) -> TextFile:
     text = _lf(content).replace("\n", before.newline) if "\r" not in content else content
     fits = before.encoding == "utf-8" or all(ord(character) < _LATIN_1_END for character in text)
     return TextFile(text, before.encoding if fits else "utf-8", before.bom)
+
+
+def refuse_lost_secret(before: str, after: str, name: str) -> None:
+    """Raises ToolError where `after` has a placeholder in the place of a secret of `before`, which the model was not shown."""
+    if after.count(SECRET) > before.count(SECRET):
+        shown = secrets_redactor(key_values()).text(before)
+        if shown.count(SECRET) > before.count(SECRET):
+            raise ToolError(
+                f"{SECRET} stands for a secret in {name} that you are not shown, and writing it would delete that secret.\n"
+                "Change the other lines with edit_file."
+            )
 
 
 def find(text: str, old: str) -> list[tuple[int, int]]:

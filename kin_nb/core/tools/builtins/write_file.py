@@ -78,5 +78,6 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
             if not args.overwrite:
                 raise ToolError(f"{name} exists. Change it with edit_file, or set overwrite to replace all of it.")
             after = text_file.in_the_manner_of(before, args.content)
+            text_file.refuse_lost_secret(before.text, after.text, name)
         after.encode()
         return name, path, before, after
