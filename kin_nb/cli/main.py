@@ -23,6 +23,7 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # what a terminal cannot show is no reason to fail
     arguments = _parser().parse_args(argv)
+    arguments.own_process = argv is None  # not called by a program that has other things in its environment
     try:
         Path.cwd()
     except OSError as error:

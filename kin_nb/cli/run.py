@@ -115,6 +115,8 @@ def _turn(
             raise UsageError(f"Usage: /{typed.command.shown}")
         if typed.command.name == "flow":
             flow, prompt = typed.words[0], " ".join(typed.words[1:])
+    if arguments.own_process:
+        _keep_secrets(config)
     return run_interruptible(
         run_programmatic(
             config,
@@ -129,6 +131,19 @@ def _turn(
             warn=warn,
         )
     )
+
+
+def _keep_secrets(config: KinConfig) -> None:
+    """Out of reach of commands and tools: not in this process's environment, nor for others to read in its memory."""
+    from kin_nb.core.config.keys import take_from_environment  # noqa: PLC0415
+    from kin_nb.core.safety.own_environment import hide_secrets, keep_memory_private  # noqa: PLC0415
+    from kin_nb.core.safety.secrets import key_names  # noqa: PLC0415
+
+    names = key_names(config)
+    hide_secrets(names)
+    servers = str([server.model_dump() for server in config.mcp_servers])
+    take_from_environment(name for name in names if f"${{{name}}}" not in servers)
+    keep_memory_private()
 
 
 def _check_policy(policy: str | None, mode: AgentMode | CustomMode) -> None:

@@ -8,6 +8,8 @@ from kin_nb.core import onlookers
 from kin_nb.core.accounting import drop
 from kin_nb.core.dmail import DenwaRenji
 from kin_nb.core.middleware import ResetReason
+from kin_nb.core.safety.own_environment import hide_secrets
+from kin_nb.core.safety.secrets import key_names
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import TOOK, TurnRecord
 
@@ -47,6 +49,7 @@ def set_fresh(agent: Agent, *, fresh: bool) -> None:
 def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     """What `Agent.begin_turn` promises."""
     agent.journal.learn_secrets(agent.config)
+    hide_secrets(key_names(agent.config))
     begin_log(agent)
     onlookers.begins(agent)
     last, *_ = agent.header.get(TOOK) or (0,)  # turns that a notebook lost keep their numbers

@@ -38,7 +38,8 @@ def live(tmp_path, model_server, ready):
     command = json.dumps([sys.executable, "-ES", str(SCRIPT), "normal"])
     with (home / "config.toml").open("a") as config:
         config.write(f'\n[[mcp_servers]]\nname = "test"\ncommand = {command}\n')
-    environment = {"KIN_HOME": str(home), "HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
+    folders = {"KIN_HOME": str(home), "HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
+    environment = {**folders, "SERVICE_API_KEY": "secret-of-a-service"}
     kernel = LiveKernel([Path(__file__).parents[2]], environment, subshells=False, cwd=tmp_path)
     run(kernel, "%load_ext kin_nb")
     yield kernel
@@ -47,6 +48,20 @@ def live(tmp_path, model_server, ready):
 
 def server_pid(tmp_path: Path) -> int:
     return int((tmp_path / "starts").read_text())
+
+
+def test_the_environment_of_the_kernel_is_whole_for_the_user_and_without_secrets_for_commands(
+    live, model_server, tmp_path
+):
+    up = 'tr "\\0" "\\n" < /proc/$(cut -d" " -f4 /proc/$PPID/stat)/environ > seen'
+    model_server.enqueue(calls=[tool_call("bash", command=up)])
+    model_server.enqueue(calls=[tool_call("python", code="import os; os.environ['SERVICE_API_KEY']")])
+    model_server.enqueue("Done.")
+    live.done(live.run(ASK))
+    assert "KIN_HOME=" in (tmp_path / "seen").read_text()
+    assert "secret-of-a-service" not in (tmp_path / "seen").read_text()
+    assert model_server.requests[2]["messages"][-1]["content"] == "'[secret]'"
+    assert live.text(run(live, "print(os.environ['SERVICE_API_KEY'])")) == "secret-of-a-service\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

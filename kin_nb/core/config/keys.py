@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from importlib import import_module
 from io import StringIO
@@ -24,6 +25,8 @@ KEYRING_SERVICE = "kin-code"
 ASK_AGAIN_SECONDS = 30
 """How long "the keyring has no such key" is believed."""
 
+_taken: dict[str, str] = {}
+"""By the name of the variable that had it."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -35,11 +38,18 @@ def find_key(variable: str) -> str | None:
     """The key of that name, None when there is none or `variable` is empty. Cheap: asked for each request."""
     if not variable:
         return None
-    if value := os.environ.get(variable):
+    if value := os.environ.get(variable) or _taken.get(variable):
         return value
     if not _VARIABLE.fullmatch(variable):
         return None
     return _env_file().get(variable) or _secret_file(variable) or _from_keyring(variable)
+
+
+def take_from_environment(variables: Iterable[str]) -> None:
+    """Keep these in this module alone: code that runs in this process does not find them in os.environ."""
+    for variable in variables:
+        if value := os.environ.pop(variable, None):
+            _taken[variable] = value
 
 
 def save_key(variable: str, value: str) -> Path:
@@ -72,7 +82,7 @@ def save_key(variable: str, value: str) -> Path:
 def known_keys() -> list[str]:
     """Secrets that are in no variable of this process: what records must not show besides those of the environment."""
     secret_files = [path for path in secret_files_in(secrets_folder()) if not path.name.upper().startswith("KIN_")]
-    values = [*_env_file().values(), *map(read_secret, secret_files), *_keyring_answers().values()]
+    values = [*_taken.values(), *_env_file().values(), *map(read_secret, secret_files), *_keyring_answers().values()]
     return list(dict.fromkeys(value for value in values if value))
 
 

@@ -67,8 +67,9 @@ def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant
     if call.accesses.network and call.accesses.site:
         return (_of_a_site(call),)
     # a rule of the configuration knows a server's tool by its name alone, whatever it becomes
+    lasts = not call.fingerprint and not call.accesses.in_process
     label = f"every call of {call.tool_name}"
-    return (Grant(call.tool_name, f"{TOOL}{call.fingerprint}", label, may_last=not call.fingerprint),)
+    return (Grant(call.tool_name, f"{TOOL}{call.fingerprint}", label, may_last=lasts),)
 
 
 def remember(

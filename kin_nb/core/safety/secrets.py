@@ -31,6 +31,7 @@ _SECRET_WORD = re.compile(
     | (?:^|_) (?:KEY|KEYS|AUTH|AUTHORIZATION|COOKIE|PASS|PAT|DSN|CONNECTION_STRING) $ | _PWD $""",
 )
 _ORDINARY = re.compile(r"[A-Za-z][a-z]{1,15}|[A-Z]{1,16}|\d{1,12}|(?:~|\.{0,2})/.*")
+_SETTINGS_WITH_KEYS = {"KIN_PROVIDERS", "KIN_MCP_SERVERS"}
 _URL_PASSWORD = re.compile(r"""(://[^\s/:@\[{$<"',\\]{0,100}):([^\s/@{}$<>\[\]"',\\]{1,300})@""")
 
 
@@ -65,7 +66,7 @@ def child_environment(base: Mapping[str, str], keep: Iterable[str] = (), *, also
     return {
         name: value
         for name, value in base.items()
-        if name in kept or not (name in secret or _SHELL_HOOKS.fullmatch(name) or _holds_a_secret(name, value))
+        if name in kept or not (name in secret or _SHELL_HOOKS.fullmatch(name) or holds_a_secret(name, value))
     }
 
 
@@ -213,7 +214,10 @@ def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
 
 
 @lru_cache(maxsize=2048)  # asked of every variable for every command
-def _holds_a_secret(name: str, value: str) -> bool:
+def holds_a_secret(name: str, value: str) -> bool:
+    """Whether a variable does, by its name or as a password inside a URL; settings in which keys may be written do."""
+    if name.upper() in _SETTINGS_WITH_KEYS:
+        return True
     if name.upper().endswith("_PROXY"):
         return False
     return is_secret_name(name) or _URL_PASSWORD.search(value) is not None

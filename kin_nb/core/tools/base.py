@@ -58,6 +58,7 @@ class Accesses:
     `network`: it sends a request to some host and changes nothing here; `site` says which, where the tool reaches no other:
     `https://docs.python.org`, with a port that is not the scheme's own. `shared`: it says that it only reads, and may run
     beside other reads; the scheduler believes that, safety does not. `reason`: what it is that may touch everything.
+    `in_process`: it is code that runs in this process, where it can also change what is allowed.
     """
 
     reads: tuple[str, ...] = ()
@@ -67,6 +68,7 @@ class Accesses:
     site: str = ""
     shared: bool = False
     reason: str = ""
+    in_process: bool = False
 
     @property
     def only_reads(self) -> bool:

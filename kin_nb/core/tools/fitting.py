@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Fitted(NamedTuple):
-    """`told`: to the model, without secrets. `recorded`: the same, redacted. `whole`: the file that has all of it, "" where there is none."""
+    """`told`: to the model, without secrets. `recorded`: the same, redacted.
+
+    `whole`: the file that has all of it, "" where there is none.
+    """
 
     told: str
     recorded: str
@@ -30,7 +33,10 @@ def fitted(call_id: str, text: str, whole: Whole | None, recorder: TurnRecorder)
 
     Takes seconds for 10 MB, on any thread: whoever calls it on the loop's asks `fits` first.
     """
-    hidden, redacted = recorder.without_secrets(text), recorder.redact(text)  # before the cut: half a secret is not recognised
+    hidden, redacted = (
+        recorder.without_secrets(text),
+        recorder.redact(text),
+    )  # before the cut: half a secret is not recognised
     told, recorded = capped(closed(hidden)), capped(closed(redacted))
     if (fits(text, whole) and fits(redacted, whole)) or not recorder.keeps:
         return Fitted(told, recorded)

@@ -3,9 +3,9 @@
     python -I -S supervisor.py PARENT CONTROL REPORT UNSET PROGRAM [ARGUMENT ...]
 
 PARENT is kin_nb's process id, CONTROL and REPORT are descriptors of pipes; supervised.py is the other end of both. UNSET
-is a variable that Python itself may have set here, "" for none. The program gets stdin, stdout, stderr, folder and environment as they are here, in a session of its own. The supervisor ends
-it with everything that it started when kin_nb asks for that or is gone, however that happened; and what is still running
-when the program has ended by itself.
+is a variable that Python itself may have set here, "" for none. The program gets stdin, stdout, stderr, folder and
+environment as they are here, in a session of its own. The supervisor ends it with everything that it started when kin_nb
+asks for that or is gone, however that happened; and what is still running when the program has ended by itself.
 
 On Linux the supervisor is a child subreaper: processes whose parent has ended become its children, also after setsid and
 a double fork. Elsewhere it finds the descendants that still have their parent, and the program's process group.
@@ -229,7 +229,7 @@ def _control_process(option: int, value: int) -> bool:
     try:
         import ctypes  # noqa: PLC0415  (Linux only)
 
-        return ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     except (ImportError, OSError, AttributeError):
         return False
 

@@ -20,7 +20,7 @@ from kin_nb.notebook.live.running_code import Ran, run_code
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_WHY = "it runs in your notebook's namespace"
+_WHY = "it runs in your notebook's kernel, where it can also change what kin_nb allows"
 _LONGEST_SUMMARY = 100
 _MOST_NAMES = 30
 _TIME_UP = 124
@@ -59,7 +59,7 @@ class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
     imports: ClassVar[Imports]
 
     def accesses(self, args: PythonArgs) -> Accesses:  # noqa: ARG002
-        return Accesses(everything=True, reason=_WHY)
+        return Accesses(everything=True, reason=_WHY, in_process=True)
 
     def preview(self, args: PythonArgs) -> Preview:
         first, *more = args.code.strip().split("\n")

@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from tests.model_server import tool_call
-from tests.notebook.people import environment, run
+from tests.notebook.people import environment, run, write_config
 from tests.unit.cli.conftest import EDIT, LOOK, conversation, log_records, logs
 from tests.unit.cli.processes import has_ended, running
 
@@ -409,6 +409,25 @@ def test_killed_it_leaves_nothing_running(server, home, workspace):
         process.kill()
         process.communicate(timeout=60)
         assert has_ended(child)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux shows a process's first environment")
+def test_no_command_finds_the_keys_in_the_environment_of_a_process_above_it(server, home, workspace):
+    write_config(home, server.url, key_variable="ODDLY_NAMED")
+    up = (
+        'p=$PPID; for n in 1 2; do tr "\\0" "\\n" < /proc/$p/environ >> seen; '
+        "p=$(cut -d' ' -f4 /proc/$p/stat); done; env >> seen"
+    )
+    server.enqueue("I look.", calls=[tool_call("bash", command=up)])
+    server.enqueue("Done.")
+    keys = {"ODDLY_NAMED": "secret-of-the-model", "SERVICE_API_KEY": "secret-of-a-service"}
+    argv = ("-m", "kin_nb.cli", "run", "-p", "Look.", "--mode", "auto-approve")
+    done = run(*argv, home=home, cwd=workspace, **keys)
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    seen = (workspace / "seen").read_text(errors="replace")
+    assert seen.count("LC_ALL=C.UTF-8") == 3
+    assert "secret-of" not in seen
+    assert [request.get("authorization") for request in server.headers] == ["Bearer secret-of-the-model"] * 2
 
 
 def test_a_background_job_that_does_not_hear_ctrl_c_ends_properly_all_the_same(server, home, workspace):

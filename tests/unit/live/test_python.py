@@ -279,7 +279,8 @@ def test_it_may_touch_everything_and_says_why(call):
     tool = call.tools["python"]
     accesses = tool.accesses(tool.parse_args({"code": "1"}))
     assert accesses.everything
-    assert accesses.reason == "it runs in your notebook's namespace"
+    assert accesses.reason == "it runs in your notebook's kernel, where it can also change what kin_nb allows"
+    assert accesses.in_process
     preview = tool.preview(tool.parse_args({"code": "x = 1\ny = 2"}))
     assert (preview.summary, preview.body) == ("x = 1 …", "x = 1\ny = 2")
 

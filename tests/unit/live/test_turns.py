@@ -10,6 +10,7 @@ from kin_nb.core.events import ToolOutputEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.core.tools.base import BaseTool, BaseToolConfig, BaseToolState
+from kin_nb.notebook.approval.choices import choices
 from kin_nb.notebook.live import add_live_tools, live_tools
 from kin_nb.notebook.magic import KinMagics
 from kin_nb.notebook.pump import Interrupted
@@ -102,7 +103,9 @@ def test_python_asks_and_says_why(play, shell):
         return ApprovalDecision(approved=False, message="not now")
 
     [call] = play(tool_call("python", code="x = 1"), mode=AgentMode.DEFAULT, ask=ask).calls
-    assert "it runs in your notebook's namespace" in asked[0].reason
+    assert "it runs in your notebook's kernel, where it can also change what kin_nb allows" in asked[0].reason
+    assert [(grant.label, grant.may_last) for grant in asked[0].scopes] == [("every call of python", False)]
+    assert [choice.decision.scope for choice in choices(asked[0])] == ["session"]
     assert asked[0].preview.body == "x = 1"
     assert call.status == "refused"
     assert "x" not in shell.user_ns

@@ -79,6 +79,11 @@ def test_a_servers_tool_is_never_offered_always(workspace):
     assert labels(other("jira_add", "abc", everything=True), workspace) == [("every call of jira_add", False)]
 
 
+def test_code_that_runs_in_this_process_is_never_offered_always(workspace):
+    call = other("python", everything=True, in_process=True)
+    assert labels(call, workspace) == [("every call of python", False)]
+
+
 @pytest.mark.parametrize(
     ("granted", "index", "then", "covered"),
     [

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -185,9 +186,10 @@ async def test_it_gets_the_environment_and_the_signals_as_they_are_here(tmp_path
     )
     argv = [sys.executable, "-X", "utf8", "-E", "-c", script]
     await run_process(argv, cwd=tmp_path, environment=environment, seconds=60, sink=add)
-    program = subprocess.run(
-        argv, env=environment, capture_output=True, text=True, check=True, start_new_session=True
-    ).stdout
+    ran = partial(
+        subprocess.run, argv, env=environment, capture_output=True, text=True, check=True, start_new_session=True
+    )
+    program = (await asyncio.to_thread(ran)).stdout
     assert output.decode() == program
     await run_process(["cat", "/proc/self/status"], cwd=tmp_path, environment={}, seconds=60, sink=add)
     assert "SigIgn:\t0000000000000000" in output.decode()
