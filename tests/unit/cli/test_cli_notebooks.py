@@ -42,7 +42,7 @@ def test_a_replay_that_is_interrupted_leaves_neither_kernel_nor_command(
     server, home, workspace, kin, tmp_path, number, code
 ):
     fifo = tmp_path / "fifo"
-    waits = f"test -p {fifo} && echo $PPID $$ > {fifo} && exec sleep 60; true"
+    waits = f"test -p {fifo} && echo $(ps -o ppid= -p $PPID) $PPID $$ > {fifo} && exec sleep 60; true"
     server.enqueue(calls=[tool_call("bash", command=waits)])
     server.enqueue("Done.")
     assert kin("run", "-p", "Wait.", "--mode", "auto-approve").returncode == 0
