@@ -373,6 +373,18 @@ async def test_no_secret_of_a_result_reaches_the_model(model_server, trusted, wo
         assert "a = '[secret]'" in content
 
 
+async def test_a_resumed_conversation_is_the_same_where_a_result_had_a_secret(model_server, trusted, config, workspace):
+    (workspace / "keys.py").write_text(f"a = '{OPENAI_KEY}'\n" * 3_000)
+    model_server.enqueue(calls=[tool_call("bash", command=f"cat {workspace}/keys.py")])
+    model_server.enqueue("Done.")
+    await run_turn(trusted)
+    resumed = Agent(config)
+    resumed.take_up(trusted.turns)
+    assert resumed.history.fingerprint() == trusted.history.fingerprint()
+    assert [m.content for m in resumed.messages[1:]] == [m.content for m in trusted.messages[1:]]
+    await resumed.aclose()
+
+
 async def test_an_ordinary_word_that_a_variable_holds_is_no_secret_for_the_model(model_server, trusted, monkeypatch):
     monkeypatch.setenv("DB_PASSWORD", "postgres")
     monkeypatch.setenv("APP_CREDENTIALS", "/etc/hostname")
