@@ -13,7 +13,7 @@ import pytest
 from notebook_client import LiveKernel, run, write_config
 
 from tests.model_server import tool_call
-from tests.unit.cli.processes import has_ended
+from tests.unit.cli.processes import has_ended, pid_in, words_in
 from tests.unit.mcp.conftest import SCRIPT
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
@@ -68,7 +68,7 @@ def test_the_environment_of_the_kernel_is_whole_for_the_user_and_without_secrets
 def test_commands_and_servers_end_with_the_kernel(live, model_server, tmp_path, ready, number):
     model_server.enqueue(calls=[tool_call("bash", command=f"(setsid sh -c '{WAITING}' &); sleep 300", timeout=600)])
     live.run(ASK)
-    pid, server = int(ready.read_text()), server_pid(tmp_path)
+    pid, server = pid_in(ready), server_pid(tmp_path)
     kernel = psutil.Process(live.manager.provisioner.pid)
     os.kill(kernel.pid, number)
     assert has_ended(kernel.pid)
@@ -79,7 +79,7 @@ def test_commands_and_servers_end_with_the_kernel(live, model_server, tmp_path, 
 def test_sigterm_ends_the_turn_properly_and_the_kernel_as_ever(live, model_server, tmp_path, ready):
     model_server.enqueue(calls=[tool_call("bash", command=WAITING, timeout=600)])
     live.run(ASK)
-    ready.read_text()
+    words_in(ready)
     process = live.manager.provisioner.process
     process.terminate()
     assert process.wait(60) == -signal.SIGTERM
@@ -103,7 +103,7 @@ def test_what_python_has_started_ends_when_it_is_interrupted(live, model_server,
     )
     model_server.enqueue(calls=[tool_call("python", code=code)])
     cell = live.run(ASK)
-    pid, server = int(ready.read_text()), server_pid(tmp_path)
+    pid, server = pid_in(ready), server_pid(tmp_path)
     live.interrupt()
     assert live.done(cell)["content"]["status"] == "error"
     assert has_ended(pid)
@@ -113,10 +113,10 @@ def test_what_python_has_started_ends_when_it_is_interrupted(live, model_server,
 
 
 def test_what_python_has_started_ends_when_its_time_is_up(live, model_server, ready):
-    model_server.enqueue(calls=[tool_call("python", code=OF_ITS_OWN, timeout=3)])
+    model_server.enqueue(calls=[tool_call("python", code=OF_ITS_OWN, timeout=8)])
     model_server.enqueue("Too long.")
     cell = live.run(ASK)
-    pid = int(ready.read_text())
+    pid = pid_in(ready)
     assert live.done(cell)["content"]["status"] == "ok"
     assert has_ended(pid)
 
@@ -124,7 +124,7 @@ def test_what_python_has_started_ends_when_its_time_is_up(live, model_server, re
 def test_what_python_has_started_ends_when_the_kernel_gets_sigterm(live, model_server, ready):
     model_server.enqueue(calls=[tool_call("python", code=OF_ITS_OWN)])
     live.run(ASK)
-    pid = int(ready.read_text())
+    pid = pid_in(ready)
     process = live.manager.provisioner.process
     process.terminate()
     assert process.wait(60) == -signal.SIGTERM
@@ -138,7 +138,7 @@ def test_code_that_does_not_stop_does_not_keep_the_kernel_alive_after_sigterm(li
     )
     model_server.enqueue(calls=[tool_call("python", code=code)])
     live.run(ASK)
-    ready.read_text()
+    words_in(ready)
     process = live.manager.provisioner.process
     process.terminate()
     assert process.wait(60) == -signal.SIGTERM

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from tests.model_server import tool_call
@@ -51,5 +52,21 @@ def has_ended(pid: int, seconds: float = 60) -> bool:
         return True
     try:
         return bool(select.select([descriptor], [], [], seconds)[0])
+    finally:
+        os.close(descriptor)
+
+
+def pid_in(fifo: Path) -> int:
+    """Wait for the process id that a command writes into a named pipe."""
+    (word,) = words_in(fifo)
+    return int(word)
+
+
+def words_in(fifo: Path, seconds: float = 60) -> list[str]:
+    """Wait for what another process writes into a named pipe."""
+    descriptor = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert select.select([descriptor], [], [], seconds)[0], "nothing was written"
+        return os.read(descriptor, 4_096).decode().split()
     finally:
         os.close(descriptor)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import pytest
 from kin_nb.core.tools import supervisor
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.process import run_process
-from tests.unit.cli.processes import has_ended
+from tests.unit.cli.processes import has_ended, pid_in, words_in
 
 SECONDS = 60.0
 WAITING = "echo $$ > ready; exec sleep 300"
@@ -42,11 +41,23 @@ shapes = pytest.mark.parametrize("command", list(SHAPES.values()), ids=list(SHAP
 left_behind = pytest.mark.parametrize("command", [SHAPES[name] for name in LEFT_BEHIND], ids=LEFT_BEHIND)
 
 DRIVER = """
-import asyncio, os, sys
+import asyncio, os, sys, time
 from pathlib import Path
 from kin_nb.core.tools.builtins.process import run_process
-asyncio.run(run_process(
-    ["bash", "-c", sys.argv[1]], cwd=Path.cwd(), environment=os.environ, seconds=300, sink=lambda _: False))
+
+async def main():
+    argv = ["bash", "-c", sys.argv[1]]
+    call = run_process(argv, cwd=Path.cwd(), environment=os.environ, seconds=300, sink=lambda _: False)
+    if len(sys.argv) == 2:
+        await call
+    call = asyncio.create_task(call)
+    pid = await asyncio.to_thread(Path("ready").read_text)
+    if (fork := os.fork()) == 0:
+        time.sleep(300)
+    Path("forked").write_text(f"{pid.strip()} {fork}")
+    await call
+
+asyncio.run(main())
 """
 
 
@@ -63,48 +74,34 @@ async def run(command: str, folder: Path, seconds: float = SECONDS):
 
 
 async def read_pid(ready: Path) -> int:
-    return int(await asyncio.to_thread(ready.read_text))
+    return await asyncio.to_thread(pid_in, ready)
+
+
+def driver(folder: Path, *words: str) -> subprocess.Popen[bytes]:
+    """A process that runs a command."""
+    argv = [sys.executable, "-W", "ignore", "-c", DRIVER, *words]  # 3.12 warns of a fork that has threads
+    return subprocess.Popen(argv, cwd=folder, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
 
 
 @shapes
 def test_what_a_killed_process_was_running_ends(tmp_path, ready, command):
-    argv = [sys.executable, "-c", DRIVER, command]
-    with subprocess.Popen(
-        argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    ) as driver:
-        pid = int(ready.read_text())
-        driver.kill()
+    with driver(tmp_path, command) as process:
+        pid = pid_in(ready)
+        process.kill()
     assert has_ended(pid)
 
 
 def test_it_ends_although_a_fork_of_the_killed_process_lives_on(tmp_path, ready):
     """Such as a worker of multiprocessing: it holds copies of all descriptors."""
-    forking = DRIVER.replace("asyncio.run(", "os.mkfifo('forked')\nif False: (", 1) + (
-        "import threading\n"
-        "async def main():\n"
-        "    call = asyncio.create_task(run_process(\n"
-        "        ['bash', '-c', sys.argv[1]], cwd=Path.cwd(), environment=os.environ, seconds=300, sink=lambda _: False))\n"
-        "    pid = await asyncio.to_thread(Path('ready').read_text)\n"
-        "    if os.fork() == 0:\n"
-        "        import time; time.sleep(300)\n"
-        "    Path('forked').write_text(pid)\n"
-        "    await call\n"
-        "asyncio.run(main())\n"
-    )
-    argv = [sys.executable, "-W", "ignore", "-c", forking, f"sh -c '{WAITING}'"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    with subprocess.Popen(argv, cwd=tmp_path, env=environment) as driver:
-        while not (tmp_path / "forked").exists():
-            select.select([], [], [], 0.01)
-        pid = int((tmp_path / "forked").read_text())
-        children = psutil.Process(driver.pid).children(recursive=True)
-        (fork,) = [child for child in children if child.cmdline()[:1] == [sys.executable] and "-W" in child.cmdline()]
-        driver.kill()
+    os.mkfifo(tmp_path / "forked")
+    with driver(tmp_path, f"sh -c '{WAITING}'", "and forks") as process:
+        pid, fork = (int(word) for word in words_in(tmp_path / "forked"))
+        process.kill()
     try:
         assert has_ended(pid)
-        assert fork.is_running()
+        assert psutil.Process(fork).is_running()
     finally:
-        fork.kill()
+        os.kill(fork, signal.SIGKILL)
 
 
 @shapes
@@ -133,7 +130,7 @@ async def test_what_ends_by_itself_just_after_the_program_is_let_end(tmp_path):
 
 
 async def test_time_up_ends_all_of_it(tmp_path, ready):
-    call = asyncio.create_task(run(SHAPES["setsid and orphaned"], tmp_path, seconds=2))
+    call = asyncio.create_task(run(SHAPES["setsid and orphaned"], tmp_path, seconds=8))
     pid = await read_pid(ready)
     ended = await call
     assert (ended.exit_code, ended.timed_out) == (124, True)
@@ -200,7 +197,7 @@ async def test_cancelled_while_it_starts_it_leaves_nothing_running(tmp_path, rea
     call = asyncio.create_task(run(f"sh -c '{WAITING}'", tmp_path))
     for _ in range(2):  # to where it waits to hear that the program has been started
         await asyncio.sleep(0)
-    pid = int(ready.read_text())  # the loop stands still meanwhile
+    pid = pid_in(ready)  # the loop stands still meanwhile
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
