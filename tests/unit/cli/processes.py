@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from tests.model_server import tool_call
 from tests.notebook.people import environment
 
@@ -47,8 +49,11 @@ def running(
 def has_ended(pid: int, seconds: float = 60) -> bool:
     """Wait for the end of a process that is not our child."""
     try:
+        if sys.platform != "linux":
+            psutil.Process(pid).wait(seconds)
+            return True
         descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
+    except (ProcessLookupError, psutil.NoSuchProcess):
         return True
     try:
         return bool(select.select([descriptor], [], [], seconds)[0])
