@@ -65,7 +65,9 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     labels = {"attached": tuple(agent.redact(label) for label in turn.attached)}
     agent.fresh = False
     record = turn.model_copy(update={**told, **begun, **labels})
-    recorder = TurnRecorder(agent.log, agent.redact, record, agent.journal.without_secrets)
+    recorder = TurnRecorder(
+        agent.log, agent.redact, record, agent.journal.without_secrets, holds_secret=agent.journal.holds_secret
+    )
     agent.turns.append(recorder.record)
     agent.loops.forget()
     agent.denwa_renji = DenwaRenji(agent.config.max_dmails_per_turn) if agent.config.dmail else None

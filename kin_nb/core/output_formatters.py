@@ -109,9 +109,10 @@ def last_text(turn: TurnRecord) -> str:
 
 
 def _dump(message: LLMMessage, redact: Redact) -> dict[str, Any]:
-    """As records have it; a provider's own signed reasoning is for that provider alone."""
+    """As records have it; a provider's own signed reasoning and data are for that provider alone."""
     dump = message.model_dump(mode="json", exclude_none=True, exclude={"reasoning_blocks"})
     for call in dump.get("tool_calls", ()):
+        call.pop("origin", None)
         function = call["function"]
         function["arguments"] = redact_json(function.get("arguments", ""), redact)
     clean: dict[str, Any] = json.loads(redact_json(json.dumps(dump), redact))

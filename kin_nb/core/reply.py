@@ -93,10 +93,7 @@ class Reply:
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             milliseconds=self._milliseconds,
-            calls=tuple(
-                RecordedCall(id=call.id or "", name=call.function.name or "", arguments=call.function.arguments or "")
-                for call in self.calls
-            ),
+            calls=tuple(_recorded(call) for call in self.calls),
         )
 
     def cut(self) -> bool:
@@ -104,3 +101,12 @@ class Reply:
         message = self._builder.message.model_copy(update={"tool_calls": None})
         self.__dict__["message"] = message  # what a broken stream amounts to, in place of the cached whole
         return bool(message.content or message.reasoning_content)
+
+
+def _recorded(call: ToolCall) -> RecordedCall:
+    return RecordedCall(
+        id=call.id or "",
+        name=call.function.name or "",
+        arguments=call.function.arguments or "",
+        provider_data=call.origin.to_text() if call.origin is not None else "",
+    )

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr
 
+from kin_nb.core.session.records import CallOrigin
+
 
 def _content_before(v: Any) -> str:
     if isinstance(v, str):
@@ -34,10 +36,13 @@ class FunctionCall(BaseModel):
 
 
 class ToolCall(BaseModel):
+    """`id` is unique in the conversation and nine characters long in the agent's own; `origin` has the server's."""
+
     id: str | None = None
     index: int | None = None
     function: FunctionCall
     type: str = "function"
+    origin: CallOrigin | None = None
 
 
 class ImageContent(BaseModel):
@@ -256,6 +261,7 @@ __all__ = [
     "AvailableFunction",
     "AvailableTool",
     "BaseEvent",
+    "CallOrigin",
     "CheckpointEvent",
     "CompactEndEvent",
     "CompactStartEvent",

@@ -32,6 +32,8 @@ from kin_nb.core.events import (
 PROTOCOL_VERSION = "1"
 METADATA = "metadata"
 _PYTHONS_OWN = frozenset({"tool_class"})
+_PROVIDERS_OWN = frozenset({"provider_data"})
+"""Opaque to any reader but the provider that made it."""
 _DEEPEST = 60
 _LONGEST_LINE = 8_192
 """Characters that are held back at most while a line, or a private key, is not complete."""
@@ -170,7 +172,9 @@ def _object(fields: Mapping[Any, Any], redact: Redact, depth: int) -> dict[str, 
 def _fields(model: BaseModel) -> dict[str, Any]:
     """Read one by one: a field that is declared as BaseModel would be dumped without the fields of its subclass."""
     fields = type(model).model_fields.items()
-    own = {name: getattr(model, name, None) for name, field in fields if not field.exclude}
+    own = {
+        name: getattr(model, name, None) for name, field in fields if not field.exclude and name not in _PROVIDERS_OWN
+    }
     return {**own, **(model.model_extra or {})}
 
 

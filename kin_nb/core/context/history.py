@@ -23,7 +23,7 @@ from kin_nb.core.session.records import (
     RecordedStep,
     TurnRecord,
 )
-from kin_nb.core.types import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
+from kin_nb.core.types import CallOrigin, FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 
 Expand = Callable[[str], str]
 
@@ -53,7 +53,7 @@ class History:
         """So many messages are in the last measure of the context (AgentStats.context_tokens)."""
         self._recorded_tokens = 0  # that measure, of the turns that are replayed
         self.call_ids: set[str] = set()
-        """The ids of every tool call so far, compacted ones too."""
+        """The ids of every tool call so far, the servers' own and compacted ones too."""
         self.append(LLMMessage(role=Role.system, content=system_prompt))
 
     @property
@@ -245,7 +245,8 @@ class History:
 
     def _take(self, message: LLMMessage) -> None:
         self.messages.append(message)
-        self.call_ids.update(call.id for call in message.tool_calls or () if call.id)
+        for call in message.tool_calls or ():
+            self.call_ids.update(filter(None, (call.id, call.origin.id if call.origin else "")))
         so_far = self._hashes[-1].copy() if self._hashes else hashlib.sha256()
         if message.role is not Role.system:
             so_far.update(fingerprinted(message, self._redact))
@@ -273,7 +274,12 @@ def user_message(text: str, images: Iterable[ImageContent] = ()) -> LLMMessage:
 
 def assistant_message(content: str, reasoning: str, calls: Iterable[RecordedCall], expand: Expand = str) -> LLMMessage:
     tool_calls = [
-        ToolCall(id=c.id, index=i, function=FunctionCall(name=c.name, arguments=_expanded_json(c.arguments, expand)))
+        ToolCall(
+            id=c.id,
+            index=i,
+            function=FunctionCall(name=c.name, arguments=_expanded_json(c.arguments, expand)),
+            origin=CallOrigin.from_text(c.provider_data),
+        )
         for i, c in enumerate(calls)
     ]
     return LLMMessage(

@@ -9,7 +9,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
-from kin_nb.core.types import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+from kin_nb.core.types import CallOrigin, FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 
 _PORTABLE_ID = re.compile(r"[A-Za-z0-9]{9}")  # what the strictest server (Mistral) takes
 
@@ -24,11 +24,22 @@ class _Call:
     id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
+    origin: CallOrigin = field(default_factory=CallOrigin)
     minted: str = field(default_factory=lambda: uuid.uuid4().hex[:9])
 
     @property
     def arguments(self) -> str:
         return "".join(self.pieces)
+
+    def add_origin(self, origin: CallOrigin) -> None:
+        """What is known of the server, and more of the fields: each may come in a delta of its own."""
+        known = self.origin
+        self.origin = CallOrigin(
+            provider=known.provider or origin.provider,
+            model=known.model or origin.model,
+            id=known.id or origin.id,
+            fields=_merged(known.fields, origin.fields),
+        )
 
     def is_over(self, delta: ToolCall) -> bool:
         """True when `delta` begins another call, though its index or id says that it belongs to this one."""
@@ -53,7 +64,8 @@ class ReplyBuilder:
     """Collects the chunks of one reply; `message`, `usage` and `finish_reason` say what there is so far.
 
     Tool calls get unique ids of nine letters and digits, which every server accepts in a history: the server's own
-    where they are that, new ones otherwise. `known_ids`: ids that the history has already, to be avoided.
+    where they are that, new ones otherwise, with the server's in their `origin`. `known_ids`: ids that the history has
+    already, the servers' among them: another call's are to be avoided.
     """
 
     def __init__(self, known_ids: Container[str] = frozenset()) -> None:
@@ -115,6 +127,8 @@ class ReplyBuilder:
         call.name = call.name or delta.function.name or ""
         if delta.function.arguments:
             call.pieces.append(delta.function.arguments)
+        if delta.origin is not None:
+            call.add_origin(delta.origin)
 
     def _find(self, delta: ToolCall) -> _Call | None:
         if delta.index is not None:
@@ -131,9 +145,41 @@ class ReplyBuilder:
             fits = is_portable(call.id) and call.id not in used and call.id not in self._known_ids
             identity = call.id if fits else call.minted
             used.add(identity)
+            origin = self._origin(call, used)
             function = FunctionCall(name=call.name, arguments=_joined(call.pieces).strip() or "{}")
-            calls.append(ToolCall(id=identity, index=index, function=function))
+            calls.append(ToolCall(id=identity, index=index, function=function, origin=origin))
         return calls
+
+    def _origin(self, call: _Call, used: set[str]) -> CallOrigin | None:
+        """What is to be sent back with the call, None when there is nothing. Adds the server's own id to `used`."""
+        own = call.origin.id or call.id
+        own = "" if own in used or own in self._known_ids else own
+        used.add(own)
+        fields = call.origin.fields if _is_json(call.origin.fields) else {}
+        return call.origin.model_copy(update={"id": own, "fields": fields}) if own or fields else None
+
+
+def _merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Deltas of unknown fields: objects by their keys, texts joined unless one is sent again, of others the last."""
+    both = dict(before)
+    for key, value in now.items():
+        old = both.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            both[key] = _merged(old, value)
+        elif isinstance(old, str) and isinstance(value, str):
+            both[key] = old if old == value else old + value
+        elif value is not None:
+            both[key] = value
+    return both
+
+
+def _is_json(value: Any) -> bool:
+    """Whether any server could read it: no NaN, no endless nesting."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def latest(before: LLMUsage | None, now: LLMUsage | None) -> LLMUsage | None:

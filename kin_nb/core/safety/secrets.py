@@ -191,6 +191,10 @@ class Redactor:
                 text = pattern.sub(replacement, text)
         return self._paths.sub(lambda match: self._places[match[0]], text) if self._paths else text
 
+    def has_value(self, text: str) -> bool:
+        """Whether one of the secrets themselves is in it, shapes and paths not counted: for text that must stay verbatim."""
+        return any(value in text for value in self._values)
+
 
 def redact_json(text: str, redact: Callable[[str], str]) -> str:
     """JSON text with each text in it redacted as it reads: escaped, a line's beginning does not look like one.

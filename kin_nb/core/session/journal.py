@@ -36,6 +36,10 @@ class SessionJournal:
         """`text` as the model may have it: without secrets, paths as they are."""
         return self._for_model.text(text)
 
+    def holds_secret(self, text: str) -> bool:
+        """Whether a secret itself is in `text`: for what must stay verbatim or go as a whole."""
+        return self._redactor.has_value(text)
+
     def learn_secrets(self, config: KinConfig) -> None:
         """A key may have been set since the last turn."""
         secrets = secret_values(config)

@@ -23,7 +23,8 @@ from kin_nb.core.session.whole_outputs import limited
 class TurnRecorder:
     """Owns the turn's record while it grows. Every text passes `redact` first: no secret and no path of this machine.
 
-    `without_secrets`: the same for the model, which needs the paths.
+    `without_secrets`: the same for the model, which needs the paths. Only a provider's own data stays verbatim, because a
+    changed signature is worth nothing; where `holds_secret` finds a secret in it, it is not recorded.
 
     The log gets what is new only, so a line's size depends on that line alone.
     """
@@ -34,8 +35,10 @@ class TurnRecorder:
         redact: Callable[[str], str],
         turn: TurnRecord,
         without_secrets: Callable[[str], str] = str,
+        *,
+        holds_secret: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        self._log, self._redact = log, redact
+        self._log, self._redact, self._holds_secret = log, redact, holds_secret
         self.redact, self.without_secrets = redact, without_secrets
         texts = {"prompt": redact(turn.prompt), "sent": redact(turn.sent)}
         compaction = self._redacted_compaction(turn.compaction)
@@ -45,7 +48,7 @@ class TurnRecorder:
     def reply(self, step: RecordedStep) -> RecordedStep:
         """The reply is complete; its calls are pending. Returns the step as recorded."""
         text = self._redact
-        calls = tuple(call.model_copy(update={"arguments": redact_json(call.arguments, text)}) for call in step.calls)
+        calls = tuple(self._redacted_call(call) for call in step.calls)
         texts = {"content": text(step.content), "reasoning": text(step.reasoning), "injected": text(step.injected)}
         compaction = self._redacted_compaction(step.compaction)
         dmail = step.dmail and step.dmail.model_copy(update={"message": text(step.dmail.message)})
@@ -130,6 +133,15 @@ class TurnRecorder:
         call = next(call for call in calls if call.id == call_id)
         self._log.append(type_, call=call.model_dump(mode="json", include={"id", *fields}), **(besides or {}))
         return call
+
+    def _redacted_call(self, call: RecordedCall) -> RecordedCall:
+        given = call.provider_data
+        return call.model_copy(
+            update={
+                "arguments": redact_json(call.arguments, self._redact),
+                "provider_data": "" if given and self._holds_secret(given) else given,
+            }
+        )
 
     def _redacted_decision(self, decision: RecordedDecision) -> RecordedDecision:
         note = self._redact(decision.note) if decision.note else decision.note

@@ -98,6 +98,31 @@ class RecordedSubagent(Record):
     cost: str = ""
 
 
+class CallOrigin(Record):
+    """What the server that made a call sent with it: its own `id`, and `fields` of the call that are not in the format.
+
+    Opaque, such as Gemini's `extra_content` with a thought signature. `fields` go back verbatim to the provider of that
+    name, `id` to the same model of it ("" where the call's `id` is the server's own); nothing of it is ever shown.
+    """
+
+    provider: str = ""
+    model: str = ""
+    id: str = ""
+    fields: dict[str, Any] = {}
+
+    def to_text(self) -> str:
+        """JSON text, in which front ends rewrite no number."""
+        return json.dumps(self.model_dump(exclude_defaults=True), separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> CallOrigin | None:
+        """The origin that `to_text` gave; None for "" and for what cannot be read."""
+        try:
+            return cls.model_validate_json(text) if text else None
+        except ValueError:
+            return None
+
+
 class RecordedCall(Record):
     """A tool call as it happened: what was asked, who allowed it, what came back."""
 
@@ -105,6 +130,8 @@ class RecordedCall(Record):
     name: str
     arguments: str
     """JSON text as the model wrote it."""
+    provider_data: str = ""
+    """JSON text: what the server sent with the call for itself alone (a CallOrigin). Opaque, never shown."""
     edited_arguments: str | None = None
     """What ran instead, when the person edited the call before approving."""
     summary: str = ""

@@ -152,6 +152,7 @@ def _call(call: ToolCall, known: list[SavedCall], redact: Redact) -> RecordedCal
         id=call.id or "",
         name=call.function.name or "",
         arguments=redact_json(call.function.arguments or "{}", redact),
+        provider_data=call.origin.to_text() if call.origin is not None else "",
         decision=saved.decision and _redacted(saved.decision, redact),
         status="interrupted" if saved.status == "pending" else saved.status,
         output=UNANSWERED,

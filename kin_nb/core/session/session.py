@@ -117,6 +117,8 @@ class Session:
         for call in dump.get("tool_calls", ()):
             function = call["function"]
             function["arguments"] = redact_json(function.get("arguments", ""), self.agent.redact)
+            if "origin" in call and self.agent.journal.holds_secret(json.dumps(call["origin"])):
+                del call["origin"]
         return dump
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.session.records import RecordedCompaction, RecordedStep, TurnRecord
-from kin_nb.core.types import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+from kin_nb.core.types import CallOrigin, FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 from kin_nb.replay.errors import ReplayEndedError
 
 
@@ -88,7 +88,12 @@ class ReplayBackend:
 
 def _chunk(step: RecordedStep) -> LLMChunk:
     calls = [
-        ToolCall(id=call.id or None, index=n, function=FunctionCall(name=call.name, arguments=call.arguments))
+        ToolCall(
+            id=call.id or None,
+            index=n,
+            function=FunctionCall(name=call.name, arguments=call.arguments),
+            origin=CallOrigin.from_text(call.provider_data),
+        )
         for n, call in enumerate(step.calls)
     ]
     message = LLMMessage(

@@ -33,6 +33,8 @@ _AS_THEY_ARE = frozenset(
 )
 """Fields that hold what this format knows by name, and hashes."""
 _JSON = frozenset({"arguments", "edited_arguments"})
+_VERBATIM_OR_NOT_AT_ALL = frozenset({"provider_data"})
+"""A provider's own data, signatures among it: without secrets since it was recorded, and worthless once changed."""
 _BY_JUPYTER = frozenset({"output_type", "name", "execution_count"})
 _BY_WIDGETS = ("model_", "_model_", "_view_", "buffers")
 _ENCODED = re.compile(r"(?:image/(?!svg)|audio/|video/|application/(?:pdf|octet-stream))")
@@ -141,9 +143,17 @@ class Cleaner:
                 self._gone[where, f"match of {pattern.pattern}"] += count
         return clean
 
+    def _verbatim_or_nothing(self, text: str, where: str) -> str:
+        """ "" where a pattern of the user matches; shapes of secrets are not looked for, they match base64 by chance."""
+        found = [pattern.pattern for pattern in self._patterns if pattern.search(text)]
+        self._gone.update((where, f"match of {pattern}") for pattern in found)
+        return "" if found else text
+
     def _field(self, key: str, item: Any, where: str) -> Any:
         if key in _AS_THEY_ARE:
             return item
+        if key in _VERBATIM_OR_NOT_AT_ALL and isinstance(item, str):
+            return self._verbatim_or_nothing(item, f"{where}, {key}")
         if key in _JSON and isinstance(item, str):
             return redact_json(item, lambda text: self.text(text, f"{where}, {key}"))
         holds_more = isinstance(item, dict) or (isinstance(item, list) and any(isinstance(each, dict) for each in item))

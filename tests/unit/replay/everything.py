@@ -57,6 +57,7 @@ CALLS = (
         id="c1",
         name="edit_file",
         arguments='{"path": "a.py"}',
+        provider_data='{"provider":"p","model":"m","id":"call_1","fields":{"extra":{"signature":"c2ln"}}}',
         edited_arguments='{"path": "b.py"}',
         summary="edit a.py",
         decision=RecordedDecision(verdict="allow", by="person", reason="asked", scope="session", note="go on"),

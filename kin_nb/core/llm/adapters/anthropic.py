@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.llm.adapters.anthropic_models import Abilities, abilities
 from kin_nb.core.llm.adapters.anthropic_replies import read_reply
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS, PreparedRequest, register_adapter
-from kin_nb.core.llm.adapters.encoding import Sent, arguments_object, as_count, to_json
+from kin_nb.core.llm.adapters.encoding import (
+    Destination,
+    Sent,
+    arguments_object,
+    as_count,
+    to_json,
+    with_own_ids,
+)
 from kin_nb.core.llm.adapters.openai import wire_name
 from kin_nb.core.types import AvailableTool, ImageContent, LLMChunk, LLMMessage, Role, StrToolChoice, ToolCall
 
@@ -52,7 +60,6 @@ class AnthropicAdapter:
         provider: ProviderConfig,
         api_key: str | None = None,
     ) -> PreparedRequest:
-        del provider
         able = abilities(model_name)
         limit = max_tokens or able.max_tokens
         thinking = able.thinking(self._level(messages, able), limit)
@@ -64,7 +71,7 @@ class AnthropicAdapter:
             if choice == "any" and (able.thinks_unasked or "thinking" in thinking):
                 choice = "auto"  # a model that thinks cannot be made to call a tool
             options["tool_choice"] = {"type": choice}
-        return self._request(self.endpoint, options, messages, tools, api_key, able)
+        return self._request(self.endpoint, options, messages, tools, api_key, able, (provider.name, model_name))
 
     def prepare_count(
         self,
@@ -75,9 +82,8 @@ class AnthropicAdapter:
         provider: ProviderConfig,
         api_key: str | None = None,
     ) -> PreparedRequest:
-        del provider
-        able = abilities(model_name)
-        return self._request("/messages/count_tokens", {"model": model_name}, messages, tools, api_key, able)
+        able, to = abilities(model_name), (provider.name, model_name)
+        return self._request("/messages/count_tokens", {"model": model_name}, messages, tools, api_key, able, to)
 
     def parse_response(self, data: dict[str, Any], provider: ProviderConfig) -> LLMChunk:
         del provider
@@ -94,6 +100,7 @@ class AnthropicAdapter:
         tools: list[AvailableTool] | None,
         api_key: str | None,
         able: Abilities,
+        to: Destination,
     ) -> PreparedRequest:
         parts = [to_json(options)[:-1]]
         system = "\n\n".join(m.content for m in messages if m.role is Role.system and m.content)
@@ -101,7 +108,7 @@ class AnthropicAdapter:
             parts += [b',"tools":', self._encoded_tools(tools)]
         if system.strip():
             parts += [b',"system":[', to_json({"type": "text", "text": system})[:-1], _CACHE_UP_TO_HERE, b"]"]
-        parts += [b',"messages":[', self._encoded_messages(messages), b"]}"]
+        parts += [b',"messages":[', self._encoded_messages(messages, to), b"]}"]
         headers = {"content-type": "application/json", "anthropic-version": VERSION, **able.headers}
         if api_key:
             headers["x-api-key"] = api_key
@@ -116,12 +123,13 @@ class AnthropicAdapter:
                 return "off"
         return self.model.thinking
 
-    def _encoded_messages(self, messages: list[LLMMessage]) -> bytes:
-        kept = self._sent.keep(messages, "anthropic")
+    def _encoded_messages(self, messages: list[LLMMessage], to: Destination) -> bytes:
+        kept = self._sent.keep(messages, style := f"anthropic:{to}")
         del self._roles[kept:]
-        for message in messages[kept:]:
+        for position, message in enumerate(messages[kept:], kept):
             role, before = _role(message), self._roles[-1] if self._roles else ""
-            blocks = message.encoded("anthropic", _encode) if role else b""
+            encode = partial(_encode, messages=messages, position=position, to=to)
+            blocks = message.encoded(style, encode) if role else b""
             if not blocks:
                 self._sent.pieces.append(b"")
                 self._roles.append(before)
@@ -182,8 +190,9 @@ def _role(message: LLMMessage) -> str:
     return "assistant" if message.role is Role.assistant else "user"
 
 
-def _encode(message: LLMMessage) -> bytes:
+def _encode(message: LLMMessage, messages: list[LLMMessage], position: int, to: Destination) -> bytes:
     """The message's blocks, without the brackets around them; b"" when it has none that the API takes."""
+    message = with_own_ids(message, messages[:position], to)
     if message.role is Role.assistant:
         blocks = list(_said(message))
         while blocks and blocks[-1]["type"] in {"thinking", "redacted_thinking"}:
@@ -196,7 +205,7 @@ def _encode(message: LLMMessage) -> bytes:
 
 
 def _said(message: LLMMessage) -> Iterator[dict[str, Any]]:
-    """A reply as it came: thinking, text and calls in their order where that is known, the calls with our ids."""
+    """A reply as it came: thinking, text and calls in their order where that is known."""
     calls = iter(message.tool_calls or ())
     blocks = message.reasoning_blocks or []
     in_place = (message.content or "") == "".join(b.get("text") or "" for b in blocks)  # not changed since
@@ -214,7 +223,9 @@ def _said(message: LLMMessage) -> Iterator[dict[str, Any]]:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     arguments = arguments_object(call.function.arguments) or {}
-    return {"type": "tool_use", "id": call.id or "", "name": wire_name(call.function.name), "input": arguments}
+    fields = call.origin.fields if call.origin is not None else {}
+    known = {"type": "tool_use", "id": call.id or "", "name": wire_name(call.function.name), "input": arguments}
+    return {**fields, **known}
 
 
 def _result(message: LLMMessage) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kin_nb.core.llm.adapters.encoding import as_count, as_dict, as_text
-from kin_nb.core.types import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+from kin_nb.core.llm.adapters.encoding import as_count, as_dict, as_text, other_fields
+from kin_nb.core.types import CallOrigin, FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 
+_TOOL_USE = frozenset({"type", "id", "name", "input"})
 _FINISH = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -53,6 +54,8 @@ def _started(block: dict[str, Any], index: Any) -> dict[str, Any]:
         case "tool_use":
             arguments = json.dumps(block["input"]) if block.get("input") else None
             call = _call(index, arguments, as_text(block.get("id")), as_text(block.get("name")))
+            if fields := other_fields(block, _TOOL_USE):
+                call.origin = CallOrigin(fields=fields)
             return {"tool_calls": [call], "reasoning_blocks": [{"index": index, "type": "tool_use"}]}
         case "redacted_thinking":
             return {"reasoning_blocks": [{"index": index, **block}]}
@@ -98,6 +101,7 @@ def _call(index: Any, arguments: str | None, identity: str | None = None, name: 
         index=index if isinstance(index, int) else None,
         function=FunctionCall.model_construct(name=name, arguments=arguments),
         type="function",
+        origin=None,
     )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from operator import is_
 from typing import Any, Generic, TypeVar
 
-from kin_nb.core.types import ImageContent, LLMMessage, Role
+from kin_nb.core.types import ImageContent, LLMMessage, Role, ToolCall
 
 P = TypeVar("P")
+Destination = tuple[str, str]
+"""A request's provider and model, by name: what a tool call's origin is compared with."""
 
 
 class Sent(Generic[P]):
@@ -61,6 +64,41 @@ def answered_together(messages: list[LLMMessage], end: int) -> list[LLMMessage]:
     while start and messages[start - 1].role is Role.tool:
         start -= 1
     return messages[start:end]
+
+
+def with_own_ids(message: LLMMessage, before: list[LLMMessage], to: Destination | None) -> LLMMessage:
+    """`message` as the server `to` knows it: with its own ids for calls and answers, and its own fields.
+
+    Other servers, and None, which stands for one that takes nothing of its own back, get the ids of the history and no
+    fields. `before`: the messages before it, where an answer finds its call.
+    """
+    if message.role is Role.tool:
+        asked = next((m for m in reversed(before) if m.role is not Role.tool), None)
+        call = next((c for c in (asked and asked.tool_calls) or () if c.id == message.tool_call_id), None)
+        own = _own_id(call, to) if call is not None else message.tool_call_id
+        return message if own == message.tool_call_id else message.changed(tool_call_id=own)
+    if not any(call.origin for call in message.tool_calls or ()):
+        return message
+    calls = [
+        call.model_copy(
+            update={
+                "id": _own_id(call, to),
+                "origin": call.origin if call.origin and to and call.origin.provider == to[0] else None,
+            }
+        )
+        for call in message.tool_calls or ()
+    ]
+    return message.changed(tool_calls=calls)
+
+
+def _own_id(call: ToolCall, to: Destination | None) -> str | None:
+    origin = call.origin
+    return origin.id if origin and origin.id and to == (origin.provider, origin.model) else call.id
+
+
+def other_fields(raw: dict[str, Any], known: Container[str]) -> dict[str, Any]:
+    """What a server sent beyond the fields of the format. null says nothing."""
+    return {key: value for key, value in raw.items() if key not in known and value is not None}
 
 
 def as_dict(value: Any) -> dict[str, Any]:

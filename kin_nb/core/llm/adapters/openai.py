@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import Any, ClassVar
 
 from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS, PreparedRequest, register_adapter
 from kin_nb.core.llm.adapters.dialects import Dialect, dialect_of
 from kin_nb.core.llm.adapters.encoding import (
+    Destination,
     Sent,
     answered_together,
     arguments_object,
@@ -17,10 +19,13 @@ from kin_nb.core.llm.adapters.encoding import (
     as_dict,
     as_text,
     data_url,
+    other_fields,
     to_json,
+    with_own_ids,
 )
 from kin_nb.core.types import (
     AvailableTool,
+    CallOrigin,
     FunctionCall,
     LLMChunk,
     LLMMessage,
@@ -34,6 +39,7 @@ STAND_IN = "Noted."
 """What the assistant says where a template wants it to have said something."""
 _STAND_IN = to_json({"role": "assistant", "content": STAND_IN})
 _MISTRALS = re.compile(r"(mistral|mixtral|devstral|magistral|ministral|codestral|pixtral)", re.IGNORECASE)
+_CALL, _FUNCTION = frozenset({"id", "index", "type", "function"}), frozenset({"name", "arguments"})
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -130,21 +136,29 @@ class OpenAIAdapter:
 
     def _encoded_messages(self, messages: list[LLMMessage], model_name: str, provider: ProviderConfig) -> bytes:
         reasoning, alternate = self.reasoning_style(model_name, provider), self.wants_alternation(model_name)
-        style = f"{type(self).__name__}:{reasoning}"
+        # Mistral's templates refuse ids of any other form than ours, and its API refuses unknown fields.
+        to = None if alternate else (provider.name, model_name)
+        style = f"{type(self).__name__}:{reasoning}:{to}"
         pieces = self._sent.pieces
         for position in range(self._sent.keep(messages, f"{style}:{alternate}"), len(messages)):
             message = messages[position]
             before = messages[position - 1].role if position else None
             parts = []
-            if message.role is not Role.tool and (shown := _shown(messages, position, alternate=alternate)):
+            if message.role is not Role.tool and (shown := _shown(messages, position, to)):
                 parts.append(shown)
                 before = Role.user
             if alternate and message.role is Role.user and before in {Role.tool, Role.user}:
                 parts.append(_STAND_IN)
-            parts.append(message.encoded(style, lambda m: to_json(self.encode(m, reasoning))))
+            encode = partial(self._encoded, reasoning=reasoning, messages=messages, position=position, to=to)
+            parts.append(message.encoded(style, encode))
             pieces.append(b",".join(parts))
-        shown = _shown(messages, len(messages), alternate=alternate)
+        shown = _shown(messages, len(messages), to)
         return b",".join([*pieces, shown] if shown else pieces)
+
+    def _encoded(
+        self, message: LLMMessage, *, reasoning: str, messages: list[LLMMessage], position: int, to: Destination | None
+    ) -> bytes:
+        return to_json(self.encode(with_own_ids(message, messages[:position], to), reasoning))
 
     def _encoded_tools(self, tools: list[AvailableTool]) -> bytes:
         same = len(tools) == len(self._tools) and all(a is b for a, b in zip(tools, self._tools, strict=True))
@@ -170,14 +184,12 @@ def content_parts(message: LLMMessage) -> str | list[dict[str, Any]]:
 
 
 def tool_call(call: ToolCall) -> dict[str, Any]:
-    """Arguments stay as the model wrote them when they are a JSON object."""
+    """Arguments stay as the model wrote them when they are a JSON object; the server's own fields go along."""
     written = call.function.arguments
     arguments = "{}" if arguments_object(written) is None else written
-    return {
-        "id": call.id or "",
-        "type": "function",
-        "function": {"name": wire_name(call.function.name), "arguments": arguments},
-    }
+    fields = dict(call.origin.fields) if call.origin is not None else {}
+    function = {**as_dict(fields.pop("function", None)), "name": wire_name(call.function.name), "arguments": arguments}
+    return {**fields, "id": call.id or "", "type": "function", "function": function}
 
 
 def wire_name(name: str | None) -> str:
@@ -185,20 +197,20 @@ def wire_name(name: str | None) -> str:
     return _NO_NAME.sub("_", name or "")[:64] or "unknown"
 
 
-def _shown(messages: list[LLMMessage], end: int, *, alternate: bool) -> bytes:
+def _shown(messages: list[LLMMessage], end: int, to: Destination | None) -> bytes:
     """The images of the tool messages before `end` as a user's message: no tool message may hold one."""
-    parts = [m.encoded("openai:images", _image_parts) for m in answered_together(messages, end) if m.images]
-    if not parts:
+    with_images = [message for message in answered_together(messages, end) if message.images]
+    if not with_images:
         return b""
+    encode = partial(_image_parts, messages=messages[:end], to=to)
+    parts = [message.encoded(f"openai:images:{to}", encode) for message in with_images]
     message = b'{"role":"user","content":[' + b",".join(parts) + b"]}"
-    return _STAND_IN + b"," + message if alternate else message
+    return message if to else _STAND_IN + b"," + message
 
 
-def _image_parts(message: LLMMessage) -> bytes:
-    said = {
-        "type": "text",
-        "text": f"What {message.name or 'the tool'} returned as an image (call {message.tool_call_id}):",
-    }
+def _image_parts(message: LLMMessage, messages: list[LLMMessage], to: Destination | None) -> bytes:
+    call_id = with_own_ids(message, messages, to).tool_call_id
+    said = {"type": "text", "text": f"What {message.name or 'the tool'} returned as an image (call {call_id}):"}
     images = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in message.images or ()]
     return to_json([said, *images])[1:-1]
 
@@ -231,11 +243,15 @@ def _call(raw: dict[str, Any], index: Any) -> ToolCall:
     arguments, identity = function.get("arguments"), raw.get("id")
     if arguments is not None and not isinstance(arguments, str):
         arguments = json.dumps(arguments)  # some servers send the object itself
+    fields = other_fields(raw, _CALL)
+    if of_function := other_fields(function, _FUNCTION):
+        fields["function"] = of_function
     return ToolCall.model_construct(
         id=str(identity) if identity else None,
         index=index if isinstance(index, int) else None,
         function=FunctionCall.model_construct(name=as_text(function.get("name")), arguments=arguments),
         type="function",
+        origin=CallOrigin.model_construct(provider="", model="", id="", fields=fields) if fields else None,
     )
 
 

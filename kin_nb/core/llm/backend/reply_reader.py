@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from kin_nb.core.llm.errors import (
     refused_error,
 )
 from kin_nb.core.llm.merge import latest
-from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, Role
+from kin_nb.core.types import CallOrigin, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 
 if TYPE_CHECKING:
     import httpx
@@ -33,6 +33,7 @@ class ReplyReader:
 
     def __init__(self, adapter: APIAdapter, where: Where, timeout: float) -> None:
         self._adapter, self._where, self._timeout = adapter, where, timeout
+        self._origin = CallOrigin(provider=where["provider"].name, model=where["model"])
         self._usage: LLMUsage | None = None
         self._finish: str | None = None
         self._said_something = False
@@ -50,6 +51,7 @@ class ReplyReader:
                     self._usage = latest(self._usage, chunk.usage)
                     self._finish = chunk.finish_reason or self._finish
                     message = chunk.message
+                    self._sign(message.tool_calls or ())
                     if message.content or message.reasoning_content or message.tool_calls or message.reasoning_blocks:
                         self._said_something = True
                         if chunk.usage or chunk.finish_reason:
@@ -64,6 +66,14 @@ class ReplyReader:
         if self._finish is None:
             return self._timeout
         return min(self._timeout, _AFTER_USAGE if self._usage else _AFTER_FINISH)
+
+    def _sign(self, calls: Iterable[ToolCall]) -> None:
+        """Note whose calls these are, with the first delta of each and with those that bring fields."""
+        for call in calls:
+            if call.origin is not None and call.origin.fields:
+                call.origin = self._origin.model_copy(update={"fields": call.origin.fields})
+            elif call.id:
+                call.origin = self._origin
 
     def _last(self, end: End) -> LLMChunk:
         """The chunk that says that the reply is complete. Raises when it is not."""

@@ -269,3 +269,14 @@ def test_a_call_without_its_result_is_compared_by_hash():
     drift = compare_call(bare, call(output="b.py"))
     assert (drift.kind, drift.detail) == ("text", "another result; the recording has its hash alone")
     assert compare_call(bare, call(output="a.py", exit=1)).kind == "effect"
+
+
+def test_a_providers_own_data_stays_verbatim_or_goes_as_a_whole():
+    signature = f'{{"provider":"p","fields":{{"signature":"{KEY}ACME-1"}}}}'
+    signed = recording(turn(1, "go", steps=(RecordedStep(calls=(call(provider_data=signature, output=KEY),)),)))
+    for patterns, kept in ((), signature), ((ACME,), ""):
+        cleaner = Cleaner(patterns, Redactor((), Path("/nowhere")).text)
+        clean = clean_notebook(session_notebook(signed), signed, cleaner)
+        assert clean.turns[0].calls[0].provider_data == kept
+        assert KEY not in clean.turns[0].calls[0].output
+        assert any("provider_data" in line for line in cleaner.report()) is not bool(kept)
