@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+import os
+import re
 import socket
 import ssl
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from kin_nb.core.config import ProviderConfig
@@ -23,6 +28,40 @@ _STATUSES = {
     "overloaded_error": 529,
 }
 """What Anthropic calls its statuses inside a stream."""
+
+
+def retry_after_seconds(value: str | None, now: float) -> float | None:
+    """Retry-After as seconds from `now`, from a number or an HTTP date (RFC 9110, 10.2.3); None when it is neither."""
+    value = (value or "").strip()
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
+        return float(value)
+    try:
+        when = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now)
+
+
+def certificates() -> tuple[str, str]:
+    """(the variable that names the certificates that httpx trusts, the path), both "" when none does."""
+    name = next((name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name)), "")
+    return name, os.environ.get(name, "")
+
+
+def certificates_problem(error: OSError) -> str:
+    """What is wrong with the trusted certificates that the environment names: `error` came when they were loaded."""
+    variable, path = certificates()
+    why = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror or type(error).__name__
+    return f"{variable or 'the default'} names {path or 'certificates'}, which cannot be used ({why})"
+
+
+def duration(seconds: float) -> str:
+    """Rounded up: "30 s", "5 min", "24 h", "3 days"."""
+    for size, name, most in ((1, "s", 120), (60, "min", 120), (3600, "h", 48)):
+        count = math.ceil(seconds / size)
+        if count <= most:
+            return f"{count} {name}"
+    return f"{math.ceil(seconds / 86_400):,} days"
 
 
 def clean(text: str, provider: ProviderConfig) -> str:

@@ -8,12 +8,23 @@ from __future__ import annotations
 import json
 import re
 import ssl
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from kin_nb.core.config import ProviderConfig
 from kin_nb.core.llm.address import is_local, shown
-from kin_nb.core.llm.error_words import clean, reason_of, root_cause, status_in, words
+from kin_nb.core.llm.error_words import (
+    certificates,
+    certificates_problem,
+    clean,
+    duration,
+    reason_of,
+    retry_after_seconds,
+    root_cause,
+    status_in,
+    words,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -30,6 +41,11 @@ _CONTEXT = re.compile(
 _QUOTA = re.compile(r"insufficient_quota|insufficient balance|credit balance|out of credits|billing_hard_limit")
 _KEY = re.compile(r"(invalid|incorrect) api key|api key not valid|invalid_api_key")
 _MODEL = re.compile(r"model_not_found|(unknown|invalid|no such)[ _]model|model\b.{0,80}(not found|not exist)")
+
+
+def is_retryable(status: int) -> bool:
+    """Whether a request that was answered with this HTTP status may succeed later."""
+    return status in _RETRYABLE or status >= 500  # noqa: PLR2004  (server errors)
 
 
 class BackendError(Exception):
@@ -133,6 +149,8 @@ class BackendErrorBuilder:
             todo = f"Correct api_base of provider {provider.name} in config.toml, or {OTHER_MODEL}"
         elif isinstance(error, httpx.LocalProtocolError):
             todo = f"Check the key and extra_headers of provider {provider.name}, or {OTHER_MODEL}"
+        elif isinstance(root_cause(error), ssl.SSLCertVerificationError) and certificates()[0]:
+            todo = f"Trusted are the certificates of {'='.join(certificates())}: check these, or {OTHER_MODEL}"
         elif is_local(provider.api_base):
             todo = f"Start it, or {OTHER_MODEL}"
         transient = isinstance(error, httpx.NetworkError | httpx.TimeoutException | httpx.RemoteProtocolError)
@@ -193,13 +211,22 @@ def proxy_error(where: Where, error: Exception) -> ServerUnreachableError:
     return _make(ServerUnreachableError, what, f"Correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or {OTHER_MODEL}", where)
 
 
+def certificates_error(where: Where, error: OSError) -> ServerUnreachableError:
+    """The file of certificates that the environment names cannot be used."""
+    what = f"Cannot reach {where['provider'].name}: {certificates_problem(error)}."
+    return _make(ServerUnreachableError, what, f"Correct {certificates()[0]}, or unset it, or {OTHER_MODEL}", where)
+
+
 def _refusal(
     where: Where, *, status: int | None, said: str, body: str, headers: Mapping[str, str] | None = None
 ) -> BackendError:
     provider, headers = where["provider"], headers or {}
     kind, saw, todo, retryable = _judge(where, status, body.lower())
     said = clean(said, provider)[:_MESSAGE].rstrip(".")
-    code = f" ({status})" if status else ""
+    asked = retry_after_seconds(headers.get("retry-after"), time.time()) if retryable else None
+    wait = f": the server asks for {duration(asked)}" if asked else ""
+    todo = f"Ask again after that time, or {OTHER_MODEL}" if asked else todo
+    code = f" ({status}{wait})" if status else ""
     return _make(
         kind,
         f"{saw}{code} at {shown(provider.api_base)}: {said or 'no reason given'}.",
@@ -233,7 +260,7 @@ def _judge(where: Where, status: int | None, text: str) -> tuple[type[BackendErr
     if status == 404 or (status in {None, 400, 422} and _MODEL.search(text)):  # noqa: PLR2004  (Not Found)
         todo = f"Correct [[models]] or api_base in config.toml, or {OTHER_MODEL}"
         return UnknownModelError, f'{name} does not know the model "{where["model"]}"', todo, False
-    retryable = status is not None and (status in _RETRYABLE or status >= 500)  # noqa: PLR2004  (server errors)
+    retryable = status is not None and is_retryable(status)
     todo = f"Ask again in a moment, or {OTHER_MODEL}" if retryable else f"Mend what it names, or {OTHER_MODEL}"
     return BackendError, f"{name} answered with an error", todo, retryable
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
+import ssl
+import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from kin_nb.core.llm.errors import BackendError
+from kin_nb.core.llm.error_words import retry_after_seconds, root_cause
+from kin_nb.core.llm.errors import BackendError, is_retryable
 
-LONGEST_WAIT = 60.0  # seconds, whatever Retry-After asks for
+LONGEST_WAIT = 60.0  # seconds: a server that asks for more is not asked again
 FIRST_WAIT = 0.5  # seconds, doubled each time
 
 P = ParamSpec("P")
@@ -34,30 +34,36 @@ class RetryPolicy:
 
     def wait(self, error: Exception, attempt: int) -> float | None:
         """Seconds to wait after `attempt` (counted from 1) failed with `error`; None: give up."""
-        if attempt >= self.tries or not (isinstance(error, BackendError) and error.retryable):
+        retryable, retry_after = _advice(error)
+        if attempt >= self.tries or not retryable:
             return None
-        asked = retry_after_seconds(error.retry_after, self.clock())
+        asked = retry_after_seconds(retry_after, self.clock())
         if asked is not None:
-            return min(asked, LONGEST_WAIT)
+            return asked if asked <= LONGEST_WAIT else None
         return float(FIRST_WAIT * 2 ** (attempt - 1) * (0.75 + 0.5 * self.jitter()))
 
 
-def retry_after_seconds(value: str | None, now: float) -> float | None:
-    """Retry-After as seconds from `now`, from a number or an HTTP date (RFC 9110, 10.2.3); None when it is neither."""
-    value = (value or "").strip()
-    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
-        return float(value)
-    try:
-        when = parsedate_to_datetime(value)
-    except (ValueError, OverflowError):
-        return None
-    return max(0.0, (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now)
+def _advice(error: Exception) -> tuple[bool, str | None]:
+    """(whether the same request may succeed later, the Retry-After header), of a BackendError or an error of httpx."""
+    if isinstance(error, BackendError):
+        return error.retryable, error.retry_after
+    httpx = sys.modules.get("httpx")  # not imported here: an error of it cannot come from elsewhere
+    if httpx is None:
+        return False, None
+    if isinstance(error, httpx.HTTPStatusError):
+        return is_retryable(error.response.status_code), error.response.headers.get("retry-after")
+    transient = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
+    return isinstance(error, transient) and not isinstance(root_cause(error), ssl.SSLCertVerificationError), None
 
 
 def async_retry(
     tries: int = 3, *, policy: RetryPolicy | None = None
 ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
-    """Call again while the BackendError raised is worth it. `policy` takes the place of `tries`."""
+    """Call again, `tries` times in all, while the error may pass: a retryable BackendError, an httpx.HTTPStatusError of 408,
+    409, 425, 429 or 5xx, or a broken connection or time-out of httpx. `policy` takes the place of `tries`.
+
+    A server that asks (Retry-After) for more than LONGEST_WAIT is not asked again: its error is raised.
+    """
     rule = policy or RetryPolicy(tries)
 
     def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
@@ -67,7 +73,7 @@ def async_retry(
             while True:
                 try:
                     return await function(*args, **kwargs)
-                except BackendError as error:
+                except Exception as error:
                     seconds = rule.wait(error, attempt)
                     if seconds is None:
                         raise
@@ -80,9 +86,15 @@ def async_retry(
 
 
 def async_generator_retry(
-    tries: int = 3, *, policy: RetryPolicy | None = None
+    tries: int = 3,
+    *,
+    policy: RetryPolicy | None = None,
+    announce: Callable[[Exception, float, int, int], T] | None = None,
 ) -> Callable[[Callable[P, AsyncGenerator[T, None]]], Callable[P, AsyncGenerator[T, None]]]:
-    """The same for an async generator, as long as it has yielded nothing: what was shown is not taken back."""
+    """The same for an async generator, as long as it has yielded nothing: what was shown cannot be withdrawn.
+
+    `announce(error, seconds, attempt, tries)` makes an item that is yielded before each wait; `attempt`: the one to come.
+    """
     rule = policy or RetryPolicy(tries)
 
     def decorate(function: Callable[P, AsyncGenerator[T, None]]) -> Callable[P, AsyncGenerator[T, None]]:
@@ -95,13 +107,15 @@ def async_generator_retry(
                         async for item in items:
                             started = True
                             yield item
-                except BackendError as error:
-                    seconds = None if started else rule.wait(error, attempt)
+                except Exception as error:
+                    failed, seconds = error, None if started else rule.wait(error, attempt)
                     if seconds is None:
                         raise
                 else:
                     return
                 attempt += 1
+                if announce is not None:
+                    yield announce(failed, seconds, attempt, rule.tries)
                 await rule.sleep(seconds)
 
         return again

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
+import httpx
 import pytest
 
+from kin_nb.core.llm.error_words import duration
 from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.llm.retry import RetryPolicy, async_generator_retry, async_retry, retry_after_seconds
+from tests.model_server import ModelServer
 
 LATER = BackendError("busy", "wait", retryable=True)
 NEVER = BackendError("no", "give up")
@@ -109,6 +113,95 @@ def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | N
     assert retry_after_seconds(header, 1000.0) == seconds
 
 
-def test_no_wait_is_longer_than_a_minute() -> None:
-    error = BackendError("busy", "wait", retryable=True, retry_after="99999")
-    assert policy(Waits()).wait(error, 1) == 60.0
+@pytest.mark.parametrize(("asked", "wait"), [("60", 60.0), ("61", None), ("Thu, 01 Jan 1970 00:20:00 GMT", None)])
+def test_a_server_that_asks_for_more_than_a_minute_is_not_asked_again(asked: str, wait: float | None) -> None:
+    error = BackendError("busy", "wait", retryable=True, retry_after=asked)
+    assert policy(Waits()).wait(error, 1) == wait
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "1 s"), (119.5, "120 s"), (121, "3 min"), (7201, "3 h"), (86_400, "24 h"), (500_000, "6 days")],
+)
+def test_a_duration_is_rounded_up(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def asking(url: str, waits: Waits) -> Callable[[], Awaitable[str]]:
+    """What a user writes around httpx."""
+
+    @async_retry(policy=policy(waits))
+    async def ask() -> str:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            response = await client.post(
+                f"{url}/chat/completions", json={"messages": [{"role": "user", "content": "x"}]}
+            )
+            response.raise_for_status()
+            return response.text
+
+    return ask
+
+
+async def test_a_users_own_call_of_httpx_is_tried_again(model_server: ModelServer) -> None:
+    waits = Waits()
+    model_server.enqueue(status=503)
+    model_server.enqueue(status=429, headers={"Retry-After": "7"})
+    model_server.enqueue("Here.")
+    assert "Here." in await asking(model_server.url, waits)()
+    assert waits == [0.5, 7.0]
+
+
+@pytest.mark.parametrize(("status", "headers"), [(400, {}), (401, {}), (404, {}), (429, {"Retry-After": "61"})])
+async def test_what_a_users_call_of_httpx_cannot_get_is_not_tried_again(
+    model_server: ModelServer, status: int, headers: dict[str, str]
+) -> None:
+    model_server.enqueue(status=status, headers=headers)
+    with pytest.raises(httpx.HTTPStatusError):
+        await asking(model_server.url, Waits())()
+    assert len(model_server.requests) == 1
+
+
+async def test_a_broken_connection_of_httpx_is_tried_again(model_server: ModelServer) -> None:
+    waits = Waits()
+    model_server.enqueue(raw=b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf")
+    model_server.enqueue("Here.")
+    assert "Here." in await asking(model_server.url, waits)()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        with pytest.raises(httpx.ConnectError):
+            await asking(f"http://127.0.0.1:{nobody.getsockname()[1]}", waits)()
+    assert waits == [0.5, 0.5, 1.0]
+
+
+async def test_a_users_own_stream_of_httpx_is_tried_again(model_server: ModelServer) -> None:
+    waits = Waits()
+
+    @async_generator_retry(policy=policy(waits))
+    async def lines() -> AsyncGenerator[str, None]:
+        body = {"messages": [{"role": "user", "content": "x"}], "stream": True}
+        async with (
+            httpx.AsyncClient(trust_env=False) as client,
+            client.stream("POST", f"{model_server.url}/chat/completions", json=body) as response,
+        ):
+            response.raise_for_status()
+            async for line in response.aiter_lines():
+                yield line
+
+    model_server.enqueue(status=500)
+    model_server.enqueue("Here.")
+    found = [line async for line in lines()]
+    assert found[-2:] == ["data: [DONE]", ""]
+    assert waits == [0.5]
+
+
+async def test_a_wait_may_be_announced_before_it() -> None:
+    waits, attempts = Waits(), []
+
+    @async_generator_retry(policy=policy(waits), announce=lambda *what: (*what, len(waits)))
+    async def items() -> AsyncGenerator[object, None]:
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise LATER
+        yield "item"
+
+    assert [item async for item in items()] == [(LATER, 0.5, 2, 3, 0), (LATER, 1.0, 3, 3, 1), "item"]
