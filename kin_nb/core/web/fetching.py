@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from kin_nb import __version__
-from kin_nb.core.llm.error_words import reason_of
+from kin_nb.core.llm.error_words import certificates_problem, reason_of
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.web.addresses import checked, is_address
 from kin_nb.core.web.url import canonical, host_and_port
@@ -206,4 +206,7 @@ async def _ssl_context(*, needed: bool) -> ssl.SSLContext:
 
     if not needed:
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return await asyncio.to_thread(httpx.create_ssl_context)  # reading the certificates takes 60 ms
+    try:
+        return await asyncio.to_thread(httpx.create_ssl_context)  # reading the certificates takes 60 ms
+    except OSError as error:
+        raise ToolError(f"Nothing can be fetched: {certificates_problem(error)}.") from error

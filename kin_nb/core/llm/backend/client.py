@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kin_nb.core.config import ProviderConfig
 from kin_nb.core.llm.address import is_local
-from kin_nb.core.llm.errors import Where, proxy_error
+from kin_nb.core.llm.errors import Where, certificates_error, proxy_error
 
 if TYPE_CHECKING:
     import ssl
@@ -37,7 +37,11 @@ class ProviderClient:
 
         local = is_local(self._provider.api_base)
         if self._ssl is None:
-            self._ssl = _ssl_context(needed=not local or self._provider.api_base.startswith("https"))
+            needed = not local or self._provider.api_base.startswith("https")
+            try:
+                self._ssl = _ssl_context(needed=needed)
+            except OSError as error:  # SSLError is one
+                raise certificates_error(where, error) from None
         make = partial(
             httpx.AsyncClient,
             verify=self._ssl,
