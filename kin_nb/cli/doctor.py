@@ -91,6 +91,7 @@ def _settings(loaded: list[KinConfig]) -> Iterator[Finding]:
     """Puts the configuration into `loaded` when there is one."""
     from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415
     from kin_nb.core.config.files import config_path  # noqa: PLC0415
+    from kin_nb.core.llm.adapters.dialects import thinking_warnings  # noqa: PLC0415
     from kin_nb.core.paths import shown  # noqa: PLC0415
 
     try:
@@ -98,7 +99,7 @@ def _settings(loaded: list[KinConfig]) -> Iterator[Finding]:
     except ConfigError as error:
         yield Finding("fail", "settings", _sentence(str(error)), "Correct that, and the rest can be checked.")
         return
-    for warning in config.warnings:
+    for warning in (*config.warnings, *thinking_warnings(config, config.models)):
         yield Finding("warn", "settings", _sentence(warning), _MENDING)
     place = config_path()
     how = f"{shown(place)} is understood" if place.is_file() else f"the defaults, there is no {shown(place)}"
@@ -144,6 +145,7 @@ def _server(provider: ProviderConfig, *, offline: bool) -> Finding:
     import httpx  # noqa: PLC0415  (this check only)
 
     from kin_nb.core.llm.address import is_local, shown  # noqa: PLC0415
+    from kin_nb.core.llm.error_words import certificates, certificates_problem  # noqa: PLC0415
 
     what, address, local = "model server", shown(provider.api_base), is_local(provider.api_base)
     if offline:
@@ -153,6 +155,8 @@ def _server(provider: ProviderConfig, *, offline: bool) -> Finding:
     except (ImportError, ValueError, httpx.InvalidURL):  # its address may hold a password
         advice = "Correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY."
         return Finding("fail", what, "the proxy that the environment names cannot be used", advice)
+    except OSError as error:
+        return Finding("fail", what, certificates_problem(error), f"Correct {certificates()[0]}, or unset it.")
     answers: list[int | str] = []
     # Names are looked up without an end, and an answer may come byte by byte: nobody waits for this thread.
     asking = Thread(target=_ask, args=(client, f"{provider.api_base.rstrip('/')}/models", answers), daemon=True)

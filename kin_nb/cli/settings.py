@@ -28,6 +28,7 @@ _WHAT_IT_IS = {
 def show(arguments: argparse.Namespace) -> int:
     from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415  (each command loads its own)
     from kin_nb.core.config.origins import config_report, origin_report  # noqa: PLC0415
+    from kin_nb.core.llm.adapters.dialects import thinking_warnings  # noqa: PLC0415
 
     if arguments.workdir is not None and not arguments.workdir.is_dir():
         return fail(f"--workdir {arguments.workdir}: no such folder.", USAGE)
@@ -35,7 +36,7 @@ def show(arguments: argparse.Namespace) -> int:
         config = KinConfig.load(arguments.agent, workdir=arguments.workdir)
     except ConfigError as error:
         return fail(str(error))
-    for warning in config.warnings:
+    for warning in (*config.warnings, *thinking_warnings(config, config.models)):
         warn(warning)
     with_origin = arguments.origin or arguments.all
     report = origin_report(config, all=arguments.all) if with_origin else config_report(config)

@@ -33,6 +33,7 @@ _ENTRIES: dict[str, tuple[type[BaseModel], ...]] = {
     "session_logging": (SessionLoggingConfig,),
     "observability": (ObservabilityConfig,),
 }
+_OTHER_NAMES = {"providers": {"custom_headers"}, "models": {"pricing"}}
 
 
 def validation_error(error: ValidationError, values: Mapping[str, Any], layers: Layers) -> ConfigError:
@@ -86,7 +87,7 @@ def unknown_keys(layer: Layer) -> Iterator[str]:
     yield from _unknown(layer, (), layer.values, {*KinConfig.model_fields, *OF_THE_TERMINAL})
     for key, models in _ENTRIES.items():
         value = layer.values.get(key)
-        known = {name for model in models for name in model.model_fields}
+        known = {name for model in models for name in model.model_fields} | _OTHER_NAMES.get(key, set())
         for path, table in _tables(key, value):
             yield from _unknown(layer, path, table, known)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from enum import StrEnum, auto
 from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, Field, field_validator, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from kin_nb.core.config.keys import find_key
 
 Thinking = Literal["off", "low", "medium", "high", "xhigh", "max"]
 """How much a model thinks. A server that does not know a level gets the next one that it knows, else its highest."""
+ThinkingField = Literal[
+    "", "reasoning_effort", "reasoning", "chat_template_kwargs", "enable_thinking", "thinking", "none"
+]
 
 
 class Backend(StrEnum):
@@ -30,6 +33,8 @@ class ProviderConfig(BaseModel):
     api_style: str = "openai"
     backend: Backend = Backend.GENERIC
     reasoning_field_name: str = "reasoning_content"
+    thinking_field: ThinkingField = ""
+    """Which field of a request holds a model's thinking level, for api_style openai; "": as this server is known."""
     extra_headers: dict[str, str] = Field(
         default_factory=dict, validation_alias=AliasChoices("extra_headers", "custom_headers")
     )
@@ -51,12 +56,15 @@ class ProviderConfig(BaseModel):
 class PricingInfo(BaseModel):
     """USD per million tokens (seed 003)."""
 
+    model_config = ConfigDict(extra="forbid")
+
     input_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     output_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
 class ModelConfig(BaseModel):
-    """A model at a provider, called by its `alias`. Prices: USD per million tokens. `context_window`: tokens.
+    """A model at a provider, called by its `alias`. Prices: USD per million tokens, also as `pricing`, a PricingInfo
+    or a table with its fields, which counts before them. `context_window`: tokens.
 
     `auto_compact_threshold`: tokens; None takes the configuration's, 0 leaves only the window's own limit.
     """
@@ -72,6 +80,17 @@ class ModelConfig(BaseModel):
     auto_compact_threshold: int | None = Field(default=None, ge=0)
     supports_images: bool = False
     thinking: Thinking = "off"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _prices_may_be_one_value(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or "pricing" not in values:
+            return values
+        given = values["pricing"]
+        if isinstance(given, dict) and (unknown := given.keys() - PricingInfo.model_fields.keys()):
+            raise ValueError(f"pricing has input_price and output_price, not {', '.join(sorted(map(str, unknown)))}")
+        rest = {key: value for key, value in values.items() if key != "pricing"}
+        return rest | PricingInfo.model_validate(given).model_dump(exclude_unset=True)
 
     @field_validator("thinking", mode="before")
     @classmethod

@@ -12,6 +12,7 @@ import pytest
 
 from kin_nb.cli import doctor, installation
 from kin_nb.cli.kernel import shipped
+from kin_nb.core.config import KinConfig
 from tests.notebook.people import write_config
 
 
@@ -234,3 +235,34 @@ def test_a_sandbox_that_is_wanted_and_not_there_fails(examined, tmp_path, monkey
     found = examined("--offline")
     assert found["sandbox"][0] == "fail"
     assert found["sandbox"][1].endswith("no command runs")
+
+
+def test_a_wrong_file_of_certificates_is_named(examined, home, tmp_path, monkeypatch):
+    write_config(home, "https://models.invalid/v1")
+    path = tmp_path / "corporate.pem"
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    problem = f"SSL_CERT_FILE names {path}, which cannot be used (No such file or directory)"
+    assert examined()["model server"] == ("fail", problem, "Correct SSL_CERT_FILE, or unset it.")
+
+
+def test_a_thinking_level_that_no_field_holds_is_a_warning(examined, kin, server, home):
+    with (home / ".kin-code" / "config.toml").open("a") as file:
+        file.write('\n[[models]]\nname = "gpt-4.1"\nprovider = "openai"\nthinking = "high"\n')
+    warning = 'thinking = "high" has no effect on gpt-4.1: no field for it is known at openai for gpt-4.1.'
+    assert warning in kin("config").stderr
+    assert any(warning in finding["how"] for finding in json.loads(kin("doctor", "--json").stdout)["findings"])
+
+
+def test_prices_in_one_table_are_no_unknown_setting(kin, server, home):
+    with (home / ".kin-code" / "config.toml").open("a") as file:
+        file.write(
+            '\n[[models]]\nname = "n"\nprovider = "openai"\npricing = { input_price = 1.5, output_price = 3.0 }\n'
+        )
+        file.write('\n[[models]]\nalias = "devstral-2"\npricing = { input_price = 9.5 }\n')
+    done = kin("config")
+    assert (done.returncode, done.stderr) == (0, "")
+    prices = {model.alias: (model.input_price, model.output_price) for model in KinConfig.load().models}
+    assert (prices["n"], prices["devstral-2"]) == ((1.5, 3.0), (9.5, 2.0))
+    with (home / ".kin-code" / "config.toml").open("a") as file:
+        file.write('\n[[models]]\nname = "o"\nprovider = "openai"\npricing = { input = 1.5 }\n')
+    assert "models.o: pricing has input_price and output_price, not input." in kin("config").stderr

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kin_nb.core.config import ModelConfig, ProviderConfig
+from kin_nb.core.config.providers import ThinkingField
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
 from kin_nb.core.types import (
     AvailableFunction,
@@ -42,6 +43,15 @@ def at(host: str, name: str = "mine") -> ProviderConfig:
     return ProviderConfig(name=name, api_base=f"https://{host}/v1")
 
 
+def own(field: ThinkingField) -> ProviderConfig:
+    return ProviderConfig(name="mine", api_base="https://models.example/v1", thinking_field=field)
+
+
+LOCALLY = {
+    "reasoning_effort": "high",
+    "chat_template_kwargs": {"enable_thinking": True, "reasoning_effort": "high"},
+}
+GEMINI = at("generativelanguage.googleapis.com")
 OPENAI, OPENROUTER, MOONSHOT, LOCAL = at("api.openai.com"), at("openrouter.ai"), at("api.moonshot.ai"), at("127.0.0.1")
 
 
@@ -72,11 +82,12 @@ def test_the_limits_name_and_the_temperature(
     [
         (OPENAI, "gpt-5.1", "max", True, {"reasoning_effort": "high"}),
         (OPENAI, "gpt-5.1", "xhigh", True, {"reasoning_effort": "high"}),
-        (OPENAI, "gpt-5.4", "high", True, {}),
+        (OPENAI, "gpt-5.4", "high", True, {"reasoning_effort": "high"}),
         (OPENAI, "gpt-5.4", "xhigh", False, {"reasoning_effort": "xhigh"}),
         (OPENAI, "gpt-5.4", "max", False, {"reasoning_effort": "xhigh"}),
         (OPENAI, "gpt-5.4", "low", False, {"reasoning_effort": "low"}),
-        (OPENAI, "gpt-5.6-luna", "high", True, {"reasoning_effort": "none"}),
+        (OPENAI, "gpt-5.6-luna", "high", True, {"reasoning_effort": "high"}),
+        (OPENAI, "gpt-5.6-terra", "max", True, {"reasoning_effort": "xhigh"}),
         (OPENAI, "gpt-5.6-luna", "off", True, {"reasoning_effort": "none"}),
         (OPENAI, "gpt-5.6-luna", "off", False, {}),
         (OPENAI, "gpt-4.1", "high", False, {}),
@@ -88,14 +99,28 @@ def test_the_limits_name_and_the_temperature(
         (MOONSHOT, "kimi-k3", "low", True, {"reasoning_effort": "low"}),
         (MOONSHOT, "kimi-k3", "xhigh", True, {"reasoning_effort": "max"}),
         (MOONSHOT, "kimi-k2.6", "high", True, {}),
-        (LOCAL, "qwen", "high", True, {}),
+        (LOCAL, "qwen", "high", True, LOCALLY),
+        (LOCAL, "qwen", "max", True, LOCALLY),
+        (LOCAL, "qwen", "off", True, {}),
+        (at("127.0.0.1", "llamacpp"), "devstral", "high", True, LOCALLY),
+        (at("127.0.0.1", "ollama"), "qwen", "high", True, LOCALLY),
+        (GEMINI, "gemini-3-pro", "max", True, {"reasoning_effort": "high"}),
+        (GEMINI, "gemini-3-pro", "low", False, {"reasoning_effort": "low"}),
+        (own("reasoning"), "m", "max", True, {"reasoning": {"effort": "max"}}),
+        (own("reasoning_effort"), "m", "xhigh", True, {"reasoning_effort": "xhigh"}),
+        (own("enable_thinking"), "m", "low", True, {"enable_thinking": True}),
+        (own("thinking"), "m", "high", True, {"thinking": {"type": "enabled"}}),
+        (own("chat_template_kwargs"), "m", "high", True, {"chat_template_kwargs": LOCALLY["chat_template_kwargs"]}),
+        (own("chat_template_kwargs"), "m", "off", True, {}),
+        (own("none"), "m", "high", True, {}),
     ],
 )
 def test_a_thinking_level_in_each_servers_words(
     provider: ProviderConfig, model: str, level: str, tools: bool, fields: dict[str, Any]
 ) -> None:
     sent = body(provider, model, level=level, tools=[TOOL] if tools else None)
-    assert {key: value for key, value in sent.items() if "reasoning" in key} == fields
+    known = {"model", "stream", "temperature", "max_tokens", "max_completion_tokens", "tools", "messages"}
+    assert {key: value for key, value in sent.items() if key not in known} == fields
 
 
 def test_an_image_of_the_person_is_a_part_of_the_prompt() -> None:

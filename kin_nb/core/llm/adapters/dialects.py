@@ -6,16 +6,18 @@ A server is known by its address, or by its provider's name when it is reached t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from kin_nb.core.config import ProviderConfig, Thinking
+from kin_nb.core.config import Backend, KinConfig, ModelConfig, ProviderConfig, Thinking
+from kin_nb.core.llm.adapters.anthropic_models import abilities
+from kin_nb.core.llm.address import is_local
+from kin_nb.core.llm.errors import BackendError
 
 _GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?!.*chat)")
-_EFFORT_NEEDS_NO_TOOLS = (5, 2)
 _TOOLS_NEED_NO_EFFORT = (5, 6)
 _EFFORT_KNOWS_XHIGH = (5, 2)
 
@@ -46,13 +48,14 @@ class Dialect:
 
 
 def _openai_thinking(model: str, level: Thinking, *, tools: bool) -> dict[str, Any]:
-    """Chat completions take no effort beside tools since gpt-5.2; since 5.6 they want to hear that there is none."""
+    """Without a level, models since gpt-5.6 must hear that there is none, or refuse tools.
+
+    With one, these and some before them may refuse tools all the same (400): it is sent, and the backend, told so, warns.
+    """
     gpt = _GPT.match(model)
     version = (int(gpt[1]), int(gpt[2] or 0)) if gpt else (0, 0)
-    if tools and version >= _TOOLS_NEED_NO_EFFORT:
-        return {"reasoning_effort": "none"}
-    if level == "off" or (tools and version >= _EFFORT_NEEDS_NO_TOOLS) or not _OPENAI_REASONS.match(model):
-        return {}
+    if level == "off" or not _OPENAI_REASONS.match(model):
+        return {"reasoning_effort": "none"} if tools and version >= _TOOLS_NEED_NO_EFFORT else {}
     highest = "xhigh" if version >= _EFFORT_KNOWS_XHIGH else "high"
     return {"reasoning_effort": highest if level in {"xhigh", "max"} else level}
 
@@ -80,7 +83,14 @@ def _mistral_thinking(model: str, level: Thinking, *, tools: bool) -> dict[str, 
 
 _OPENAI_REASONS = re.compile(r"(o\d|gpt-([5-9]|\d\d))(?!.*chat)")
 
-OTHERS = Dialect("others")
+
+def _effort(model: str, level: Thinking, *, tools: bool) -> dict[str, Any]:
+    """OpenAI's own field, with the levels that all who know it know."""
+    del model, tools
+    return {} if level == "off" else {"reasoning_effort": "high" if level in {"xhigh", "max"} else level}
+
+
+OTHERS = Dialect("others", thinking=_effort)
 MISTRAL = Dialect("mistral", stream_options=False, any_tool="any", thinking=_mistral_thinking)
 KNOWN = (
     Dialect(
@@ -100,6 +110,76 @@ KNOWN = (
         thinking=_moonshot_thinking,
     ),
 )
+
+
+_FIELDS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "reasoning_effort": lambda level: {"reasoning_effort": level},
+    "reasoning": lambda level: {"reasoning": {"effort": level}},
+    "chat_template_kwargs": lambda level: {
+        "chat_template_kwargs": {"enable_thinking": True, "reasoning_effort": level}
+    },
+    "enable_thinking": lambda _: {"enable_thinking": True},
+    "thinking": lambda _: {"thinking": {"type": "enabled"}},
+    "none": lambda _: {},
+}
+"""A request's fields by the provider's `thinking_field`."""
+_REFUSED = re.compile(r"reasoning|thinking|effort|chat_template_kwargs")
+_REFUSING = frozenset({400, 422, 500})  # 500: a local server whose template knows the level not
+
+
+def thinking_fields(
+    provider: ProviderConfig, dialect: Dialect, model: str, level: Thinking, *, tools: bool
+) -> dict[str, Any]:
+    """The request's fields for a thinking level: those that the provider names, else those of its dialect.
+
+    A local server of no known kind gets the template's variables too: llama.cpp ignores the other field in silence.
+    """
+    if level != "off" and provider.thinking_field:
+        return _FIELDS[provider.thinking_field](level)
+    fields = dialect.thinking(model, level, tools=tools)
+    if dialect is OTHERS and is_local(provider.api_base) and (effort := fields.get("reasoning_effort")):
+        return fields | _FIELDS["chat_template_kwargs"](effort)
+    return fields
+
+
+def thinking_warnings(config: KinConfig, models: Iterable[ModelConfig]) -> list[str]:
+    """A line for each of `models` whose thinking level would be sent to nobody: what to do about it."""
+    found = []
+    for model in models:
+        provider = next((p for p in config.providers if p.name == model.provider), None)
+        if provider is None or model.thinking == "off" or _takes_a_level(provider, model):
+            continue
+        place = config.layers.place(("models", model.alias, "thinking"))
+        found.append(
+            f'{place}thinking = "{model.thinking}" has no effect on {model.alias}: no field for it is known at '
+            f'{provider.name} for {model.name}. Set thinking_field of the provider, or thinking = "off".'
+        )
+    return found
+
+
+def _takes_a_level(provider: ProviderConfig, model: ModelConfig) -> bool:
+    """True for an adapter of the user's own: what it sends is not known."""
+    if provider.api_style == "anthropic":
+        able = abilities(model.name)
+        return bool(able.thinking(model.thinking, model.max_tokens or able.max_tokens))
+    if provider.api_style not in {"openai", "mistral"}:
+        return True
+    is_mistral = provider.api_style == "mistral" or provider.backend is Backend.MISTRAL
+    dialect = MISTRAL if is_mistral else dialect_of(provider)
+    fields = thinking_fields(provider, dialect, model.name, model.thinking, tools=False)
+    return fields.get("reasoning_effort") != "none" and bool(fields)
+
+
+def refuses_thinking(error: BackendError) -> bool:
+    """Whether the server says that it is the thinking level that it cannot take."""
+    return error.status in _REFUSING and type(error) is BackendError and _REFUSED.search(error.body) is not None
+
+
+def thinking_refused(model: ModelConfig, provider: ProviderConfig, error: BackendError) -> str:
+    return (
+        f'{model.alias} is asked without thinking = "{model.thinking}", which {provider.name} refused: {error.what}\n'
+        f'Set thinking = "off" for {model.alias}, thinking_field of the provider, or choose another model.'
+    )
 
 
 def dialect_of(provider: ProviderConfig) -> Dialect:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS, PreparedRequest, register_adapter
-from kin_nb.core.llm.adapters.dialects import Dialect, dialect_of
+from kin_nb.core.llm.adapters.dialects import Dialect, dialect_of, thinking_fields
 from kin_nb.core.llm.adapters.encoding import (
     Destination,
     Sent,
@@ -79,7 +79,8 @@ class OpenAIAdapter:
             options["stream_options"] = {"include_usage": True}
         if tools and tool_choice:
             options["tool_choice"] = dialect.any_tool if tool_choice in {"any", "required"} else tool_choice
-        options |= dialect.thinking(model_name, self.model.thinking if self.model else "off", tools=bool(tools))
+        level = self.model.thinking if self.model else "off"
+        options |= thinking_fields(provider, dialect, model_name, level, tools=bool(tools))
         parts = [to_json(options)[:-1]]
         if tools:
             parts += [b',"tools":', self._encoded_tools(tools)]
