@@ -294,7 +294,8 @@ class Agent:
     async def warnings(self, *, first_step: bool = True) -> list[str]:
         """Make the tools ready for a step. Returns what cannot be used, each said once in a session."""
         found = await (self.toolbox.ready() if first_step else self.toolbox.refresh())
-        found += [*self.journal.warnings, *self.observers.warnings] if first_step else []
+        if first_step:
+            found += [*self.link.warnings(self.config), *self.journal.warnings, *self.observers.warnings]
         new = [text for text in dict.fromkeys(found) if text not in self._warned]
         self._warned.update(new)
         return new

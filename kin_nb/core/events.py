@@ -143,6 +143,18 @@ class WarningEvent(BaseEvent):
     message: str
 
 
+class RetryEvent(BaseEvent):
+    """A request failed and is sent again after `seconds`: request number `attempt` of at most `tries`.
+
+    `message`: the reason and the time, in one line.
+    """
+
+    message: str
+    seconds: float
+    attempt: int
+    tries: int
+
+
 class ErrorEvent(BaseEvent):
     """The turn cannot go on. `message` is for the person: what happened, then what to do.
 

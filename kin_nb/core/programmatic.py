@@ -9,7 +9,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.beginning import failed_after_all
 from kin_nb.core.config import KinConfig
 from kin_nb.core.custom_modes import CustomMode
-from kin_nb.core.events import BaseEvent, ErrorEvent, WarningEvent
+from kin_nb.core.events import BaseEvent, ErrorEvent, RetryEvent, SubagentEvent, WarningEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.output_formatters import create_formatter
 from kin_nb.core.session.records import TurnRecord
@@ -51,8 +51,9 @@ async def run_programmatic(
     try:
         async for event in agent.act(prompt) if flow is None else _flow_events(agent, flow, prompt):
             formatter.on_event(event, agent.redact)
-            if isinstance(event, WarningEvent):
-                warn(event.message)
+            told = event.event if isinstance(event, SubagentEvent) else event
+            if isinstance(told, WarningEvent | RetryEvent):
+                warn(told.message)
             stopped = event.message if isinstance(event, ErrorEvent) else ""
         turn = failed_after_all(agent, stopped) if stopped else agent.turns[-1]
     finally:

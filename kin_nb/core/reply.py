@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, Container
 from contextlib import aclosing
 from functools import cached_property
 
-from kin_nb.core.events import AssistantEvent, BaseEvent, ReasoningEvent
+from kin_nb.core.events import AssistantEvent, BaseEvent, ReasoningEvent, RetryEvent, WarningEvent
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.session.records import RecordedCall, RecordedStep
-from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, ToolCall
+from kin_nb.core.types import BackendNotice, LLMChunk, LLMMessage, LLMUsage, ToolCall
 
 BATCH_SIZE = 5
 """Most chunks in one event (seed 000); a change between reasoning and text flushes early."""
@@ -36,6 +36,8 @@ class Reply:
         kind: type[AssistantEvent | ReasoningEvent] = AssistantEvent
         async with aclosing(chunks):
             async for chunk in chunks:
+                if chunk.notice is not None:
+                    yield _event(chunk.notice)
                 self._builder.add(chunk)
                 message = chunk.message
                 for new_kind, text in ((ReasoningEvent, message.reasoning_content), (AssistantEvent, message.content)):
@@ -110,3 +112,9 @@ def _recorded(call: ToolCall) -> RecordedCall:
         arguments=call.function.arguments or "",
         provider_data=call.origin.to_text() if call.origin is not None else "",
     )
+
+
+def _event(notice: BackendNotice) -> BaseEvent:
+    if not notice.attempt:
+        return WarningEvent(message=notice.message)
+    return RetryEvent(**notice.model_dump())

@@ -234,6 +234,8 @@ class Turn:
         try:
             async with aclosing(reply.stream(agent.chunks(_with(injected, agent.messages)))) as events:
                 async for event in events:
+                    if isinstance(event, WarningEvent):
+                        self._recorder.warn(event.message)
                     yield event
                     if loop := endless(agent, event):
                         yield loop

@@ -97,11 +97,23 @@ class LLMUsage(BaseModel):
     completion_tokens: int = 0
 
 
+class BackendNotice(BaseModel):
+    """What a backend does after a failed request, told before it does it: request number `attempt` of at most `tries`
+    after `seconds`, or, when `attempt` is 0, another request that `message` explains."""
+
+    message: str
+    seconds: float = 0.0
+    attempt: int = 0
+    tries: int = 0
+
+
 class LLMChunk(BaseModel):
     message: LLMMessage
     usage: LLMUsage | None = None
     finish_reason: str | None = None
     """Set on the last chunk of a complete reply (beyond seed 002: "the stream ended" does not mean "complete")."""
+    notice: BackendNotice | None = None
+    """Such a chunk has an empty message, and comes before those of the reply."""
 
 
 class AvailableFunction(BaseModel):
@@ -239,6 +251,7 @@ from kin_nb.core.events import (  # noqa: E402  (events need the values above; s
     LoopEvent,
     PruneEvent,
     ReasoningEvent,
+    RetryEvent,
     StepReplyEvent,
     StepStartEvent,
     SubagentEvent,
@@ -260,6 +273,7 @@ __all__ = [
     "AsyncApprovalCallback",
     "AvailableFunction",
     "AvailableTool",
+    "BackendNotice",
     "BaseEvent",
     "CallOrigin",
     "CheckpointEvent",
@@ -278,6 +292,7 @@ __all__ = [
     "OutputFormat",
     "PruneEvent",
     "ReasoningEvent",
+    "RetryEvent",
     "Role",
     "SessionInfo",
     "SessionMetadata",

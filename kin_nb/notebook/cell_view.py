@@ -22,6 +22,7 @@ from kin_nb.core.events import (
     LoopEvent,
     PruneEvent,
     ReasoningEvent,
+    RetryEvent,
     StepReplyEvent,
     StepStartEvent,
     SubagentEvent,
@@ -176,6 +177,8 @@ class CellView:
         match event:
             case StepStartEvent():
                 self._progress.doing(f"step {event.step}: waiting for the model")
+            case RetryEvent(message=reason) | SubagentEvent(event=RetryEvent(message=reason)):
+                self._progress.doing_now(f"step {self._step}: {reason}")
             case CompactStartEvent():
                 self._progress.doing("making the conversation shorter")
             case ApprovalRequestEvent() | SubagentEvent(event=ApprovalRequestEvent()):

@@ -6,7 +6,7 @@ import itertools
 import threading
 
 import pytest
-from notebook_client import WIDGET_VIEW, LiveKernel, shown
+from notebook_client import WIDGET_VIEW, LiveKernel, kept_outputs, said, shown
 
 from kin_nb.notebook.streaming.live_html import live_html
 from tests.model_server import tool_call
@@ -127,3 +127,25 @@ def test_what_takes_longer_than_a_second_says_so_and_leaves_nothing(kin, model_s
     kin.done(cell)
     assert line not in shown(kin, cell)
     assert len(first_outputs(kin, cell)) == 3
+
+
+def test_a_retry_is_shown_in_the_cell_with_its_reason_and_time(kin, model_server):
+    hold = threading.Event()
+    model_server.enqueue(status=503, headers={"Retry-After": "0"}, body={"error": "warming up"})
+    model_server.enqueue("Hello.", hold=hold, chunk=100)
+    cell = kin.run("%%kin\ngo")
+    line = "step 1: trying again in 0 s (2 of 3): local server answered with an error (503) at "
+    kin.until(lambda m: m["content"].get("data", {}).get("text/plain", "").startswith(line))
+    hold.set()
+    kin.done(cell)
+    outputs = kept_outputs(kin, cell)
+    assert "trying again" not in str(outputs)
+    assert len(outputs) == 2
+
+
+def test_a_server_that_asks_for_a_day_is_not_waited_for(kin, model_server):
+    model_server.enqueue(status=429, headers={"Retry-After": "86400"})
+    cell = kin.run("%%kin\ngo")
+    kin.done(cell)
+    assert "(429: the server asks for 24 h)" in shown(kin, cell) + said(kin, cell) + str(kin.of(cell))
+    assert len(model_server.requests) == 1

@@ -7,9 +7,10 @@ from contextlib import aclosing
 from typing import Any
 
 from kin_nb.core.config import KinConfig
+from kin_nb.core.llm.adapters.dialects import thinking_warnings
 from kin_nb.core.llm.backend.pool import BackendPool
 from kin_nb.core.llm.errors import BackendError
-from kin_nb.core.llm.types import BackendLike
+from kin_nb.core.llm.types import BackendLike, GivesNotice
 from kin_nb.core.types import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
 
 
@@ -28,6 +29,10 @@ class ModelLink:
         """Raises ConfigError when the active model or its provider cannot be used."""
         return self.given or self._pool.for_active_model(config)
 
+    def warnings(self, config: KinConfig) -> list[str]:
+        """What the active model will not do of what its settings say; nothing of a backend that was given."""
+        return thinking_warnings(config, [config.get_active_model()]) if self.given is None else []
+
     async def chunks(
         self,
         config: KinConfig,
@@ -41,10 +46,13 @@ class ModelLink:
         backend, request = await self._open(config), _request(config, messages, tools, session_id)
         if not calls and tools:
             request["tool_choice"] = "none"
-        if not self.streaming:
+        if not self.streaming and not isinstance(backend, GivesNotice):
             yield await backend.complete(**request)
             return
-        async with aclosing(backend.complete_streaming(**request)) as chunks:
+        ask = backend.complete_streaming
+        if not self.streaming and isinstance(backend, GivesNotice):
+            ask = backend.complete_noticing
+        async with aclosing(ask(**request)) as chunks:
             async for chunk in chunks:
                 yield chunk
 

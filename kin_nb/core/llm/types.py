@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack, runtime_checkable
 
 from kin_nb.core.config import ModelConfig
 from kin_nb.core.types import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
+
+
+class ReplyRequest(TypedDict):
+    """What `BackendLike.complete` is called with."""
+
+    model: ModelConfig
+    messages: list[LLMMessage]
+    temperature: float
+    tools: list[AvailableTool] | None
+    max_tokens: int | None
+    tool_choice: StrToolChoice | None
+    extra_headers: dict[str, str] | None
+
+
+@runtime_checkable
+class GivesNotice(Protocol):
+    """A backend that tells what it does about failed requests, also where the reply comes as a whole."""
+
+    def complete_noticing(self, **request: Unpack[ReplyRequest]) -> AsyncGenerator[LLMChunk]: ...
 
 
 class BackendLike(Protocol):

@@ -29,9 +29,13 @@ class Progress:
 
     def doing(self, what: str) -> None:
         """From now on this is what takes its time."""
-        self.rest()
-        self._what, self._seconds = what, 0
+        self._begin(what)
         self._arm()
+
+    def doing_now(self, what: str) -> None:
+        """As `doing`, and shown at once: it is known that it takes long."""
+        self._begin(what)
+        self._show()
 
     def rest(self) -> None:
         """Something else shows that it goes on, or a person is asked."""
@@ -44,11 +48,18 @@ class Progress:
         display, self._display = self._display or self._new_display(), None
         return display
 
+    def _begin(self, what: str) -> None:
+        self.rest()
+        self._what, self._seconds = what, 0
+
     def _arm(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._tick)
 
     def _tick(self) -> None:
         self._seconds += 1
+        self._show()
+
+    def _show(self) -> None:
         display = self._display or self._new_display()
         output = render_progress(self._what, self._seconds, self._figures())
         if display.io.is_watched:

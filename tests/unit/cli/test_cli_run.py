@@ -306,6 +306,26 @@ def test_a_name_that_there_is_not(kin, server, option, name):
 # warnings
 
 
+def test_a_retry_is_told_on_stderr_with_its_reason_and_time(kin, server):
+    server.enqueue(status=429, headers={"Retry-After": "1"}, body={"error": "slow down"})
+    server.enqueue("Hello.")
+    done = kin("run", "-p", "Hello?")
+    assert (done.returncode, done.stdout) == (0, "Hello.\n")
+    assert done.stderr == (
+        "warning: trying again in 1 s (2 of 3): local server gets too many requests (429: the server asks for 1 s) "
+        f"at {server.url}: slow down.\n"
+    )
+
+
+def test_a_server_that_asks_for_a_day_ends_the_run_at_once(kin, server):
+    server.enqueue(status=429, headers={"Retry-After": "86400"})
+    done = kin("run", "-p", "Hello?")
+    assert done.returncode == 1
+    assert "(429: the server asks for 24 h)" in done.stderr
+    assert "trying again" not in done.stderr
+    assert len(server.requests) == 1
+
+
 def test_what_cannot_be_used_is_a_warning_each_and_the_run_works(kin, server, settings, home):
     path = settings("activ_model = 1\n")
     path.write_text(f'{path.read_text()}\n[[mcp_servers]]\nname = "gone"\ncommand = ["/no/such/program"]\n')

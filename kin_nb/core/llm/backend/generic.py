@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from kin_nb.core.config import ConfigError, ModelConfig, ProviderConfig
 from kin_nb.core.llm.adapters.anthropic import AnthropicAdapter
@@ -19,16 +19,19 @@ from kin_nb.core.llm.adapters.base import (
     PreparedRequest,
     register_adapter,
 )
+from kin_nb.core.llm.adapters.dialects import refuses_thinking, thinking_refused
 from kin_nb.core.llm.adapters.mistral import MistralAdapter
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
 from kin_nb.core.llm.backend.client import ProviderClient
 from kin_nb.core.llm.backend.headers import get_user_agent, request_headers
 from kin_nb.core.llm.backend.reply_reader import ReplyReader
+from kin_nb.core.llm.error_words import duration
 from kin_nb.core.llm.errors import BackendError, BackendErrorBuilder, Where
 from kin_nb.core.llm.images import TextView, estimated_tokens
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.llm.retry import RetryPolicy, async_generator_retry
-from kin_nb.core.types import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
+from kin_nb.core.llm.types import ReplyRequest
+from kin_nb.core.types import AvailableTool, BackendNotice, LLMChunk, LLMMessage, Role, StrToolChoice
 
 if TYPE_CHECKING:
     import httpx
@@ -65,7 +68,9 @@ class GenericBackend:
         self._adapter = adapter()
         self._wants_model = isinstance(self._adapter, NeedsModel)  # asked once: such checks are slow
         self._view = TextView()
-        self._reply = async_generator_retry(policy=retry)(self.attempt)
+        self._refused: set[tuple[str, bool]] = set()
+        """(model, whether there were tools) of requests whose thinking level the server refused."""
+        self._reply = async_generator_retry(policy=retry, announce=_retry_notice)(self.attempt)
         self._client = ProviderClient(provider, timeout)
 
     async def __aenter__(self) -> Self:
@@ -92,19 +97,23 @@ class GenericBackend:
     ) -> LLMChunk:
         """The whole reply in one answer: a stream of one chunk, read by the same code."""
         reply = ReplyBuilder()
-        request = self.prepare(
+        whole = self.complete_noticing(
             model=model,
             messages=messages,
             temperature=temperature,
             tools=tools,
             max_tokens=max_tokens,
             tool_choice=tool_choice,
-            streaming=False,
+            extra_headers=extra_headers,
         )
-        async with aclosing(self._reply(request, model.name, extra_headers or {}, streaming=False)) as chunks:
+        async with aclosing(whole) as chunks:
             async for chunk in chunks:
                 reply.add(chunk)
         return LLMChunk(message=reply.message, usage=reply.usage, finish_reason=reply.finish_reason)
+
+    def complete_noticing(self, **request: Unpack[ReplyRequest]) -> AsyncGenerator[LLMChunk, None]:
+        """As `complete`, in chunks, so that notices come when they are due."""
+        return self._replies(request, streaming=False)
 
     def complete_streaming(
         self,
@@ -121,16 +130,51 @@ class GenericBackend:
 
         Raises IncompleteReplyError when there is no finish reason: what was yielded is then no reply.
         """
-        request = self.prepare(
+        request = ReplyRequest(
             model=model,
             messages=messages,
             temperature=temperature,
             tools=tools,
             max_tokens=max_tokens,
             tool_choice=tool_choice,
-            streaming=True,
+            extra_headers=extra_headers,
         )
-        return self._reply(request, model.name, extra_headers or {}, streaming=True)
+        return self._replies(request, streaming=True)
+
+    async def _replies(self, request: ReplyRequest, *, streaming: bool) -> AsyncGenerator[LLMChunk, None]:
+        """A reply. A thinking level that the server refuses is left out of a second request, and from then on."""
+        model, kind = request["model"], (request["model"].name, bool(request["tools"]))
+        refused = kind in self._refused
+        try:
+            thinking = model.model_copy(update={"thinking": "off"}) if refused else model
+            async with aclosing(self._reply_to(request, thinking, streaming=streaming)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except BackendError as error:
+            if refused or model.thinking == "off" or not refuses_thinking(error):
+                raise
+            notice = BackendNotice(message=thinking_refused(model, self._provider, error))
+        else:
+            return
+        self._refused.add(kind)
+        yield _told(notice)
+        async with aclosing(self._replies(request, streaming=streaming)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    def _reply_to(
+        self, request: ReplyRequest, model: ModelConfig, *, streaming: bool
+    ) -> AsyncGenerator[LLMChunk, None]:
+        prepared = self.prepare(
+            model=model,
+            messages=request["messages"],
+            temperature=request["temperature"],
+            tools=request["tools"],
+            max_tokens=request["max_tokens"],
+            tool_choice=request["tool_choice"],
+            streaming=streaming,
+        )
+        return self._reply(prepared, model.name, request["extra_headers"] or {}, streaming=streaming)
 
     async def count_tokens(
         self,
@@ -236,6 +280,16 @@ class GenericBackend:
         except (httpx.RequestError, httpx.InvalidURL) as error:
             # `from None`: the cause can quote a header, and with it the key.
             raise BackendErrorBuilder.build_request_error(**where, error=error) from None
+
+
+def _retry_notice(error: Exception, seconds: float, attempt: int, tries: int) -> LLMChunk:
+    why = getattr(error, "what", str(error))
+    message = f"trying again in {duration(seconds)} ({attempt} of {tries}): {why}"
+    return _told(BackendNotice(message=message, seconds=seconds, attempt=attempt, tries=tries))
+
+
+def _told(notice: BackendNotice) -> LLMChunk:
+    return LLMChunk(message=LLMMessage(role=Role.assistant), notice=notice)
 
 
 def _check_port(url: httpx.URL) -> None:

@@ -1,0 +1,169 @@
+"""What a user is told while a model server is asked again, or not, and what of the settings it does not take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.events import BaseEvent, ErrorEvent, RetryEvent, SubagentEvent, WarningEvent
+from kin_nb.core.modes import AgentMode
+from kin_nb.core.wire import to_wire
+from tests.model_server import ModelServer, tool_call
+from tests.unit.core.conftest import run_turn
+
+TOOLS_NEED_NO_EFFORT = {
+    "error": {
+        "message": "Function tools with reasoning_effort are not supported for gpt-5.6-luna in /v1/chat/completions. "
+        "To use function tools, use /v1/responses or set reasoning_effort to 'none'.",
+        "type": "invalid_request_error",
+        "param": "reasoning_effort",
+    }
+}
+
+
+def of_kind(events: list[BaseEvent], kind: type[BaseEvent]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def one_model(config: KinConfig, server: ModelServer, provider: str, name: str, **fields: Any) -> KinConfig:
+    return config.model_copy(
+        update={
+            "providers": [ProviderConfig(name=provider, api_base=server.url, **fields)],
+            "models": [ModelConfig(name=name, alias="m", provider=provider, thinking="high")],
+        }
+    )
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_each_retry_is_an_event_with_its_reason_and_time(
+    streaming: bool, config: KinConfig, model_server: ModelServer
+) -> None:
+    agent = Agent(config, enable_streaming=streaming)
+    model_server.enqueue(status=503, headers={"Retry-After": "0"}, body={"error": "warming up"})
+    model_server.enqueue(status=429, headers={"Retry-After": "1"}, body={"error": "slow down"})
+    model_server.enqueue("Hello.")
+    events = await run_turn(agent)
+    await agent.aclose()
+    first, second = of_kind(events, RetryEvent)
+    assert (first.seconds, first.attempt, first.tries) == (0.0, 2, 3)
+    assert first.message.startswith(
+        "trying again in 0 s (2 of 3): local server answered with an error (503) at http://"
+    )
+    assert first.message.endswith(": warming up.")
+    assert second.message.startswith(
+        "trying again in 1 s (3 of 3): local server gets too many requests (429: the server"
+    )
+    assert to_wire(second)["type"] == "Retry"
+    assert agent.turns[0].outcome == "done"
+
+
+async def test_a_server_that_asks_for_a_day_is_asked_once(agent: Agent, model_server: ModelServer) -> None:
+    model_server.enqueue(status=429, headers={"Retry-After": "86400"}, body={"error": "come back tomorrow"})
+    events = await run_turn(agent)
+    [error] = of_kind(events, ErrorEvent)
+    first, second = error.message.splitlines()
+    assert "(429: the server asks for 24 h)" in first
+    assert first.endswith("come back tomorrow.")
+    assert second.startswith("Ask again after that time, or choose another model")
+    assert not of_kind(events, RetryEvent)
+    assert len(model_server.requests) == 1
+
+
+async def test_a_retry_of_a_subagent_is_told_too(trusted: Agent, model_server: ModelServer) -> None:
+    model_server.enqueue(calls=[tool_call("task", description="look", prompt="Look.", profile="general")])
+    model_server.enqueue(status=502, headers={"Retry-After": "0"})
+    model_server.enqueue("Looked.")
+    model_server.enqueue("Done.")
+    events = await run_turn(trusted)
+    inside = [event.event for event in of_kind(events, SubagentEvent)]
+    assert [event.attempt for event in of_kind(inside, RetryEvent)] == [2]
+
+
+async def test_a_thinking_level_that_is_refused_is_left_out_with_a_warning(
+    config: KinConfig, model_server: ModelServer
+) -> None:
+    agent = Agent(one_model(config, model_server, "openai", "gpt-5.6-luna"))
+    model_server.enqueue(status=400, body=TOOLS_NEED_NO_EFFORT)
+    model_server.enqueue("Hello.")
+    model_server.enqueue("Again.")
+    warnings = [event.message for turn in range(2) for event in of_kind(await run_turn(agent), WarningEvent)]
+    await agent.aclose()
+    assert [request["reasoning_effort"] for request in model_server.requests] == ["high", "none", "none"]
+    [warning] = warnings
+    assert warning.startswith('m is asked without thinking = "high", which openai refused: ')
+    assert "Function tools with reasoning_effort are not supported" in warning
+    assert 'Set thinking = "off" for m' in warning
+    assert agent.turns[0].warnings == (warning,)
+
+
+async def test_another_mistake_in_a_request_is_not_taken_for_the_thinking_level(
+    config: KinConfig, model_server: ModelServer
+) -> None:
+    agent = Agent(one_model(config, model_server, "p", "m"))
+    model_server.enqueue(status=400, body={"error": "temperature must be 1"})
+    events = await run_turn(agent)
+    await agent.aclose()
+    assert "temperature must be 1" in of_kind(events, ErrorEvent)[0].message
+    assert len(model_server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("provider", "name", "fields"),
+    [
+        ("openai", "gpt-4.1", {}),
+        ("moonshot", "kimi-k2.6", {}),
+        ("mistral", "devstral-latest", {"api_style": "mistral"}),
+        ("p", "m", {"thinking_field": "none"}),
+    ],
+)
+async def test_a_thinking_level_without_a_field_is_a_warning_once(
+    provider: str, name: str, fields: dict[str, Any], config: KinConfig, model_server: ModelServer
+) -> None:
+    agent = Agent(one_model(config, model_server, provider, name, **fields))
+    model_server.enqueue("Hello.")
+    model_server.enqueue("Again.")
+    warnings = [event.message for turn in range(2) for event in of_kind(await run_turn(agent), WarningEvent)]
+    await agent.aclose()
+    [warning] = warnings
+    assert warning.startswith(
+        f'thinking = "high" has no effect on m: no field for it is known at {provider} for {name}.'
+    )
+    assert warning.endswith('Set thinking_field of the provider, or thinking = "off".')
+
+
+async def test_prices_in_one_value_are_counted_and_limit_a_session(
+    config: KinConfig, model_server: ModelServer
+) -> None:
+    model = ModelConfig(name="m", provider="p", pricing={"input_price": 1_000.0, "output_price": 2.0})
+    agent = Agent(config.model_copy(update={"models": [model]}), AgentMode.AUTO_APPROVE, max_price=0.5)
+    model_server.enqueue(
+        calls=[tool_call("read_file", path="a.py")], usage={"prompt_tokens": 1_000, "completion_tokens": 1}
+    )
+    await run_turn(agent)
+    await agent.aclose()
+    assert agent.stats.session_cost == pytest.approx(1.000002)
+    assert agent.turns[0].outcome == "stopped"
+    assert agent.turns[0].cost != ""
+    assert len(model_server.requests) == 1
+
+
+@pytest.mark.parametrize("content", [None, "not a certificate"])
+async def test_a_wrong_file_of_certificates_is_named(
+    content: str | None, config: KinConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "corporate.pem"
+    if content is not None:
+        path.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    provider = ProviderConfig(name="p", api_base="https://127.0.0.1:1/v1")
+    agent = Agent(config.model_copy(update={"providers": [provider]}))
+    [error] = of_kind(await run_turn(agent), ErrorEvent)
+    await agent.aclose()
+    why = "No such file or directory" if content is None else "it holds no certificate"
+    first, second = error.message.splitlines()
+    assert first == f"Cannot reach p: SSL_CERT_FILE names {path}, which cannot be used ({why})."
+    assert second.startswith("Correct SSL_CERT_FILE, or unset it, or choose another model")
