@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,14 @@ from kin_nb.core.context.history import user_message
 from kin_nb.core.context.pruning import prunable
 from kin_nb.core.context.room import AIM, LARGER_WINDOW
 from kin_nb.core.context.size import about_tokens, fewest_tokens, share_of_each, size_of, tokens_of
-from kin_nb.core.events import PruneEvent
+from kin_nb.core.events import BaseEvent, CompactEndEvent, CompactStartEvent, PruneEvent
+from kin_nb.core.llm.asking import NOTICES
 from kin_nb.core.llm.errors import ContextTooLongError
 from kin_nb.core.middleware import ConversationContext, ResetReason
+from kin_nb.core.reply import notice_event
 from kin_nb.core.session.records import RecordedCompaction
-from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, Role
+from kin_nb.core.tools.ending import end
+from kin_nb.core.types import BackendNotice, LLMChunk, LLMMessage, LLMUsage, Role
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -52,6 +56,29 @@ def prune(agent: Agent) -> PruneEvent | None:
     agent.history.measured()
     agent.loops.forget_results(pruned)
     return PruneEvent(old_context_tokens=old, new_context_tokens=agent.stats.context_tokens, calls=pruned)
+
+
+async def compacting(agent: Agent, threshold: int) -> AsyncGenerator[BaseEvent, None]:
+    """A compaction inside a turn, with what is told of its requests while they are made. Raises what `compact` raises."""
+    old = agent.stats.context_tokens
+    yield CompactStartEvent(current_context_tokens=old, threshold=threshold)
+    notices: asyncio.Queue[BackendNotice | None] = asyncio.Queue()
+    listening = NOTICES.set(notices.put_nowait)
+    work = asyncio.create_task(compact(agent))  # it has a copy of this context: another compaction has its own listener
+    NOTICES.reset(listening)
+    work.add_done_callback(lambda _: notices.put_nowait(None))
+    try:
+        while (notice := await notices.get()) is not None:
+            yield notice_event(notice)
+        summary = await work
+    finally:
+        await end([work])
+    yield CompactEndEvent(
+        old_context_tokens=old,
+        new_context_tokens=agent.stats.context_tokens,
+        summary_length=len(summary),
+        compaction=agent.compaction,
+    )
 
 
 async def compact(agent: Agent) -> str:

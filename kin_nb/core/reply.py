@@ -37,7 +37,7 @@ class Reply:
         async with aclosing(chunks):
             async for chunk in chunks:
                 if chunk.notice is not None:
-                    yield _event(chunk.notice)
+                    yield notice_event(chunk.notice)
                 self._builder.add(chunk)
                 message = chunk.message
                 for new_kind, text in ((ReasoningEvent, message.reasoning_content), (AssistantEvent, message.content)):
@@ -114,7 +114,7 @@ def _recorded(call: ToolCall) -> RecordedCall:
     )
 
 
-def _event(notice: BackendNotice) -> BaseEvent:
+def notice_event(notice: BackendNotice) -> BaseEvent:
     if not notice.attempt:
         return WarningEvent(message=notice.message)
     return RetryEvent(**notice.model_dump())

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from kin_nb.core.accounting import count_reply
-from kin_nb.core.compacting import compact, prune
+from kin_nb.core.compacting import compacting, prune
 from kin_nb.core.config import ConfigError
 from kin_nb.core.context.compaction import CompactionError
 from kin_nb.core.context.history import user_message
@@ -23,8 +23,6 @@ from kin_nb.core.events import (
     AssistantEvent,
     BaseEvent,
     CheckpointEvent,
-    CompactEndEvent,
-    CompactStartEvent,
     DMailEvent,
     ErrorEvent,
     StepReplyEvent,
@@ -270,16 +268,11 @@ class Turn:
             agent.denwa_renji.deliver()
 
     async def _compact(self, threshold: int) -> Events:
-        stats = self._agent.stats
-        old = stats.context_tokens
-        yield CompactStartEvent(current_context_tokens=old, threshold=threshold)
-        summary = await compact(self._agent)
-        yield CompactEndEvent(
-            old_context_tokens=old,
-            new_context_tokens=stats.context_tokens,
-            summary_length=len(summary),
-            compaction=self._agent.compaction,
-        )
+        async with aclosing(compacting(self._agent, threshold)) as events:
+            async for event in events:
+                if isinstance(event, WarningEvent):
+                    self._recorder.warn(event.message)
+                yield event
 
     def _warn(self, warning: str) -> WarningEvent:
         self._recorder.warn(warning)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from contextvars import ContextVar
 from typing import Any
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.llm.adapters.dialects import thinking_warnings
 from kin_nb.core.llm.backend.pool import BackendPool
 from kin_nb.core.llm.errors import BackendError
+from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.llm.types import BackendLike, GivesNotice
-from kin_nb.core.types import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
+from kin_nb.core.types import AvailableTool, BackendNotice, LLMChunk, LLMMessage, StrToolChoice
+
+NOTICES: ContextVar[Callable[[BackendNotice], None] | None] = ContextVar("NOTICES", default=None)
+"""Who hears what a backend does about the failed requests of `ModelLink.text`."""
 
 
 class ModelLink:
@@ -61,8 +66,17 @@ class ModelLink:
     ) -> LLMChunk:
         """A reply in words. The tools go along, so that the request begins as the others do (prompt caches)."""
         request = _request(config, messages, tools, session_id)
-        backend = await self._open(config)
-        return await backend.complete(**{**request, "tool_choice": "none" if tools else None})
+        request["tool_choice"] = "none" if tools else None
+        backend, tell = await self._open(config), NOTICES.get()
+        if tell is None or not isinstance(backend, GivesNotice):
+            return await backend.complete(**request)
+        reply = ReplyBuilder()
+        async with aclosing(backend.complete_noticing(**request)) as chunks:
+            async for chunk in chunks:
+                if chunk.notice is not None:
+                    tell(chunk.notice)
+                reply.add(chunk)
+        return LLMChunk(message=reply.message, usage=reply.usage, finish_reason=reply.finish_reason)
 
     async def count_tokens(
         self, config: KinConfig, messages: list[LLMMessage], tools: list[AvailableTool], session_id: str

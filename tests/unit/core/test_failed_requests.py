@@ -9,7 +9,15 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
-from kin_nb.core.events import BaseEvent, ErrorEvent, RetryEvent, SubagentEvent, WarningEvent
+from kin_nb.core.events import (
+    BaseEvent,
+    CompactEndEvent,
+    CompactStartEvent,
+    ErrorEvent,
+    RetryEvent,
+    SubagentEvent,
+    WarningEvent,
+)
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.wire import to_wire
 from tests.model_server import ModelServer, tool_call
@@ -81,6 +89,21 @@ async def test_a_retry_of_a_subagent_is_told_too(trusted: Agent, model_server: M
     events = await run_turn(trusted)
     inside = [event.event for event in of_kind(events, SubagentEvent)]
     assert [event.attempt for event in of_kind(inside, RetryEvent)] == [2]
+
+
+async def test_a_retry_of_a_compaction_is_told_while_it_is_made(agent: Agent, model_server: ModelServer) -> None:
+    for _ in range(2):
+        model_server.enqueue("Hello.")
+        await run_turn(agent)
+    model_server.enqueue(status=400, body={"error": "context_length_exceeded"})
+    model_server.enqueue(status=503, headers={"Retry-After": "0"})
+    model_server.enqueue("Summed up.")
+    model_server.enqueue("Done.")
+    events = await run_turn(agent)
+    kinds = [type(event) for event in events if isinstance(event, CompactStartEvent | RetryEvent | CompactEndEvent)]
+    assert kinds == [CompactStartEvent, RetryEvent, CompactEndEvent]
+    assert agent.turns[-1].steps[0].compaction is not None
+    assert agent.turns[-1].outcome == "done"
 
 
 async def test_a_thinking_level_that_is_refused_is_left_out_with_a_warning(
