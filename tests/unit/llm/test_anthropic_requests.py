@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from kin_nb.core.config import ModelConfig, ProviderConfig
+from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.llm.adapters import anthropic
 from kin_nb.core.llm.adapters.anthropic import AnthropicAdapter
+from kin_nb.core.llm.adapters.dialects import thinking_warnings
 from kin_nb.core.llm.backend.generic import GenericBackend
 from kin_nb.core.types import (
     AvailableFunction,
@@ -277,3 +278,13 @@ async def test_alternatives_at_the_root_of_a_schema_are_sent_as_properties(anthr
     assert sent["required"] == ["limit"]
     assert "anyOf" in own
     await backend.aclose()
+
+
+def test_a_thinking_level_that_leaves_no_room_is_a_warning() -> None:
+    provider = ProviderConfig(name="p", api_base="https://p.example", api_style="anthropic")
+    models = [
+        ModelConfig(name="claude-sonnet-4-5", alias=str(limit), provider="p", thinking="high", max_tokens=limit)
+        for limit in (1_500, 30_000)
+    ]
+    [warning] = thinking_warnings(KinConfig(providers=[provider]), models)
+    assert warning.startswith('thinking = "high" has no effect on 1500: ')

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
+
+import httpx
 import pytest
 
 from kin_nb.core.config import ModelConfig, ProviderConfig
@@ -197,3 +200,28 @@ async def test_a_header_that_is_not_ascii_is_said_without_its_value(headers: dic
     assert "cannot be sent to acme: it is not ASCII" in error.what
     assert "Jos" not in str(error)
     assert "extra_headers" in error.todo
+
+
+@pytest.mark.parametrize(
+    ("variable", "advice"),
+    [
+        ("SSL_CERT_FILE", "Trusted are the certificates of SSL_CERT_FILE=/etc/own.pem: check these, or choose another"),
+        ("SSL_CERT_DIR", "Trusted are the certificates of SSL_CERT_DIR=/etc/own.pem: check these, or choose another"),
+        ("UNRELATED", "Check the network (and any HTTPS_PROXY), or choose another"),
+    ],
+)
+def test_a_certificate_that_is_not_trusted_names_the_variable_that_says_which_are(
+    variable: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "/etc/own.pem")
+    refused = ssl.SSLCertVerificationError("unable to get local issuer certificate")
+    refused.verify_message = "unable to get local issuer certificate"
+    error = httpx.ConnectError("failed")
+    error.__cause__ = refused
+    provider = ProviderConfig(name="acme", api_base="https://acme.example/v1")
+    built = BackendErrorBuilder.build_request_error(provider=provider, endpoint="x", model="m", error=error)
+    assert "its certificate is not trusted (unable to get local issuer certificate)" in built.what
+    assert built.todo.startswith(advice)
+    assert not built.retryable
