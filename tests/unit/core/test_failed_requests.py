@@ -123,14 +123,15 @@ async def test_a_thinking_level_that_is_refused_is_left_out_with_a_warning(
     assert agent.turns[0].warnings == (warning,)
 
 
+@pytest.mark.parametrize("mistake", ["temperature must be 1", "messages.1: `thinking` blocks cannot be modified"])
 async def test_another_mistake_in_a_request_is_not_taken_for_the_thinking_level(
-    config: KinConfig, model_server: ModelServer
+    mistake: str, config: KinConfig, model_server: ModelServer
 ) -> None:
     agent = Agent(one_model(config, model_server, "p", "m"))
-    model_server.enqueue(status=400, body={"error": "temperature must be 1"})
+    model_server.enqueue(status=400, body={"error": mistake})
     events = await run_turn(agent)
     await agent.aclose()
-    assert "temperature must be 1" in of_kind(events, ErrorEvent)[0].message
+    assert mistake in of_kind(events, ErrorEvent)[0].message
     assert len(model_server.requests) == 1
 
 

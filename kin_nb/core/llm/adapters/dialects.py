@@ -172,7 +172,9 @@ def _takes_a_level(provider: ProviderConfig, model: ModelConfig) -> bool:
 
 def refuses_thinking(error: BackendError) -> bool:
     """Whether the server says that it is the thinking level that it cannot take."""
-    return error.status in _REFUSING and type(error) is BackendError and _REFUSED.search(error.body) is not None
+    if error.status not in _REFUSING or type(error) is not BackendError or "block" in error.body:
+        return False  # blocks are thoughts of before: they are in the history, whatever the level is now
+    return _REFUSED.search(error.body) is not None
 
 
 def thinking_refused(model: ModelConfig, provider: ProviderConfig, error: BackendError) -> str:
