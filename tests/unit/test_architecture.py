@@ -68,7 +68,7 @@ def test_private_names_of_ipykernel_are_in_one_module():
 
 def test_no_module_is_two():
     sizes = {str(path.relative_to(PACKAGE)): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
-    assert {name: lines for name, lines in sizes.items() if lines > 320} == {}
+    assert {name: lines for name, lines in sizes.items() if lines > 500} == {}
 
 
 def test_load_ext_imports_nothing_heavy_and_starts_no_thread():
