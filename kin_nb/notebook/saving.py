@@ -16,6 +16,7 @@ from kin_nb.notebook.since_written import SinceWritten
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.cells.placing import asked_key, place_turns
 from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.jupytext import pairing_warnings
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.live_cells import is_told, keep_what_plays
@@ -63,8 +64,8 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
     except OSError as error:
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
     made = read_recording(nb)
-    stops = about_stops(nb, made)
-    said = [_RELOAD if options.in_place else "", behind, *left_out, stops, about_files(target, options), *removed]
+    stops, pairing = about_stops(nb, made), pairing_warnings(nb)
+    said = [_RELOAD if options.in_place else "", behind, *left_out, stops, *pairing, about_files(target, options), *removed]
     return _notice(made, target, list(filter(None, said)))
 
 

@@ -1,4 +1,5 @@
-"""What a fresh kernel offers: to go on with the session that was begun here before, and to play what the outputs hold.
+"""What a fresh kernel offers: to go on with the session that was begun here before, and to play what the outputs hold; and a
+warning of what a paired text file would lose.
 
 `%load_ext` has 0.15 s for all that it does: names, times and the two ends of one log are read, nothing is imported for it.
 """
@@ -29,7 +30,7 @@ _MOST_LOGS = 50
 _LONGEST_LINE = 1_000_000
 _TAIL = 16_000
 _GOES_ON = re.compile(r"^\s*(?:%kin[ \t]+|/)(?:replay|resume|load)\b", re.MULTILINE)
-_ANSWER, _REPLAY = b'"kin_recording"', b"%kin replay"
+_ANSWER, _REPLAY, _JUPYTEXT = b'"kin_recording"', b"%kin replay", b'"jupytext"'
 _PLAYS = (
     "The answers in this notebook's outputs play without a model in a session notebook: kin-nb save NOTEBOOK.ipynb "
     "--from-outputs makes one. Run All asks the model anew."
@@ -47,18 +48,33 @@ def welcome(shell: InteractiveShell) -> None:
         line = offer(kin_home() / "sessions", Path.cwd().resolve(), time.time())
     except (OSError, RuntimeError):  # no such folder any more, or no home
         return
-    for each in (line, _PLAYS if _holds_answers(own_file(shell)) else None):
+    own = own_file(shell)
+    for each in (line, *(_about(own) if own is not None else ())):
         if each is not None:
             io.stream(f"{each}\n")
 
 
-def _holds_answers(notebook: Path | None) -> bool:
-    """Whether its outputs do, and no cell plays them."""
+def _about(notebook: Path) -> Iterator[str]:
+    """How the answers that its outputs hold are played, where no cell does; what a paired text file would lose."""
     with suppress(OSError, ValueError):  # ValueError: it is empty
-        if notebook is not None:
-            with notebook.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-                return text.find(_ANSWER) >= 0 and text.find(_REPLAY) < 0
-    return False
+        with notebook.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            plays = text.find(_ANSWER) >= 0 and text.find(_REPLAY) < 0
+            paired = text.find(_JUPYTEXT) >= 0
+        if plays:
+            yield _PLAYS
+        if paired:
+            yield from _pairing_warnings(notebook)
+
+
+def _pairing_warnings(notebook: Path) -> list[str]:
+    from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (notebooks that jupytext knows only)
+    from kin_nb.replay.format.jupytext import pairing_warnings  # noqa: PLC0415
+    from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
+
+    try:
+        return pairing_warnings(load_notebook(notebook))
+    except UnreadableNotebookError:  # it may be being written
+        return []
 
 
 def offer(sessions: Path, workspace: Path, now: float) -> str | None:

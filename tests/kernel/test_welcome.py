@@ -102,6 +102,19 @@ def test_a_notebook_whose_outputs_hold_answers_is_told_how_they_play(started, mo
 
 
 @ordinary
+def test_a_notebook_whose_paired_text_would_lose_prompts_is_warned(started, tmp_path):
+    path = tmp_path / "own.ipynb"
+    run(started, f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
+    for formats, says in (("ipynb,py:percent", []), ("ipynb,py:nomarker", ["py:nomarker"])):
+        path.write_text(json.dumps(new_notebook(metadata={"jupytext": {"formats": formats}})))
+        told = started.text(run(started, "%load_ext kin_nb")).splitlines()[1:]
+        assert [f"pairs this notebook with {name}:" in line for name, line in zip(says, told, strict=True)] == [True] * len(
+            says
+        )
+        run(started, "%unload_ext kin_nb")
+
+
+@ordinary
 def test_a_console_is_offered_it_too(started):
     cell = started.run("%load_ext kin_nb", cell=None)
     started.done(cell)

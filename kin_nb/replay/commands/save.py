@@ -17,6 +17,7 @@ from kin_nb.replay.format.gone_on import gone_on
 from kin_nb.replay.format.gone_on import whole as gone_on_after
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import claimed_sessions, recording_in_outputs, sessions_in_outputs
+from kin_nb.replay.format.jupytext import pairing_warnings
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.plain.export import plain_notebook
 from kin_nb.replay.recording import Recording
@@ -92,7 +93,7 @@ class SaveCommand:
         said = [f"Saved {self.shown}: recording {saved.name}."]
         said += [f"Run it again without a key: kin-nb replay {self.shown}", about_files(target, options)]
         said.append(about_stops(made, saved))
-        return [*filter(None, said), *told, *cleaner.report()]
+        return [*filter(None, said), *pairing_warnings(made), *told, *cleaner.report()]
 
     def _calibrated(self, nb: Any, recording: Recording, target: Path) -> tuple[Recording, list[str]]:
         """Its calls may do what they did: who asks for this says so."""

@@ -381,3 +381,11 @@ def test_it_is_calibrated_only_once_it_is_saved(gone_on, tmp_path):
         ReplayError, match=r"talk\.ipynb went on since it was saved\. Save it first: kin-nb save talk\.ipynb PATH"
     ):
         SaveCommand(str(gone_on), tmp_path / "out.ipynb", calibrate=True).run()
+
+
+def test_a_save_warns_of_what_the_paired_text_would_lose(lived, tmp_path):
+    nb = json.loads(lived.read_text())
+    nb["metadata"]["jupytext"] = {"formats": "ipynb,py:nomarker"}
+    lived.write_text(json.dumps(nb))
+    said = SaveCommand(str(lived), tmp_path / "out.ipynb", from_outputs=True).run()
+    assert [line for line in said if line.startswith("jupytext pairs this notebook with py:nomarker:")]

@@ -1,4 +1,4 @@
-"""The forms of a session notebook: long texts beside it, the recording in a cell, and what jupytext is told."""
+"""The forms of a session notebook: long texts beside it, and the recording in a cell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from kin_nb.replay.errors import LaterFormatError, MissingTextError, RecordingEr
 from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.jupytext import keep_out_of_text
 from kin_nb.replay.format.kept import KEPT
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
@@ -191,39 +190,6 @@ def test_in_place_writes_into_a_notebook_that_held_no_session(session, tmp_path)
         write_notebook(nb, path)
     write_notebook(nb, path, in_place=True)
     assert "x = 1" in [cell["source"] for cell in load_notebook(path)["cells"]]
-
-
-def test_paired_text_has_no_records_and_prompts_are_comments_in_it(session, tmp_path):
-    from jupytext.cli import jupytext
-
-    path = write_notebook(session_notebook(session), tmp_path / "talk.ipynb")
-    script = tmp_path / "talk.py"
-    jupytext(["--quiet", "--to", "py:percent", "--output", str(script), str(path)])
-    text = script.read_text()
-    assert "# Fix the build" in text
-    assert "fingerprint" not in text
-    compile(text, script, "exec")
-    jupytext(["--quiet", "--update", "--to", "ipynb", str(script)])
-    assert read_recording(load_notebook(path)) == session
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ({}, {"cell_metadata_filter": "-kin", "custom_cell_magics": "kin"}),
-        ({"cell_metadata_filter": "-all"}, {"cell_metadata_filter": "-all", "custom_cell_magics": "kin"}),
-        (
-            {"cell_metadata_filter": "tags,-x", "custom_cell_magics": "sql"},
-            {"cell_metadata_filter": "tags,-x,-kin", "custom_cell_magics": "sql,kin"},
-        ),
-        ({"cell_metadata_filter": "kin"}, {"cell_metadata_filter": "kin", "custom_cell_magics": "kin"}),
-    ],
-)
-def test_what_somebody_told_jupytext_goes_on_counting(before, after):
-    nb = new_notebook(metadata={"jupytext": before})
-    keep_out_of_text(nb)
-    keep_out_of_text(nb)
-    assert nb["metadata"]["jupytext"] == after
 
 
 def test_the_save_line_takes_a_path_and_options_in_any_order():
