@@ -54,6 +54,8 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
         source = agreed(target, source, recorded, session, ran=len(ran))
     left_out = keep_what_plays(source, recorded, session)
     behind = _behind(own.name, source, recorded, ran) if own is not None else _unknown(shell)
+    if own is not None and since.renamed:
+        behind = f"This notebook is {own.name} now: that file holds the cells that ran here, and was saved. {behind}".rstrip()
     recording, removed = _clean(source, recorded, agent.config, options)
     if options.plain:
         return _plain(source if own is not None else None, recording, target, [behind, *removed])
@@ -65,7 +67,15 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
     made = read_recording(nb)
     stops, pairing = about_stops(nb, made), pairing_warnings(nb)
-    said = [_RELOAD if options.in_place else "", behind, *left_out, stops, *pairing, about_files(target, options), *removed]
+    said = [
+        _RELOAD if options.in_place else "",
+        behind,
+        *left_out,
+        stops,
+        *pairing,
+        about_files(target, options),
+        *removed,
+    ]
     return _notice(made, target, list(filter(None, said)))
 
 
@@ -145,7 +155,7 @@ def _unknown(shell: InteractiveShell) -> str:
     if not cell_io(shell).is_watched:
         return ""
     return (
-        "Which file this notebook is in is not known (renamed since its kernel began?): made of the cells that ran, without "
+        "Which file this notebook is in is not known (moved since its kernel began?): made of the cells that ran, without "
         "Markdown and what they showed. To have those: save it (Ctrl-S), then kin-nb save NOTEBOOK.ipynb OUT.ipynb "
         "--from-outputs."
     )

@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from notebook_client import LiveKernel, run, said
 
 from kin_nb.replay.format.loading import load_notebook
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
-UNKNOWN = "Which file this notebook is in is not known (renamed since its kernel began?)"
+UNKNOWN = "Which file this notebook is in is not known (moved since its kernel began?)"
 OWN = "numbers = [7]"
 
 
@@ -24,10 +24,15 @@ def own(kin: LiveKernel, opens, model_server, tmp_path) -> Path:
     path.write_text(json.dumps(new_notebook()))
     opens(path)
     model_server.enqueue("Hi.")
-    for cell, source in (("p", "%%kin\nSay hi."), ("o", OWN)):
-        assert kin.done(kin.run(source, cell=cell))["content"]["status"] == "ok"
-    write(path, new_markdown_cell("# Mine"), new_code_cell("%%kin\nSay hi.", id="p"), new_code_cell(OWN, id="o"))
+    write(path, new_markdown_cell("# Mine"), numbered(kin, "p", "%%kin\nSay hi."), numbered(kin, "o", OWN))
     return path
+
+
+def numbered(kin: LiveKernel, cell_id: str, source: str):
+    """A cell that is run, as a front end saves it."""
+    reply = kin.done(kin.run(source, cell=cell_id))["content"]
+    assert reply["status"] == "ok"
+    return new_code_cell(source, id=cell_id, execution_count=reply["execution_count"])
 
 
 def write(path: Path, *cells, ids: bool = True) -> None:
@@ -53,8 +58,67 @@ def another(path: Path, *, ids: bool = True) -> bytes:
     return path.read_bytes()
 
 
-def test_a_renamed_notebook_says_what_is_missing_and_how_to_have_it(kin, own):
-    own.rename(own.with_name("analysis.ipynb"))
+def renamed(own: Path, name: str = "analysis.ipynb") -> Path:
+    """As a file browser renames it: no kernel is told."""
+    return own.rename(own.with_name(name))
+
+
+def sources(path: Path) -> list[str]:
+    return [cell["source"] for cell in load_notebook(path)["cells"]]
+
+
+def test_a_renamed_notebook_is_found_by_its_cells(kin, own):
+    path = renamed(own)
+    nb = json.loads(path.read_text())
+    nb["cells"][2]["outputs"] = [new_output("stream", text="shown")]
+    path.write_text(json.dumps(nb))
+    told = save(kin)
+    assert "This notebook is analysis.ipynb now" in told
+    saved = load_notebook(own.with_name("analysis.kin.ipynb"))
+    assert {"# Mine", OWN} <= {cell["source"] for cell in saved["cells"]}
+    assert "shown" in json.dumps(saved["cells"])
+    assert not own.with_name("session.kin.ipynb").exists()
+    assert "analysis.ipynb now" in save(kin, "plain.ipynb --plain")
+    assert "# Mine" in sources(own.with_name("plain.ipynb"))
+
+
+def test_cells_that_a_renamed_notebook_does_not_hold_yet_are_counted(kin, own):
+    path, first = renamed(own), numbered(kin, "cell-1", "pass")
+    write(path, first, new_markdown_cell("# Mine"), new_code_cell("%%kin\nSay hi.", id="p"), numbered(kin, "o", OWN))
+    assert "ran since" not in save(kin)
+    kin.done(kin.run("numbers.append(8)", cell="late"))
+    assert "1 cell ran since analysis.ipynb was written" in save(kin)
+
+
+def test_of_copies_the_one_is_taken_that_holds_what_ran_last(kin, own):
+    first = new_markdown_cell("# Mine"), new_code_cell("%%kin\nSay hi.", id="p")
+    old = numbered(kin, "o", OWN)
+    write(own.with_name("a-copy.ipynb"), *first, old)
+    write(own.with_name("z-copy.ipynb"), *first, old)
+    write(renamed(own), *first, numbered(kin, "o", OWN))
+    save(kin)
+    assert "This notebook is analysis.ipynb now" in save(kin), "the session notebook that was saved is not taken for it"
+
+
+def test_of_equal_copies_any_will_do_and_it_is_named(kin, own):
+    path = renamed(own)
+    path.with_name("copy.ipynb").write_bytes(path.read_bytes())
+    assert "copy.ipynb now" in save(kin)
+    assert "# Mine" in sources(own.with_name("copy.kin.ipynb"))
+
+
+def test_of_copies_that_differ_none_is_chosen_and_both_are_named(kin, own):
+    path = renamed(own)
+    path.with_name("copy.ipynb").write_text(path.read_text().replace("# Mine", "# Mine too"))
+    told = save(kin)
+    assert told.startswith("analysis.ipynb and copy.ipynb both hold the cells that ran here, and differ")
+    assert "kin-nb save analysis.ipynb OUT.ipynb --from-outputs" in told
+    assert list(own.parent.glob("*.kin.ipynb")) == []
+
+
+def test_one_that_was_moved_elsewhere_says_what_is_missing_and_how_to_have_it(kin, own):
+    (own.parent / "elsewhere").mkdir()
+    own.rename(own.parent / "elsewhere" / "analysis.ipynb")
     told = save(kin)
     assert UNKNOWN in told
     assert "kin-nb save NOTEBOOK.ipynb OUT.ipynb --from-outputs" in told
@@ -72,10 +136,27 @@ def test_in_a_console_nothing_is_said_of_files(kin, own):
 @pytest.mark.parametrize("ids", [True, False])
 def test_another_notebook_that_has_the_name_now_is_not_taken_for_the_own_one(kin, own, ids):
     before = another(own, ids=ids)
+    assert "This notebook is analysis.ipynb now" in save(kin)
+    assert not own.with_name("Untitled.kin.ipynb").exists()
+    own.with_name("analysis.ipynb").unlink()
     assert UNKNOWN in save(kin)
     assert not own.with_name("Untitled.kin.ipynb").exists()
     told = save(kin, "--in-place", allow_stdin=True)
     assert told.startswith("Which file this notebook is in is not known here")
+    assert own.read_bytes() == before
+
+
+def test_in_place_writes_the_renamed_file(kin, own):
+    another(own)
+    path, before = own.with_name("analysis.ipynb"), own.read_bytes()
+    nb = json.loads(path.read_text())
+    nb["cells"].append(numbered(kin, "cell-1", "pass"))
+    path.write_text(json.dumps(nb))
+    saving = kin.run("%kin save --in-place", cell="s")
+    assert kin.prompt().startswith("analysis.ipynb is open here")
+    kin.answer("y")
+    kin.done(saving)
+    assert "kin" in load_notebook(path)["metadata"]
     assert own.read_bytes() == before
 
 

@@ -108,9 +108,9 @@ def test_a_notebook_whose_paired_text_would_lose_prompts_is_warned(started, tmp_
     for formats, says in (("ipynb,py:percent", []), ("ipynb,py:nomarker", ["py:nomarker"])):
         path.write_text(json.dumps(new_notebook(metadata={"jupytext": {"formats": formats}})))
         told = started.text(run(started, "%load_ext kin_nb")).splitlines()[1:]
-        assert [f"pairs this notebook with {name}:" in line for name, line in zip(says, told, strict=True)] == [True] * len(
-            says
-        )
+        assert [f"pairs this notebook with {name}:" in line for name, line in zip(says, told, strict=True)] == [
+            True
+        ] * len(says)
         run(started, "%unload_ext kin_nb")
 
 

@@ -107,7 +107,11 @@ _LOSSES: list[_Loss] = [
     ("a line begins with ```", {_RMD}, _FENCE.search),
     ("a line has ``` or ~~~ after blanks", {_MYST}, _INDENTED_FENCE.search),
 ]
-_PYTHON_CELLS: _Loss = ("%%python is dropped, so its code would be a prompt", {_MARKDOWN, _PERCENT, _RMD}, _PYTHON.match)
+_PYTHON_CELLS: _Loss = (
+    "%%python is dropped, so its code would be a prompt",
+    {_MARKDOWN, _PERCENT, _RMD},
+    _PYTHON.match,
+)
 
 
 def _paired(formats: Any) -> Iterator[str]:

@@ -51,6 +51,12 @@ class Surroundings:
             if not path.exists():
                 yield from _notebooks(path.parent)
 
+    def siblings(self) -> Iterator[Path]:
+        """Notebooks in the folder of the notebook that this kernel was told of, whether that is there or not."""
+        folders = {path.parent: None for path in self._own_names()} or {self.cwd: None}
+        for folder in folders:
+            yield from _notebooks(folder)
+
     def _own_names(self) -> Iterator[Path]:
         test = self.environ.get("PYTEST_CURRENT_TEST", "").split("::")[0]
         for name in (self.environ.get("JPY_SESSION_NAME"), self.vscode_file, Path(test).name):

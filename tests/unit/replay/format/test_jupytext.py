@@ -29,7 +29,20 @@ PROMPTS = [
 ]
 KIN = {"name": "kin", "display_name": "Kin", "language": "python"}
 NASTY = [
-    *["Say hi.", "", "  indented", "it's", '"""', "'''", "it's \"\"\"", '"""doc"""', '# """', '\\"""', "```python", "```"],
+    *[
+        "Say hi.",
+        "",
+        "  indented",
+        "it's",
+        '"""',
+        "'''",
+        'it\'s """',
+        '"""doc"""',
+        '# """',
+        '\\"""',
+        "```python",
+        "```",
+    ],
     *["````", "~~~", " ```", "    ```", "# %% cell", "#%%", " # %%", "# In[1]:", "# +", "# -", "# %time x", "%time x"],
     *["!ls", "cat a", "<!-- #region -->", "<!-- #endregion -->", "---", "+++ {}", "a: b", "@df", "\\", "def f():"],
     *["# region x", ":tag: x", "?x", "x?", "#", "é ü", "<div>", "$$", "# <markdowncell>"],
@@ -160,7 +173,10 @@ def _back(nb: Any, fmt: str) -> Any:
 
 
 def cells(*texts: str, formats: Any, kernel: str = "python3", **jupytext_settings: str) -> Any:
-    metadata = {"kernelspec": {"name": kernel, "display_name": "K"}, "jupytext": {"formats": formats, **jupytext_settings}}
+    metadata = {
+        "kernelspec": {"name": kernel, "display_name": "K"},
+        "jupytext": {"formats": formats, **jupytext_settings},
+    }
     return new_notebook(cells=[new_code_cell(text) for text in texts], metadata=metadata)
 
 
@@ -216,9 +232,12 @@ def test_cells_that_a_format_cannot_hold_are_named_with_the_reason(nb, said):
         ({}, {"cell_metadata_filter": "-kin"}),
         ({"cell_metadata_filter": "-all"}, {"cell_metadata_filter": "-all"}),
         ({"cell_metadata_filter": "tags,-x"}, {"cell_metadata_filter": "tags,-x,-kin"}),
-        ({"cell_metadata_filter": "kin", "custom_cell_magics": "kin"}, {"cell_metadata_filter": "kin", "custom_cell_magics": "kin"}),
+        (
+            {"cell_metadata_filter": "kin", "custom_cell_magics": "kin"},
+            {"cell_metadata_filter": "kin", "custom_cell_magics": "kin"},
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_the_user_told_jupytext_still_holds(before, after):
     nb = new_notebook(metadata={"jupytext": before})
     keep_out_of_text(nb)
