@@ -57,10 +57,11 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
     if own is not None and since.renamed:
         behind = f"This notebook is {own.name} now: that file holds the cells that ran here, and was saved. {behind}".rstrip()
     recording, removed = _clean(source, recorded, agent.config, options)
-    if options.plain:
-        return _plain(source if own is not None else None, recording, target, [behind, *removed])
     cells = [Cell(cell["source"]) for cell in source["cells"]] if own is None else None
-    nb = session_notebook(recording, source_nb=source if own is not None else None, cells=cells, options=options)
+    source = source if own is not None else None
+    if options.plain:
+        return _plain(recording, source, cells, target, [behind, *removed])
+    nb = session_notebook(recording, source_nb=source, cells=cells, options=options)
     try:
         write_notebook(nb, target, open_file=None if options.in_place else own, in_place=options.in_place)
     except OSError as error:
@@ -79,12 +80,12 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
     return _notice(made, target, list(filter(None, said)))
 
 
-def _plain(source: Any, recording: Recording, target: Path, told: list[str]) -> Output:
+def _plain(recording: Recording, source: Any, cells: list[Cell] | None, target: Path, told: list[str]) -> Output:
     from kin_nb.replay.plain.export import plain_notebook  # noqa: PLC0415  (rarely asked for)
 
     if target.exists():
         raise KinError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
-    write_notebook(plain_notebook(recording, source), target)
+    write_notebook(plain_notebook(recording, source, cells), target)
     said = ["It needs no kin_nb, and holds no recording: what the session did, as cells.", *filter(None, told)]
     return render_notice(f"Saved {target}", said)
 

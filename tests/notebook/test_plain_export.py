@@ -15,8 +15,10 @@ from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.plain.export import plain_notebook
 from kin_nb.replay.runner.one import replay_notebook
 from kin_nb.replay.runner.options import ReplayOptions
+from tests.model_server import tool_call
 from tests.notebook.headless import Headless, error_of, error_text, shown
 from tests.notebook.people import QUICKSTART, environment
+from tests.notebook.recorded import live
 
 pytestmark = pytest.mark.kernel
 
@@ -90,3 +92,28 @@ def test_it_leaves_the_files_that_the_session_leaves(name, tmp_path):
         assert shown(executed[-1]) == shown(as_node(nb)["cells"][-1]), (
             "the person's own cell finds what the agent bound"
         )
+
+
+def test_after_an_undo_it_gives_the_values_that_the_session_gave(tmp_path):
+    """Undo puts the file back and leaves the variable; the user's cells come along where no file of the notebook is known."""
+
+    def cells(kernel, server, _workspace):
+        kernel.ok("before = 5")
+        for value in (1, 2):
+            write = tool_call("bash", command=f"echo {value} > n.txt")
+            read = tool_call("python", code="value = before + int(open('n.txt').read())")
+            server.enqueue("I write.", calls=[write])
+            server.enqueue("I read.", calls=[read])
+            server.enqueue("Done.")
+            kernel.ok(f"%%kin --mode auto-approve\nSet it, {value}.")
+        kernel.ok("%kin undo")
+        yield "live", kernel.ok("print(value, open('n.txt').read())")
+        kernel.ok("%kin save plain --plain")
+
+    (root := tmp_path / "lived").mkdir()
+    lived = live(root, {"a.py": ""}, cells)
+    assert shown(lived.named["live"]) == "7 1\n\n"
+    folder = tmp_path / "elsewhere"
+    shutil.copytree(lived.before, folder)
+    executed = run_without_us(load_notebook(lived.workspace / "plain.ipynb"), folder, tmp_path / "home")
+    assert shown(executed[-1]) == shown(lived.named["live"])

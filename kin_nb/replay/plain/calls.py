@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from kin_nb.core.safety.secrets import SECRET, WORKSPACE
 from kin_nb.core.session.file_history.names import file_name
-from kin_nb.core.session.file_history.patches import patched
+from kin_nb.core.session.file_history.patches import backwards, patched
 from kin_nb.core.session.records import FileChange, RecordedCall, sha256
 from kin_nb.render import one_line
 from kin_nb.render.diff import without_header
@@ -51,10 +51,65 @@ def plain_call(call: RecordedCall, folder: str) -> Iterator[PlainCell]:
         yield _note(call, "may have done what is not recorded, and is not here.")
 
 
+def plain_undone(calls: Sequence[RecordedCall], folder: str) -> Iterator[PlainCell]:
+    """The Python of calls that were undone, since undo does not bring variables back; nothing where none ran.
+
+    Before it what other calls had changed in files by then, which it may read; after it all of that undone. Commands do not
+    run again.
+    """
+    own = [call for call in calls if call.decision is None or call.decision.by != "identical"]
+    ran = [bool(text := _text(call)) and call.name == PYTHON and not _why_not_run(call, text) for call in own]
+    if not any(ran):
+        return
+    made: list[FileChange] = []
+    for call, runs in list(zip(own, ran, strict=True))[: len(ran) - ran[::-1].index(True)]:
+        if runs:
+            yield _python(call, _text(call), folder)
+            made += call.files
+        else:
+            yield from _files(call, folder)
+            made += [change for change in call.files if not _why_not(change)]
+    yield from _files_undone(made, folder)
+
+
+def _files_undone(made: Sequence[FileChange], folder: str) -> Iterator[PlainCell]:
+    lines: list[str] = []
+    for change in _backwards(made):
+        why = _why_not(change)
+        if why:
+            yield PlainCell("markdown", f"{code_span(change.path)} was undone, and stays changed here: {why}.")
+        else:
+            lines += _lines(change, folder)
+    if lines:
+        yield _changing("# undone: what that changed in files", lines)
+
+
+def _backwards(made: Sequence[FileChange]) -> Iterator[FileChange]:
+    """What undoes these, last to first. A file that was not there before them is removed, whatever it holds."""
+    first: dict[str, FileChange] = {}
+    for change in made:
+        first.setdefault(file_name(change.path), change)
+    removed: set[str] = set()
+    for change in reversed(made):
+        name = file_name(change.path)
+        if first[name].before is not None or first[name].before_mode:
+            patch = None if change.patch is None else backwards(change.patch)
+            yield _turned(change, change.before, change.before_mode, patch)
+        elif name not in removed:
+            removed.add(name)
+            if change.after is not None or change.after_mode:
+                yield _turned(change, None, "", None)
+
+
+def _turned(change: FileChange, to: str | None, mode: str, patch: str | None) -> FileChange:
+    fields = {"before": change.after, "after": to, "patch": patch, "before_mode": change.after_mode, "after_mode": mode}
+    return change.model_copy(update=fields)
+
+
 def _why_not_run(call: RecordedCall, text: str) -> str:
     if call.status != "ok":
         return f"it ended as {call.status}"
-    if call.exit == _TIME_WAS_UP and call.name == "bash":
+    if call.exit == _TIME_WAS_UP:
         return "its time was up, and here it would have no end"
     return "it holds what the recording does not" if SECRET in text or _SURROGATE.search(text) else ""
 
@@ -102,8 +157,12 @@ def _files(call: RecordedCall, folder: str) -> Iterator[PlainCell]:
         else:
             lines += _lines(change, folder)
     if lines:
-        needs = ["from pathlib import Path\n"] if any(line.startswith("Path(") for line in lines) else []
-        yield PlainCell("code", "\n".join([one_line(f"# {call.name}: {in_words(call)}"), *needs, *lines]))
+        yield _changing(one_line(f"# {call.name}: {in_words(call)}"), lines)
+
+
+def _changing(head: str, lines: list[str]) -> PlainCell:
+    needs = ["from pathlib import Path\n"] if any(line.startswith("Path(") for line in lines) else []
+    return PlainCell("code", "\n".join([head, *needs, *lines]))
 
 
 def _why_not(change: FileChange) -> str:

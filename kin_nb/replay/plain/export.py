@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -13,14 +13,15 @@ from kin_nb.core.session.records import TurnRecord
 from kin_nb.replay.cells.bound import is_bound_cell
 from kin_nb.replay.cells.placing import asked_key, is_kin_kernel
 from kin_nb.replay.cells.undos import undoes
-from kin_nb.replay.plain.calls import PlainCell, plain_call
+from kin_nb.replay.plain.calls import PlainCell, plain_call, plain_undone
 from kin_nb.replay.plain.change import apply_change
 from kin_nb.replay.plain.text import code_span, fenced, safe_markdown
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.making import Cell, session_notebook
 from kin_nb.replay.standing import standing_turns
 
 _OURS = re.compile(r"[ \t]*%(kin|(re)?load_ext[ \t]+kin_nb)\b")
+_RAISES = "raises-exception"
 _PROMPT = re.compile(r"\n*%%kin\b")
 _PYTHON3 = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 _ABOUT = """\
@@ -29,18 +30,19 @@ what the agent ran and changed stands here as ordinary cells, its prompts and re
 cells for you: read them before you run them. They run once, from the top, with {where} as it was when the session began."""
 
 
-def plain_notebook(recording: Recording, source_nb: Any = None) -> Any:
+def plain_notebook(recording: Recording, source_nb: Any = None, cells: Sequence[Cell] | None = None) -> Any:
     """The session as a notebook (NotebookNode) that needs no kin_nb: no records, no prompts that ask, no outputs of ours.
 
-    `source_nb`: the notebook that holds it; its other cells stay. Turns that were taken back are left out, and said to be.
+    `source_nb`: the notebook that holds it, or the `cells` that ran; its other cells stay. Turns that were undone are left
+    out, with a note, but for their Python: undo does not bring variables back.
     """
-    nb = session_notebook(recording, source_nb=source_nb)
+    nb = session_notebook(recording, source_nb=source_nb, cells=cells)
     folder = _folder(recording)
     turns = {turn.turn: turn for turn in recording.turns}
     standing = {turn.turn: turn for turn in standing_turns(recording.turns, recording.undos)}
     taken = {cell["id"] for cell in nb["cells"]}
     ids = (name for n in count(1) if (name := f"plain-{n}") not in taken)
-    cells: list[Any] = []
+    plain: list[Any] = []
     for cell in nb["cells"]:
         numbers = [raw["turn"] for raw in cell["metadata"].pop("kin", []) if raw["type"] == "turn"]
         if numbers:
@@ -50,11 +52,11 @@ def plain_notebook(recording: Recording, source_nb: Any = None) -> Any:
         else:
             made = list(_own(nb, cell))
             if made == [cell]:
-                cells.append(cell)
+                plain.append(cell)
                 continue
-        cells += [_cell(each, ids) for each in made]
-    changes = any("apply_change(" in cell["source"] for cell in cells)
-    nb["cells"] = [_cell(each, ids) for each in _head(folder, changes=changes)] + cells
+        plain += [_cell(each, ids) for each in made]
+    changes = any("apply_change(" in cell["source"] for cell in plain)
+    nb["cells"] = [_cell(each, ids) for each in _head(folder, changes=changes)] + plain
     _drop_metadata(nb, source_nb)
     return nb
 
@@ -80,18 +82,21 @@ def _head(folder: str, *, changes: bool) -> Iterator[PlainCell]:
 
 
 def _turn(turn: TurnRecord, kept: TurnRecord | None, folder: str) -> Iterator[PlainCell]:
-    """`kept`: what of the turn was not taken back; None: nothing."""
-    yield PlainCell("markdown", f"**Prompt {turn.turn}**\n\n{fenced(turn.prompt)}")
-    if kept is None:
-        yield PlainCell("markdown", "It was taken back: what the agent did is left out.")
-        return
-    for step in kept.steps:
+    """`kept`: what of the turn was not undone; None: nothing."""
+    attached = f"\n\nAttached: {', '.join(map(code_span, turn.attached))}" if turn.attached else ""
+    yield PlainCell("markdown", f"**Prompt {turn.turn}**\n\n{fenced(turn.prompt)}{attached}")
+    steps = kept.steps if kept is not None else ()
+    for step in steps:
         if step.content.strip():
             yield PlainCell("markdown", safe_markdown(step.content))
         for call in step.calls:
             yield from plain_call(call, folder)
-    if len(kept.steps) < len(turn.steps):
-        yield PlainCell("markdown", "The rest was taken back: what the agent did then is left out.")
+    if kept is None or len(steps) < len(turn.steps):
+        what = "It was undone" if kept is None else "The rest was undone"
+        python = list(plain_undone([call for step in turn.steps[len(steps) :] for call in step.calls], folder))
+        why = "its Python stays, since undo does not bring variables back; all else" if python else "what the agent did"
+        yield PlainCell("markdown", f"{what}: {why} is left out.")
+        yield from python
     elif turn.outcome != "done":
         why = f": {code_span(turn.message)}" if turn.message else ""
         yield PlainCell("markdown", f"It ended as {turn.outcome}{why}.")
@@ -114,6 +119,8 @@ def _own(nb: Any, cell: Any) -> Iterator[Any]:
     if is_kin_kernel(nb) and lines[0].split() == ["%%python"]:
         lines = lines[1:]
     cell["outputs"] = [output for output in cell["outputs"] if "kin" not in (output.get("metadata") or {})]
+    if any(output["output_type"] == "error" for output in cell["outputs"]):
+        cell["metadata"]["tags"] = list(dict.fromkeys([*cell["metadata"].get("tags", []), _RAISES]))
     if source.startswith("%%") or not any(_OURS.match(line) for line in lines):
         cell["source"] = "\n".join(lines)
         yield cell
@@ -127,7 +134,7 @@ def _cell(plain: PlainCell, ids: Iterator[str]) -> Any:
 
     if plain.kind == "markdown":
         return new_markdown_cell(plain.source, id=next(ids))
-    return new_code_cell(plain.source, id=next(ids), metadata={"tags": ["raises-exception"]} if plain.fails else {})
+    return new_code_cell(plain.source, id=next(ids), metadata={"tags": [_RAISES]} if plain.fails else {})
 
 
 def _drop_metadata(nb: Any, source_nb: Any) -> None:

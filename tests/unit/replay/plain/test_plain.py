@@ -360,15 +360,106 @@ def undone(*steps: int) -> Recording:
     return replace(made, undos=(UndoRecord(at=2, turns=(2,), to=place),))
 
 
-def test_a_turn_that_was_taken_back_is_left_out_and_said_to_be():
+def test_a_turn_that_was_undone_is_left_out_with_a_note():
     assert cells(undone())[2:] == [
         ("markdown", "**Prompt 2**\n\n```text\nagain\n```"),
-        ("markdown", "It was taken back: what the agent did is left out."),
+        ("markdown", "It was undone: what the agent did is left out."),
     ]
     assert [source for _, source in cells(undone(2))[3:]] == [
         "one",
-        "The rest was taken back: what the agent did then is left out.",
+        "The rest was undone: what the agent did is left out.",
     ]
+
+
+STAYS = "It was undone: its Python stays, since undo does not bring variables back; all else is left out."
+
+
+def undone_with(*calls: RecordedCall, says: str = "") -> Recording:
+    """Two turns; the second, with these calls, is undone."""
+    two = turn(2, "again", cell_id="two", steps=(RecordedStep(content=says, calls=calls),))
+    made = recording(turn(1, "go", cell_id="one"), two)
+    return replace(made, undos=(UndoRecord(at=2, turns=(2,), to=Place(turn=2)),))
+
+
+def test_python_that_was_undone_stays_since_its_variables_did():
+    calls = did("bash", command="rm -rf ."), did("python", code="x = 2"), did("python", code="y", status="refused")
+    assert cells(undone_with(*calls, did("python", code="1 / 0", ended=1), says="I set x."))[3:] == [
+        ("markdown", STAYS),
+        ("code", "x = 2"),
+        ("code", "1 / 0"),
+    ]
+
+
+def test_python_of_an_undone_part_of_a_turn_stays():
+    steps = [RecordedStep(calls=(did("python", code=f"x = {n}"),)) for n in (1, 2)]
+    made = recording(turn(1, "go", cell_id="one", steps=tuple(steps)))
+    part = replace(made, undos=(UndoRecord(at=1, turns=(1,), to=Place(turn=1, step=2)),))
+    assert code(part) == ["x = 1", "x = 2"]
+    assert notes(part) == [STAYS.replace("It was undone", "The rest was undone")]
+
+
+def test_files_that_undone_python_reads_and_writes_are_there_for_it_and_as_before_after_it(shell, tmp_path):
+    """Edits before it are made, commands are not run again, and all of it is undone."""
+    work = tmp_path / "work"
+    start = {"a.txt": LINES, "b.txt": "b\n", "gone.txt": "gone\n"}
+    for name, text in start.items():
+        (work / name).write_text(text)
+    edited = LINES.replace("line 3\n", "three\n")
+    calls = [
+        did("edit_file", change(LINES, edited), path="a.txt"),
+        did("write_file", change(None, "1\n2\n", "data.csv"), path="data.csv"),
+        did("bash", change("gone\n", None, "gone.txt"), command="touch ran; rm gone.txt"),
+        did(
+            "python",
+            change(edited, edited + "end\n"),
+            change(None, "x\n", "new.txt"),
+            change("1\n2\n", "1\n2\n3\n", "data.csv"),
+            code="from pathlib import Path\n"
+            "rows, three = Path('data.csv').read_text().split(), 'three' in Path('a.txt').read_text()\n"
+            "for name, text in ('new.txt', 'x'), ('a.txt', 'end'), ('data.csv', '3'):\n"
+            "    with open(name, 'a') as file:\n"
+            "        print(text, file=file)",
+        ),
+        did("bash", change("b\n", "c\n", "b.txt"), command="echo c > b.txt"),
+    ]
+    run(shell, plain_notebook(undone_with(*calls)))
+    assert (shell.user_ns["rows"], shell.user_ns["three"]) == (["1", "2"], True)
+    assert {path.name: path.read_text() for path in work.iterdir()} == start
+
+
+def test_what_cannot_be_undone_for_it_is_named():
+    big = change("x", "y", "big.bin").model_copy(update={"patch": None})
+    new = change(None, "y", "new.bin").model_copy(update={"patch": None})
+    no_text = "the recording has no text of it (binary, over 256 KB, or a file that holds secrets)"
+    made = cells(undone_with(did("python", big, new, code="go()")))[4:]
+    assert made == [
+        ("code", "go()"),
+        ("markdown", f"`big.bin` was undone, and stays changed here: {no_text}."),
+        ("code", '# undone: what that changed in files\nfrom pathlib import Path\n\nPath("new.bin").unlink()'),
+    ]
+
+
+def test_python_whose_time_was_up_is_not_run():
+    assert code(session(did("python", code="while True: pass", ended=124))) == []
+
+
+def test_a_prompt_keeps_what_it_mentions_and_names_what_was_attached():
+    asked = turn(1, "@error fix @src/a.py,\nsee @df", cell_id="a", attached=("df (3 columns, 1.2 KB)",))
+    assert cells(recording(asked))[0] == (
+        "markdown",
+        "**Prompt 1**\n\n```text\n@error fix @src/a.py,\nsee @df\n```\n\nAttached: `df (3 columns, 1.2 KB)`",
+    )
+
+
+def test_a_cell_of_the_users_that_failed_is_tagged():
+    made = session()
+    nb = session_notebook(made)
+    failed = nbformat.v4.new_output("error", ename="E", evalue="", traceback=[])
+    nb["cells"].append(new_code_cell("1 / 0", id="bad", outputs=[failed], metadata={"tags": ["mine"]}))
+    nb["cells"].append(new_code_cell("x = 1", id="good"))
+    bad, good = plain_notebook(made, nb)["cells"][-2:]
+    assert (bad["source"], set(bad["metadata"]["tags"])) == ("1 / 0", {"mine", "raises-exception"})
+    assert "raises-exception" not in good["metadata"].get("tags", [])
 
 
 def test_a_turn_that_was_given_back_is_there():
