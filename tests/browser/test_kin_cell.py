@@ -184,6 +184,20 @@ def test_after_a_reload_the_waiting_card_says_where_to_answer_and_interrupting_f
     assert (kin.workspace / "a.py").read_text() == "x = 2\n"
 
 
+def test_three_inserts_of_one_turn_are_one_new_cell_with_the_code_of_all(kin, model_server):
+    """The kernel's message holds one new cell, and the front end takes the first of them: no card may promise another."""
+    parts = ["a = 1", "b = a + 1", "print(b)"]
+    model_server.enqueue(calls=[tool_call("notebook", action="insert", code=part) for part in parts])
+    model_server.enqueue("Run it.")
+    start(kin, ASK, "last = 1")
+    kin.wait_idle()
+    assert kin.output_text(1).count("put code into the new cell below this one") == 3
+    kin.save()
+    assert [cell.source for cell in kin.saved().cells[1:]] == [ASK, "\n\n".join(parts), "last = 1"]
+    results = [message["content"] for message in model_server.requests[-1]["messages"] if message["role"] == "tool"]
+    assert ["added at the end" in result for result in results] == [False, True, True]
+
+
 def test_the_saved_file_holds_receipts_and_no_widgets(kin, model_server):
     model_server.enqueue(calls=[EDIT])
     model_server.enqueue("Done.")

@@ -98,7 +98,7 @@ def test_a_new_cell_is_put_below_this_one(nb):
         "await told('notebook', action='insert', code='a')\nreturn await told('notebook', action='insert', code='b')",
     )
     [payload] = reply["content"]["payload"]
-    assert payload == {"source": "set_next_input", "text": "b", "replace": False}
+    assert payload == {"source": "set_next_input", "text": "a\n\nb", "replace": False}
 
 
 def test_without_a_file_the_cells_are_those_that_ran(nb):

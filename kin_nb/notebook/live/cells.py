@@ -33,7 +33,9 @@ class NotebookArgs(BaseModel):
     action: Literal["read", "insert"]
     last: int = Field(10, ge=1, le=MOST, description="For read: the last cells above this one")
     cell: str | int | None = Field(None, description="For read: only this one, by its number or id")
-    code: str | None = Field(None, description="For insert: the new cell")
+    code: str | None = Field(
+        None, description="For insert: code for the one new cell of this turn, after what is in it"
+    )
 
 
 class NotebookResult(BaseModel):
@@ -45,15 +47,17 @@ class NotebookConfig(BaseToolConfig):
 
 
 class NotebookState(BaseToolState):
-    """`inserted_at`: the execution count of the cell that last put a cell below itself."""
+    """`inserted_at`: the execution count of the cell that last put a cell below itself, with `code`."""
 
     inserted_at: int | None = None
+    code: str = ""
 
 
 class Notebook(BaseTool[NotebookArgs, NotebookResult, NotebookConfig, NotebookState]):
     """It asks nobody: reading gives what the person has in front of them, and what it inserts is a proposal.
 
-    A cell that is put below this one is neither run nor saved: the person reads it, and runs or deletes it.
+    A cell that is put below this one is neither run nor saved: the person reads it, and runs or deletes it. Kernels and
+    front ends keep one such cell for each cell that runs, so the code of all inserts of a turn goes into that one.
     """
 
     description: ClassVar[str] = "Read the cells above this one, or put a new code cell below it"
@@ -66,11 +70,11 @@ class Notebook(BaseTool[NotebookArgs, NotebookResult, NotebookConfig, NotebookSt
     def preview(self, args: NotebookArgs) -> Preview:
         summary = f"read the last {args.last} cells" if args.cell is None else f"read cell {args.cell}"
         if args.action == "insert":
-            return Preview(summary="put a cell below this one", body=args.code or "", kind="code")
+            return Preview(summary="put code into the new cell below this one", body=args.code or "", kind="code")
         return Preview(summary=summary, body=args.model_dump_json(indent=2))
 
     async def run(self, args: NotebookArgs) -> NotebookResult:
-        """Raises ToolError for a cell that is not there, and for nothing to insert."""
+        """Raises ToolError for a cell that is not there, for nothing to insert, and for code that cannot be added."""
         if args.action == "read":
             return NotebookResult(text=_told(await on_main_thread(partial(cells_above, self.shell)), args))
         if not args.code or not args.code.strip():
@@ -81,11 +85,19 @@ class Notebook(BaseTool[NotebookArgs, NotebookResult, NotebookConfig, NotebookSt
         return result.text
 
     def _insert(self, code: str) -> str:
-        shell = self.shell
-        shell.set_next_input(_as_typed(code, shell), replace=False)
-        again, self.state.inserted_at = self.state.inserted_at == shell.execution_count, shell.execution_count
-        done = "At the end of the turn a new cell with this code is below this one; it has not run."
-        return f"{done} It takes the place of the one that you gave before: there is one a turn." if again else done
+        shell, state = self.shell, self.state
+        again = state.inserted_at == shell.execution_count
+        if again and any(text.lstrip().startswith("%%") for text in (state.code, code)):
+            raise ToolError(
+                "There is one new cell a turn, it has code already, and a cell magic (%%) needs a cell of its own: nothing was "
+                "added. Give this code in your reply, or insert it in the next turn."
+            )
+        state.code = f"{state.code.rstrip()}\n\n{code}" if again else code
+        state.inserted_at = shell.execution_count
+        shell.set_next_input(_as_typed(state.code, shell), replace=False)
+        if again:
+            return "There is one new cell a turn: this code was added at the end of it. It has not run."
+        return "When this turn has ended without an error, a new cell with this code is below this one. It has not run."
 
 
 def _as_typed(code: str, shell: Any) -> str:

@@ -94,15 +94,24 @@ def test_in_a_terminal_they_are_what_was_typed(shell, in_turn):
     assert [found["source"] for found in own_cells.cells_above(shell).cells] == ["x = 1"]
 
 
-def test_a_new_cell_is_put_below_and_a_second_takes_its_place(shell, told):
-    first = told("notebook", action="insert", code="df.head()")
-    assert shell.rl_next_input == "df.head()"
-    assert "has not run" in first
-    assert "takes the place" not in first
-    assert "takes the place" in told("notebook", action="insert", code="df.tail()")
-    assert shell.rl_next_input == "df.tail()"
+def test_a_new_cell_is_put_below_and_further_code_is_added_to_it(shell, told):
+    """Whatever an insert said to be in the cell is in it: there is one cell for each cell that runs."""
+    assert "a new cell with this code is below this one" in told("notebook", action="insert", code="df.head()\n")
+    assert shell.rl_next_input == "df.head()\n"
+    for code in ("df.tail()", "df"):
+        assert "this code was added at the end of it" in told("notebook", action="insert", code=code)
+    assert shell.rl_next_input == "df.head()\n\ndf.tail()\n\ndf"
     shell.execution_count += 1
-    assert "takes the place" not in told("notebook", action="insert", code="df")
+    assert "a new cell" in told("notebook", action="insert", code="df")
+    assert shell.rl_next_input == "df"
+
+
+@pytest.mark.parametrize(("first", "second"), [("x = 1", "%%time\nslow()"), ("%%bash\nls", "x = 1")])
+def test_code_with_a_cell_magic_is_not_added_and_the_cell_stays(shell, told, first, second):
+    told("notebook", action="insert", code=first)
+    with pytest.raises(ToolError, match=r"a cell magic \(%%\) needs a cell of its own: nothing was added"):
+        told("notebook", action="insert", code=second)
+    assert shell.rl_next_input == first
 
 
 def test_in_the_kin_kernel_the_new_cell_says_that_it_is_python(shell, told):
@@ -110,6 +119,9 @@ def test_in_the_kin_kernel_the_new_cell_says_that_it_is_python(shell, told):
     shell.kernel.implementation = "kin"
     told("notebook", action="insert", code="df.head()")
     assert shell.rl_next_input == "%%python\ndf.head()"
+    told("notebook", action="insert", code="df.tail()")
+    assert shell.rl_next_input == "%%python\ndf.head()\n\ndf.tail()"
+    shell.execution_count += 1
     told("notebook", action="insert", code="%%time\nslow()")
     assert shell.rl_next_input == "%%time\nslow()"
 
