@@ -53,9 +53,7 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
     if options.in_place:
         source = agreed(target, source, recorded, session, ran=len(ran))
     left_out = keep_what_plays(source, recorded, session)
-    behind = _behind(own.name, source, recorded, ran) if own is not None else _unknown(shell)
-    if own is not None and since.renamed:
-        behind = f"This notebook is {own.name} now: that file holds the cells that ran here, and was saved. {behind}".rstrip()
+    behind = _behind(own.name, source, recorded, ran, renamed=since.renamed) if own is not None else _unknown(shell)
     recording, removed = _clean(source, recorded, agent.config, options)
     cells = [Cell(cell["source"]) for cell in source["cells"]] if own is None else None
     source = source if own is not None else None
@@ -67,16 +65,8 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
     except OSError as error:
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
     made = read_recording(nb)
-    stops, pairing = about_stops(nb, made), pairing_warnings(nb)
-    said = [
-        _RELOAD if options.in_place else "",
-        behind,
-        *left_out,
-        stops,
-        *pairing,
-        about_files(target, options),
-        *removed,
-    ]
+    about = [about_stops(nb, made), *pairing_warnings(nb), about_files(target, options)]
+    said = [_RELOAD if options.in_place else "", behind, *left_out, *about, *removed]
     return _notice(made, target, list(filter(None, said)))
 
 
@@ -162,12 +152,12 @@ def _unknown(shell: InteractiveShell) -> str:
     )
 
 
-def _behind(name: str, source: Any, recording: Recording, ran: list[Any]) -> str:
-    """What `source`, the notebook's file, has not: of `ran`, what ran since it was written, and of the prompts."""
+def _behind(name: str, source: Any, recording: Recording, ran: list[Any], *, renamed: bool) -> str:
+    """What `source`, the notebook's file, has not: of `ran`, what ran since it was written, and of the prompts; its new name."""
     held = {asked_key(source, cell) for cell in source["cells"]} - {None}  # what these show is made of the recording
     count = sum(asked_key(source, cell) not in held for cell in ran)
     late = len(recording.turns) - len(place_turns(source, recording.turns))
-    said = []
+    said = [f"This notebook is {name} now: that file holds the cells that ran here, and was saved."] if renamed else []
     if count:
         which, them, they = ("1 cell", "it", "it") if count == 1 else (f"{count} cells", "them", "they")
         said.append(
