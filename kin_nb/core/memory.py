@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from kin_nb.core.paths import kin_home, private_folder, real_path, shown
+from kin_nb.core.safe_fs import folder_of, replace_file
 from kin_nb.core.safety.secrets import Redactor
 from kin_nb.core.safety.workspace import error_text, read_bytes
 from kin_nb.core.tools.base import ToolError
@@ -102,7 +101,6 @@ def write_memory(name: str, content: str, scope: Scope, workdir: Path, *, known_
     try:
         if scope == "user":
             private_folder(path.parent)
-        path.parent.mkdir(parents=True, exist_ok=True)
         _replace(path, content, 0o600 if scope == "user" else 0o666)
     except (OSError, UnicodeEncodeError) as error:
         raise ToolError(f"{shown(path)} could not be written: {error_text(error)}.") from error
@@ -113,7 +111,8 @@ def delete_memory(name: str, scope: Scope, workdir: Path) -> Path:
     """Returns the file that is gone. Raises ToolError when there is none, or it stays."""
     path = _existing(name, scope, workdir)
     try:
-        path.unlink()
+        with folder_of(path) as (folder, own):
+            os.unlink(own, dir_fd=folder)
     except OSError as error:
         raise ToolError(f"{shown(path)} could not be deleted: {error_text(error)}.") from error
     return path
@@ -188,14 +187,5 @@ def _decoded(path: Path) -> str:
 
 def _replace(path: Path, content: str, mode: int) -> None:
     """In one step; a link in its place is replaced, not followed. The umask has its say on `mode`."""
-    temporary = path.with_name(f".{path.stem}-{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content.encode())
-            file.flush()
-            os.fsync(descriptor)
-        temporary.replace(path)
-    finally:
-        with suppress(OSError):  # it is the file by now
-            temporary.unlink()
+    with folder_of(path, make=True) as (folder, name):
+        replace_file(folder, name, content.encode(), None, mode)

@@ -78,6 +78,12 @@ class ToolRequest:
     write_paths: tuple[Path, ...] = ()
     fingerprint: str = ""
 
+    @property
+    def resolved(self) -> dict[str, Path]:
+        """Where each path, as the model wrote it, leads."""
+        written = (*self.accesses.reads, *self.accesses.writes)
+        return dict(zip(written, (*self.read_paths, *self.write_paths), strict=False))
+
 
 @dataclass(frozen=True)
 class ApprovalRequest:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Mapping
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import pairwise
@@ -12,6 +14,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from kin_nb.core.paths import kin_home
+from kin_nb.core.safe_fs import PathChangedError, folder_of
 from kin_nb.core.tools.base import ToolError
 
 _RUNS_LATER = "runs later, when other programs start"
@@ -65,6 +68,11 @@ SECRET_NAMES = _FILES[_SECRET]
 """Globs of the names, in lower case, of files that hold secrets."""
 
 
+_NO_PATHS: Mapping[str, Path] = {}
+decided_paths: ContextVar[Mapping[str, Path]] = ContextVar("decided_paths", default=_NO_PATHS)
+"""Of the call that runs, or is shown: where its paths, as written, led when the safety chain decided about it."""
+
+
 class Workspace:
     """The folder that the agent works in. `root` is resolved once; every other path at each use, symlinks and all.
 
@@ -83,16 +91,27 @@ class Workspace:
             raise ToolError("The path is empty.")
         if any(ord(character) < ord(" ") or character == "\x7f" for character in path):
             raise ToolError(f"{path!r} is no usable path: it holds a control character.")
+        resolved = None
         try:
             resolved = (self.root / Path(path).expanduser()).resolve()
             resolved.lstat()
         except FileNotFoundError:
+            if resolved is None:
+                raise ToolError(f"{path!r} changed while its symbolic links were read. Try again.") from None
             return resolved
         except (OSError, RuntimeError, ValueError) as error:  # symlink loop, unknown ~user, name too long, bad encoding
             raise ToolError(f"{path!r} is no usable path: {error_text(error)}.") from error
         if resolved.is_symlink():  # Python 3.13 leaves a loop as it is
             raise ToolError(f"{path!r} is no usable path: its symbolic links go in circles.")
         return resolved
+
+    def resolve_for_use(self, path: str) -> Path:
+        """Where `path` led when the running call was decided, whatever has changed since; else as `resolve`.
+
+        To be opened without following links (`open_regular`, safe_fs): a link that was put there since is an error.
+        """
+        decided = decided_paths.get().get(path)
+        return self.resolve(path) if decided is None else decided
 
     def contains(self, path: Path) -> bool:
         """Whether `path` really lies in the workspace, wherever its symlinks say it does."""
@@ -135,15 +154,17 @@ def sensitive_reason(path: PurePath) -> str | None:
 
 
 def open_regular(path: Path, shown: str | None = None) -> BinaryIO:
-    """A regular file, opened for reading. `path` is resolved already; `shown` is its name in errors.
+    """A regular file, opened for reading. `path` is resolved already: no link in it is followed. `shown`: its name in errors.
 
     Raises ToolError at once for whatever else it is: a FIFO or a device could block for ever, or never end.
     """
     name = shown or str(path)
     try:
-        _require_regular(path.lstat(), name)  # before opening: opening some devices has effects
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY
-        descriptor = os.open(path, flags)
+        with folder_of(path.absolute()) as (folder, own):
+            # before opening: opening some devices has effects
+            _require_regular(os.stat(own, dir_fd=folder, follow_symlinks=False), name)
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY
+            descriptor = os.open(own, flags, dir_fd=folder)
     except (OSError, ValueError) as error:
         raise ToolError(f"{name}: {error_text(error)}.") from error
     try:
@@ -171,6 +192,8 @@ def error_text(error: Exception) -> str:
     """What went wrong, without the path that Python adds."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file or folder"
+    if isinstance(error, PathChangedError):
+        return str(error.strerror)
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
         return "its symbolic links go in circles"
     return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from kin_nb.core.context.history import images_of, tool_message
 from kin_nb.core.events import BaseEvent, ToolCallEvent, ToolOutputEvent, ToolResultEvent
+from kin_nb.core.safety.workspace import decided_paths
 from kin_nb.core.session.log import INTERRUPTED
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
@@ -150,6 +151,7 @@ class ToolExecutor:
             self._printed.add(call.call_id, text)
             tell(ToolOutputEvent(tool_call_id=call.call_id, text=text))
 
+        decided_paths.set(call.request.resolved)
         tool_output.set(emitted)
         whole_output.set(partial(self._wholes.__setitem__, call.call_id))
         record = partial(self._record_subagent, call.call_id)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decis
 from kin_nb.core.safety.grants import remember, scopes
 from kin_nb.core.safety.risk import risk_of
 from kin_nb.core.safety.saved_rules import save_rule
+from kin_nb.core.safety.workspace import decided_paths
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedDecision
 from kin_nb.core.tools.base import Preview, ToolDecision, ToolError, ToolPermission
@@ -177,7 +179,8 @@ class Gate:
 
     def _preview(self, call: ResolvedToolCall) -> Preview:
         """Raises ToolError for a tool that makes none, and whatever its own code raises."""
-        preview: Any = call.tool.preview(call.args)
+        with _paths_of(call):
+            preview: Any = call.tool.preview(call.args)
         if not isinstance(preview, Preview) or not (isinstance(preview.summary, str) and isinstance(preview.body, str)):
             raise ToolError(f"{call.tool_name} cannot be shown before it runs: its preview is none.")
         workspace = self._context().workspace
@@ -260,6 +263,16 @@ class Gate:
         elif recorded.by == "person":
             self.refused_without_note = call.tool_name
         return ToolDecision(execute=False, reason=reason)
+
+
+@contextmanager
+def _paths_of(call: ResolvedToolCall) -> Iterator[None]:
+    """What is shown of the call is read where its paths lead for the decision."""
+    token = decided_paths.set(call.request.resolved)
+    try:
+        yield
+    finally:
+        decided_paths.reset(token)
 
 
 def _with_arguments(call: ResolvedToolCall, preview: Preview, answer: ApprovalDecision) -> ApprovalDecision:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kin_nb.core.autocompletion.file_indexer.gitignore import Patterns
+from kin_nb.core.paths import real_path
 from kin_nb.core.safety.workspace import read_bytes
 from kin_nb.core.tools.base import ToolError
 
@@ -44,7 +45,7 @@ class IgnoreRules:
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self._root = real_path(root)
         self._folders: dict[str, tuple[tuple[int, Patterns], ...] | None] = {}
 
     def is_ignored(self, relative: str, *, is_dir: bool) -> bool:

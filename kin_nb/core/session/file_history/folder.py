@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from kin_nb.core.safe_fs import FOLDER_FLAGS, open_folder, replace_file, temporary_name
 from kin_nb.core.session.file_history.look import NOTHING, Look, look
-
-_OPEN = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-"""O_PATH: entering a folder is enough, as it is for everyone else; macOS also wants to read it."""
 
 
 class Tree:
     """The files below one folder, by their parts. Everything here raises OSError."""
 
     def __init__(self, root: str) -> None:
-        self._descriptor = os.open(root, _OPEN)
+        self._descriptor = os.open(root, FOLDER_FLAGS)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -60,43 +57,21 @@ class Tree:
 
     def link(self, parts: Sequence[str], target: bytes) -> None:
         """Makes the link, or puts it in a file's place in one step."""
-        with self._above(parts) as folder, _temporary(folder) as name:
+        with self._above(parts) as folder, temporary_name(folder) as name:
             os.symlink(target, os.fsencode(name), dir_fd=folder)
             os.replace(name, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
 
     def write(self, parts: Sequence[str], content: bytes, permissions: int | None, *, executable: bool) -> None:
         """Makes the file, or takes its place in one step. `permissions` None: as new files get them here."""
         default = 0o777 if executable else 0o666
-        with self._above(parts) as folder, _temporary(folder) as name:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(
-                os.open(name, flags, default if permissions is None else 0o600, dir_fd=folder), "wb"
-            ) as file:
-                file.write(content)
-                if permissions is not None:
-                    os.fchmod(file.fileno(), permissions)
-            os.replace(name, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
+        with self._above(parts) as folder:
+            replace_file(folder, parts[-1], content, permissions, default)
 
     @contextmanager
     def _above(self, parts: Sequence[str]) -> Iterator[int]:
         """The folder that holds the last part."""
-        descriptor = os.dup(self._descriptor)
+        descriptor = open_folder(self._descriptor, parts[:-1])
         try:
-            for part in parts[:-1]:
-                inner = os.open(part, _OPEN, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = inner
             yield descriptor
         finally:
             os.close(descriptor)
-
-
-@contextmanager
-def _temporary(folder: int) -> Iterator[str]:
-    """A name for a file on its way to its own."""
-    name = f".kin-{secrets.token_hex(8)}.tmp"
-    try:
-        yield name
-    finally:
-        with suppress(OSError):  # never made, or it has its own name by now
-            os.unlink(name, dir_fd=folder)

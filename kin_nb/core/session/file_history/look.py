@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from kin_nb.core.safe_fs import PathChangedError, folder_of
 from kin_nb.core.session.records import sha256
 
 FILE, EXECUTABLE, LINK = "100644", "100755", "120000"
@@ -63,6 +64,19 @@ def look(path: str, limit: int, *, dir_fd: int | None = None, status: os.stat_re
     except (OSError, ValueError):
         return Look(None, status, unknown=Unknown.UNREADABLE)
     return Look(FOLDER, status) if kind == stat.S_IFDIR else Look(None, status, unknown=Unknown.SPECIAL)
+
+
+def look_without_links(path: str | os.PathLike[str], limit: int, status: os.stat_result | None = None) -> Look:
+    """`look` at an absolute, resolved path: not readable when a folder in it is a link by now."""
+    try:
+        with folder_of(path) as (folder, name):
+            return look(name, limit, dir_fd=folder, status=status)
+    except PathChangedError:
+        return Look(None, status, unknown=Unknown.UNREADABLE)
+    except (FileNotFoundError, NotADirectoryError):
+        return Look(NOTHING)
+    except (OSError, ValueError):
+        return Look(None, status, unknown=Unknown.UNREADABLE)
 
 
 def file_mode(status: os.stat_result) -> str:

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kin_nb.core.session.file_history.look import FOLDER, NOTHING, Unknown, look
+from kin_nb.core.session.file_history.look import FOLDER, NOTHING, Unknown, look_without_links
 from kin_nb.core.session.file_history.names import file_name
 from kin_nb.core.session.file_history.plan import states, why_forbidden
 from kin_nb.core.session.file_history.scan import Limits, Skipped, Snapshot, skip_mark
@@ -18,12 +18,15 @@ def seen(root: Path, named: Iterable[str], limits: Limits, scan: Callable[[], Sn
     """Only these. One that is a folder needs a scan, and stands for all that is covered in it."""
     snapshot = Snapshot()
     for path in named:
-        found = look(str(root / path), limits.named_bytes)
+        found = look_without_links(root / path, limits.named_bytes)
         if found.state == FOLDER:
             snapshot.add(scan() if path == "." else scan().below(path))
             continue
         _add_folder_above(snapshot, root, path)
-        if found.state == NOTHING or found.status is None:
+        if found.state == NOTHING:
+            continue
+        if found.status is None:  # a folder above it cannot be entered, or is a link by now
+            snapshot.skipped[path] = Skipped(Unknown.UNREADABLE, 0, None)
             continue
         if found.state is None or found.state.sha is None:
             why = found.unknown or Unknown.UNREADABLE
@@ -46,7 +49,7 @@ def _is_made(root: Path, change: FileChange, limit: int) -> bool:
     path, (before, after) = file_name(change.path), states(change)
     if why_forbidden(path):
         return False
-    now = look(str(root / path), limit).state
+    now = look_without_links(root / path, limit).state
     return now == after or (now != before and {now, after} <= {FOLDER, NOTHING})
 
 

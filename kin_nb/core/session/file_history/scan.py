@@ -16,7 +16,7 @@ from pathlib import Path
 from kin_nb.core.autocompletion.file_indexer.ignore_rules import IgnoreRules
 from kin_nb.core.session.file_history.blobs import BlobStore
 from kin_nb.core.session.file_history.database import StoreError
-from kin_nb.core.session.file_history.look import FOLDER, NOTHING, Look, State, Unknown, file_mode, look
+from kin_nb.core.session.file_history.look import FOLDER, NOTHING, Look, State, Unknown, file_mode, look_without_links
 from kin_nb.core.session.file_history.stat_cache import StatCache
 
 
@@ -132,7 +132,7 @@ class Scanner:
         if sha is not None:
             return State(file_mode(status), sha)
         read_at = time.time_ns()
-        found = look(place, self._limits.file_bytes, status=status)
+        found = look_without_links(place, self._limits.file_bytes, status)
         keep(self._cache, path, found, read_at)
         return found.state
 
@@ -197,7 +197,7 @@ class _Walk:
             self._cover(path, State(file_mode(status), sha), status)
             return True
         read_at = time.time_ns()
-        found = look(f"{self._root}/{path}", self._limits.file_bytes, status=status)
+        found = look_without_links(f"{self._root}/{path}", self._limits.file_bytes, status)
         if found.state is None:
             self._skip(path, found.unknown or Unknown.UNREADABLE, found.status or status)
         elif found.content is not None and found.status is not None:

@@ -52,8 +52,7 @@ class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolSt
         """Raises ToolError, the file untouched, when the string is not there, or there more than once."""
         name, path, before, after, places = self._edit(args)
         known = seen_files.knows(path)
-        text_file.write_atomically(path, after.encode(), name)
-        seen_files.written(path, known=known)
+        seen_files.written(path, text_file.write_atomically(path, after.encode(), name), known=known)
         return EditFileResult(path=name, replacements=len(places), change=change(before.text, after.text))
 
     def with_text(self, args: EditFileArgs, before: str, after: str) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
+from kin_nb.core.safe_fs import is_reachable
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins.grep import EXCLUDED
@@ -93,6 +94,8 @@ def _found(root: Path, place: str, rule: re.Pattern[str]) -> GlobResult:
             name = file.removeprefix("./")
             if not rule.search(file.removeprefix(place)) and not rule.search(name):
                 continue
+            if not is_reachable(root / file):
+                continue  # a folder was replaced by a link meanwhile
             if len(result.files) < MOST:
                 result.files.append(printable(name))
             else:

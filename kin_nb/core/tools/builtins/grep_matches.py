@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from kin_nb.core.safe_fs import is_reachable
 from kin_nb.core.safety.workspace import Workspace, open_regular
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.grep_python import glob_rule
@@ -76,7 +77,8 @@ class Matches:
         if file not in self._allowed:
             path = self._workspace.root / os.fsdecode(file)
             named = self._glob is None or path == self._asked or self._is_named(path, self._glob)
-            self._allowed[file] = bool(named) and (self._all_allowed or not self._workspace.is_sensitive(path))
+            allowed = bool(named) and (self._all_allowed or not self._workspace.is_sensitive(path))
+            self._allowed[file] = allowed and is_reachable(path)  # no folder was replaced by a link meanwhile
         return self._allowed[file]
 
     def _is_named(self, path: Path, glob: re.Pattern[str]) -> bool:

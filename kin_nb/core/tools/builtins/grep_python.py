@@ -4,8 +4,8 @@
 
 Prints what `rg --null --line-number --sort path` prints for the same question: `path NUL line:text`. Exits with 2 and a
 line on stderr when the pattern is no regular expression, with TOO_SLOW and the name of the file on stderr when it takes more
-than LINE_SECONDS for one line; ends by SIGXCPU after CPU_SECONDS. As a program it imports no more than the standard library
-and how ignore files are read.
+than LINE_SECONDS for one line; ends by SIGXCPU after CPU_SECONDS. As a program it imports no more than the standard
+library, how ignore files are read and how files are opened safely.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if __name__ == "__main__":  # run by its path, without site-packages
     sys.path.append(str(Path(__file__).resolve().parents[4]))
 
 from kin_nb.core.autocompletion.file_indexer.gitignore import BrokenRuleError, name_regex, path_regex
+from kin_nb.core.safe_fs import folder_of
 
 HEAD = 65_536
 """Bytes in which a NUL makes a file a binary one."""
@@ -61,7 +62,7 @@ def main(question: dict[str, Any]) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
     for file in files(".", question["path"], excludes=question["excludes"]):
         try:
-            with Path(file).open("rb") as lines:
+            with _opened(file) as lines:
                 for number, line in matching(lines, regex):
                     sys.stdout.buffer.write(as_printed(file, number, line))
         except OSError:
@@ -95,6 +96,12 @@ class _Timed:
         self._seen = self._searches
         if self._looks > 1:
             raise TooSlowError
+
+
+def _opened(file: str) -> BinaryIO:
+    """Without following a link that was put in its path meanwhile. Raises OSError."""
+    with folder_of(Path.cwd() / file) as (folder, name):
+        return os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder), "rb")
 
 
 def smart_case(pattern: str) -> re.Pattern[str]:

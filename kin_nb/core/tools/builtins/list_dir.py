@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
+from kin_nb.core.safe_fs import folder_of
 from kin_nb.core.safety.workspace import Workspace, error_text
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins.names import printable, resolve_existing
@@ -43,17 +46,29 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, BaseToolConfig, BaseToolState
         workspace = Workspace(self.config.effective_workdir)
         path, name = resolve_existing(workspace, args.path)
         try:
-            with os.scandir(path) as scan:
+            with _opened(path) as folder, os.scandir(folder) as scan:
                 found = sorted(scan, key=lambda entry: (not _is_folder(entry), entry.name))
+                entries = [_shown(entry, folder) for entry in found[:MOST]]
         except OSError as error:
             raise ToolError(f"{name}: {error_text(error)}.") from error
-        return ListDirResult(path=name, entries=[_shown(e) for e in found[:MOST]], left_out=max(0, len(found) - MOST))
+        return ListDirResult(path=name, entries=entries, left_out=max(0, len(found) - MOST))
 
     def to_model(self, result: ListDirResult) -> str:
         if not result.entries:
             return f"{result.path} is an empty folder."
         rest = [f"[… {result.left_out:,} more …]"] if result.left_out else []
         return "\n".join(result.entries + rest)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """The folder, reached without following links."""
+    with folder_of(path) as (parent, own):
+        folder = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -63,11 +78,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _shown(entry: os.DirEntry[str]) -> str:
+def _shown(entry: os.DirEntry[str], folder: int) -> str:
     name = printable(entry.name) + ("/" if _is_folder(entry) else "")
     if not entry.is_symlink():
         return name
     try:
-        return f"{name} -> {printable(str(Path(entry.path).readlink()))}"
+        return f"{name} -> {printable(os.readlink(entry.name, dir_fd=folder))}"
     except OSError:  # gone since
         return name

@@ -25,7 +25,7 @@ _MOST = 2_000
 
 def resolve_existing(workspace: Workspace, path: str) -> tuple[Path, str]:
     """Where `path` leads, and its name for display. Raises ToolError, with the nearest names, when nothing is there."""
-    resolved = workspace.resolve(path)
+    resolved = workspace.resolve_for_use(path)
     name = workspace.relative(resolved)
     if not os.path.lexists(resolved):
         missing = f"{name}: {error_text(FileNotFoundError())}."

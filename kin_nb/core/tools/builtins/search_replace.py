@@ -64,8 +64,7 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolCon
         """Raises ToolError, the file untouched, when any block does not match exactly one place."""
         name, path, before, after, blocks = self._edit(args)
         known = seen_files.knows(path)
-        text_file.write_atomically(path, after.encode(), name)
-        seen_files.written(path, known=known)
+        seen_files.written(path, text_file.write_atomically(path, after.encode(), name), known=known)
         return SearchReplaceResult(path=name, blocks_applied=len(blocks), change=change(before.text, after.text))
 
     def with_text(self, args: SearchReplaceArgs, before: str, after: str) -> dict[str, Any] | None:

@@ -62,11 +62,11 @@ def stale_note(path: Path, name: str) -> str:
     return f"{name} has changed since you read it." if seen is not None and seen.is_stale(path) else ""
 
 
-def written(path: Path, *, known: bool) -> None:
+def written(path: Path, status: os.stat_result, *, known: bool) -> None:
     """The model has just written `path`. `known`: it knows all that is in it now, as it did before."""
     seen = _seen()
     if seen is not None and known:
-        seen.note(path)
+        seen.note(path, status)
 
 
 def knows(path: Path) -> bool:

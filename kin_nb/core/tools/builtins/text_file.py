@@ -6,12 +6,11 @@ import codecs
 import difflib
 import os
 import re
-import secrets
 import stat
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from kin_nb.core import safe_fs
 from kin_nb.core.safety.secrets import SECRET, key_values, secrets_redactor
 from kin_nb.core.safety.workspace import error_text, read_bytes
 from kin_nb.core.tools.base import Preview, ToolError
@@ -64,27 +63,32 @@ def decode(content: bytes) -> tuple[str, str]:
         return content.decode("latin-1"), "latin-1"
 
 
-def write_atomically(path: Path, content: bytes, name: str) -> None:
+def write_atomically(path: Path, content: bytes, name: str) -> os.stat_result:
     """Replace `path` in one step, keeping its mode; make it, and the folders above it, when it is new.
 
-    Raises ToolError, with the old file untouched, when it cannot be written. A hard link to it keeps the old content.
+    `path` is resolved already: no link in it is followed. Returns the file's status. Raises ToolError, with the old file
+    untouched, when it cannot be written. A hard link to it keeps the old content.
     """
-    temporary = path.with_name(f".kin-{secrets.token_hex(8)}.tmp")
     try:
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-        if mode is not None and not os.access(path, os.W_OK):
-            raise ToolError(f"{name} is read-only.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as file:
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            file.write(content)
-        temporary.replace(path)
+        with safe_fs.folder_of(path, make=True) as (folder, own):
+            mode = _mode_to_keep(folder, own, name)
+            safe_fs.replace_file(folder, own, content, mode)
+            return os.stat(own, dir_fd=folder, follow_symlinks=False)
     except OSError as error:
         raise ToolError(f"{name} could not be written: {error_text(error)}.") from error
-    finally:
-        with suppress(OSError):  # it was never made, or is the file by now
-            temporary.unlink()
+
+
+def _mode_to_keep(folder: int, own: str, name: str) -> int | None:
+    """The mode of the file that is there, None for a new one. Raises ToolError when it may not be replaced."""
+    try:
+        status = os.stat(own, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolError(f"{name} is not a regular file any more. Nothing was written.")
+    if not os.access(own, os.W_OK, dir_fd=folder):
+        raise ToolError(f"{name} is read-only.")
+    return stat.S_IMODE(status.st_mode)
 
 
 def in_the_manner_of(before: TextFile, content: str) -> TextFile:

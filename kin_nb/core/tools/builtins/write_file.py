@@ -52,8 +52,7 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
         name, path, before, after = self._plan(args)
         seen_files.refuse_stale(path, name)
         content = after.encode()
-        text_file.write_atomically(path, content, name)
-        seen_files.written(path, known=True)
+        seen_files.written(path, text_file.write_atomically(path, content, name), known=True)
         what = change(before.text if before else "", after.text)
         return WriteFileResult(path=name, bytes_written=len(content), overwritten=before is not None, change=what)
 
@@ -69,7 +68,7 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
         workspace = Workspace(self.config.effective_workdir)
         if not workspace.root.is_dir():  # it would be made again, empty but for this file
             raise ToolError(f"The workspace {workspace.root} is not there any more.")
-        path = workspace.resolve(args.path)
+        path = workspace.resolve_for_use(args.path)
         name = workspace.relative(path)
         before = None
         after = TextFile(args.content)
