@@ -14,8 +14,11 @@ def risk_of(call: ToolRequest, workspace: Workspace) -> Risk:
     """
     if call.accesses.everything or call.accesses.network:
         return Risk.HIGH
-    paths = (*call.read_paths, *call.write_paths)
-    if any(not workspace.contains(path) or workspace.is_sensitive(path) for path in paths):
+    if not all(map(workspace.contains, (*call.read_paths, *call.write_paths))):
+        return Risk.HIGH
+    if any(map(workspace.is_sensitive, call.read_paths)):
+        return Risk.HIGH
+    if any(workspace.is_sensitive(path, "write") for path in call.write_paths):
         return Risk.HIGH
     return Risk.MEDIUM if call.accesses.writes else Risk.LOW
 

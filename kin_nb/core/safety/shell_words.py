@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from kin_nb.core.safety.workspace import sensitive_reason
+from kin_nb.core.safety.sensitive_names import sensitive_reason
 
 _SPECIAL = frozenset(";|&<>()$`\\*?[]{}~!#")
 _SPECIAL_IN_DOUBLE_QUOTES = frozenset("$`\\!")
@@ -141,7 +141,9 @@ def reaches_out(word: str) -> bool:
     """Whether an argument names a program to run, a place outside the workspace, or a sensitive file."""
     if _runs_something(word) or _LEAVES_THE_WORKSPACE.search(word) or _EVALUATED_INDEX.search(word):
         return True
-    return any(sensitive_reason(PurePath(part)) for part in {word, word.rpartition("=")[2], word.rpartition(":")[2]})
+    return any(
+        sensitive_reason(PurePath(part), "write") for part in {word, word.rpartition("=")[2], word.rpartition(":")[2]}
+    )
 
 
 def _runs_something(word: str) -> bool:

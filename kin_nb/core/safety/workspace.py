@@ -7,66 +7,13 @@ import os
 import stat
 from collections.abc import Mapping
 from contextvars import ContextVar
-from fnmatch import fnmatchcase
-from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safe_fs import PathChangedError, folder_of
+from kin_nb.core.safety.sensitive_names import AGENTS_SETTINGS, Access, sensitive_reason
 from kin_nb.core.tools.base import ToolError
-
-_RUNS_LATER = "runs later, when other programs start"
-_SECRET = "may hold secrets"  # noqa: S105  (a reason, not a secret)
-
-_FOLDERS = {
-    ".git": "git's own folder: its hooks and settings run later",
-    ".hg": "Mercurial's own folder: its hooks run later",
-    ".husky": "git hooks run later",
-    ".githooks": "git hooks run later",
-    ".kin-code": "kin_nb's own settings",
-    ".ssh": _SECRET,
-    ".gnupg": _SECRET,
-    ".aws": _SECRET,
-    ".azure": _SECRET,
-    ".kube": _SECRET,
-    ".password-store": _SECRET,
-    ".ipython": _RUNS_LATER,
-    ".jupyter": _RUNS_LATER,
-    ".vscode": "the editor runs tasks from here",
-    ".idea": "the editor runs tasks from here",
-}
-_FOLDER_PAIRS = {
-    (".docker", "config.json"): _SECRET,
-    (".config", "autostart"): _RUNS_LATER,
-    (".config", "fish"): _RUNS_LATER,
-    (".config", "gcloud"): _SECRET,
-    (".config", "gh"): _SECRET,
-    (".config", "git"): _RUNS_LATER,
-    (".config", "systemd"): _RUNS_LATER,
-    ("jupyter", "kernels"): _RUNS_LATER,
-    ("library", "launchagents"): _RUNS_LATER,
-}
-_HARMLESS = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub")
-_FILES = {
-    _SECRET: (
-        *(".env*", "*.env", ".netrc", "_netrc", ".pgpass", ".my.cnf", ".pypirc", ".npmrc", ".yarnrc*", ".htpasswd"),
-        *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx"),
-        *("*.keystore", "credentials", "service-account*.json", ".vault-token", ".git-credentials"),
-        *("credentials.json", "credentials.toml", "credentials.y*ml", "secrets.json", "secrets.toml", "secrets.y*ml"),
-    ),
-    _RUNS_LATER: (
-        *(".bash*", ".zsh*", ".zlog*", ".profile", ".login", ".logout", ".cshrc", ".tcshrc", ".kshrc", ".mkshrc"),
-        *(".xinitrc", ".xprofile", ".xsession*", ".inputrc", ".tmux.conf", ".screenrc", ".vimrc", ".exrc", ".emacs"),
-        *("sitecustomize.py", "usercustomize.py", "*.pth", ".pythonrc*", ".pdbrc*", ".gdbinit", ".lldbinit"),
-        *("ipython_config.py", "ipython_kernel_config.py", "jupyter_*config.py", "jupyter_*config.json", ".rprofile"),
-        *(".gitconfig", ".gitmodules", ".hgrc", ".curlrc", ".wgetrc", "authorized_keys", "crontab"),
-    ),
-}
-SECRET_NAMES = _FILES[_SECRET]
-"""Globs of the names, in lower case, of files that hold secrets."""
-
 
 _NO_PATHS: Mapping[str, Path] = {}
 decided_paths: ContextVar[Mapping[str, Path]] = ContextVar("decided_paths", default=_NO_PATHS)
@@ -121,36 +68,27 @@ class Workspace:
         """For display: relative to the root with `/`, or the whole path when it lies outside."""
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
 
-    def is_sensitive(self, path: Path) -> str | None:
-        """Why reading or changing `path` needs a person's word each time, or None. Looks at the link and its target."""
+    def is_sensitive(self, path: Path, access: Access = "read") -> str | None:
+        """Why this access to `path` needs a person's word each time, or None. Looks at the link and its target.
+
+        "write" is also the creation of a file that is not there.
+        """
         named = self.root / path
         resolved, own = named.resolve(), kin_home().resolve()
         if resolved.parent == own / "memory":
             return "kept in memory: every later session is told of it"
         if resolved.is_relative_to(own):
             return "kin_nb's own settings and sessions"
-        return sensitive_reason(resolved) or sensitive_reason(PurePath(os.path.normpath(named)))
+        if access == "write" and not os.path.lexists(resolved):
+            access = "create"
+        return self._reason(resolved, access) or self._reason(PurePath(os.path.normpath(named)), access)
 
-
-@lru_cache(maxsize=4096)  # asked several times of each path that a call names
-def sensitive_reason(path: PurePath) -> str | None:
-    """Why this name is sensitive, or None. Looks at the name alone, in any case: file systems may ignore case."""
-    parts = tuple(part.casefold() for part in path.parts)
-    if parts[:1] == ("/",) and parts[1:2] in {("proc",), ("sys",), ("dev",)} and parts[1:3] != ("dev", "shm"):
-        return "the system's own files"
-    for part in parts:
-        if part in _FOLDERS:
-            return _FOLDERS[part]
-    for pair in pairwise(parts):
-        if pair in _FOLDER_PAIRS:
-            return _FOLDER_PAIRS[pair]
-    name = parts[-1] if parts else ""
-    if any(fnmatchcase(name, pattern) for pattern in _HARMLESS):
-        return None
-    for reason, patterns in _FILES.items():
-        if any(fnmatchcase(name, pattern) for pattern in patterns):
-            return reason
-    return None
+    def _reason(self, path: PurePath, access: Access) -> str | None:
+        """A workspace may lie in an agent's own folder, `~/.cursor/worktrees`: then what is in it is not that agent's settings."""
+        reason = sensitive_reason(path, access)
+        if reason == AGENTS_SETTINGS and path.is_relative_to(self.root):
+            return sensitive_reason(path.relative_to(self.root), access)
+        return reason
 
 
 def open_regular(path: Path, shown: str | None = None) -> BinaryIO:

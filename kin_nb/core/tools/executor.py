@@ -257,7 +257,7 @@ class ToolExecutor:
         self._results[call.call_id] = recorded
         self._answers[call.call_id] = tool_message(call.call_id, call.tool_name, output, images_of(recorded.images))
         self._append_answers()
-        if status != "ok" and (isinstance(call, FailedToolCall) or call.request.write_paths):
+        if status != "ok" and (isinstance(call, FailedToolCall) or _edits(call)):
             self._failed_edits[self._order[call.call_id]] = call.tool_name
         if isinstance(call, FailedToolCall):
             self._agent.stats.tool_calls_failed += 1
@@ -302,6 +302,10 @@ def _uncovered(call: ResolvedToolCall, changed: Changed, result: BaseModel | Non
     except (Exception, SystemExit):  # noqa: BLE001  (a tool's own code)
         own = "it could not say what else it changed"
     return "; ".join(part for part in (changed[1], own) if part and isinstance(part, str))
+
+
+def _edits(call: ResolvedToolCall) -> bool:
+    return bool(call.request.write_paths) and not call.request.accesses.everything
 
 
 def _failure(name: str, error: BaseException) -> str:

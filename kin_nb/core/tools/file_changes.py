@@ -6,7 +6,7 @@ import difflib
 from pathlib import PurePath
 from typing import NamedTuple
 
-from kin_nb.core.safety.workspace import sensitive_reason
+from kin_nb.core.safety.sensitive_names import sensitive_reason
 from kin_nb.core.session.records import FileChange
 
 PATCH_LIMIT = 256 * 1024

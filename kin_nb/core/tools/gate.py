@@ -184,7 +184,9 @@ class Gate:
         if not isinstance(preview, Preview) or not (isinstance(preview.summary, str) and isinstance(preview.body, str)):
             raise ToolError(f"{call.tool_name} cannot be shown before it runs: its preview is none.")
         workspace = self._context().workspace
-        if all(workspace.contains(path) and not workspace.is_sensitive(path) for path in call.request.write_paths):
+        if all(
+            workspace.contains(path) and not workspace.is_sensitive(path, "write") for path in call.request.write_paths
+        ):
             return preview
         return replace(preview, texts=None)  # the model is told of parts with lines that it would have to ask for
 

@@ -158,3 +158,29 @@ def test_every_decision_has_a_reason_and_says_who_decided(root):
         decision = decide(call(root, what), SafetyContext(AgentMode.DEFAULT, Policy.ON_REQUEST, Workspace(root)))
         assert decision.reason
         assert decision.policy
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["AGENTS.md", ".mcp.json", ".claude/settings.json", ".github/workflows/ci.yml", ".GitAttributes", "mise.toml"],
+)
+def test_no_grant_no_rule_and_no_mode_but_yolo_covers_files_that_others_obey(root, name):
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text("")
+    edit = call(root, f"write {name}")
+    allowed = {"grants": Grants(list(scopes(edit))), "rule": ToolPermission.ALWAYS}
+    assert [verdict(root, f"write {name}", mode, **allowed) for mode in AgentMode] == ["ask", "deny", "ask", "allow"]
+
+
+def test_no_grant_covers_a_command_that_surely_writes_such_a_file(root):
+    command = Command(command="echo x > AGENTS.md")
+    accesses = Accesses(everything=True, writes=("AGENTS.md",))
+    run = ToolRequest("bash", command, "1", accesses, write_paths=(root / "AGENTS.md",))
+    grants = Grants(list(scopes(run)))
+    found = decide(run, SafetyContext(AgentMode.DEFAULT, Policy.ON_REQUEST, Workspace(root), grants=grants))
+    assert (found.verdict, found.reason) == ("ask", "AGENTS.md: coding agents obey it")
+
+
+def test_reading_what_others_obey_is_free_and_reading_cluster_secrets_is_not(root):
+    assert verdict(root, "read AGENTS.md", AgentMode.DEFAULT) == "allow"
+    assert verdict(root, "read terraform.tfstate", AgentMode.DEFAULT) == "ask"

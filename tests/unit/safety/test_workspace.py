@@ -10,6 +10,17 @@ import pytest
 from kin_nb.core.safety.workspace import Workspace, open_regular, read_bytes
 from kin_nb.core.tools.base import ToolError
 
+OBEYED = [
+    *("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".windsurfrules", ".github/workflows/ci.yml"),
+    *(
+        ".github/copilot-instructions.md",
+        ".devcontainer/devcontainer.json",
+        ".pre-commit-config.yaml",
+        ".gitattributes",
+    ),
+    *("mise.toml", ".mise.toml", ".gitlab-ci.yml", ".ipynb_checkpoints/a-checkpoint.ipynb"),
+]
+
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
@@ -116,6 +127,42 @@ def test_secrets_and_what_runs_later_are_sensitive(workspace, path):
 )
 def test_ordinary_files_are_not_sensitive(workspace, path):
     assert workspace.is_sensitive(workspace.root / path) is None
+
+
+@pytest.mark.parametrize("path", OBEYED)
+def test_files_that_others_obey_are_sensitive_when_written_and_not_when_read(workspace, path):
+    for name in (path, path.upper(), f"sub/{path}"):
+        assert workspace.is_sensitive(workspace.root / name, "write")
+        assert workspace.is_sensitive(workspace.root / name) is None
+
+
+@pytest.mark.parametrize("path", [".mcp.json", ".claude/settings.json", ".cursor/mcp.json", "sitecustomize.py"])
+def test_settings_that_may_hold_keys_and_what_runs_later_are_sensitive_when_read_too(workspace, path):
+    assert workspace.is_sensitive(workspace.root / path)
+    assert workspace.is_sensitive(workspace.root / path, "write")
+
+
+@pytest.mark.parametrize("path", ["kubeconfig", "prod.kubeconfig", "kubeconfig-eu.yaml", ".kube/config", "a.tfstate"])
+def test_cluster_and_infrastructure_secrets_are_sensitive_when_read(workspace, path):
+    assert workspace.is_sensitive(workspace.root / path) == "may hold secrets"
+    assert workspace.is_sensitive(workspace.root / "x" / path.upper()) == "may hold secrets"
+
+
+def test_conftest_is_sensitive_when_it_is_created_only(workspace):
+    conftest = workspace.root / "tests" / "conftest.py"
+    assert workspace.is_sensitive(conftest, "write")
+    conftest.parent.mkdir()
+    conftest.write_text("")
+    assert workspace.is_sensitive(conftest, "write") is None
+
+
+def test_a_workspace_in_an_agents_folder_is_not_that_agents_settings(tmp_path):
+    root = tmp_path / ".cursor" / "worktrees" / "project"
+    root.mkdir(parents=True)
+    workspace = Workspace(root)
+    assert workspace.is_sensitive(root / "a.py", "write") is None
+    assert workspace.is_sensitive(root / ".cursor" / "mcp.json")
+    assert workspace.is_sensitive(tmp_path / ".cursor" / "mcp.json")
 
 
 def test_a_link_is_as_sensitive_as_its_target_and_as_its_name(workspace):

@@ -95,3 +95,26 @@ def test_a_workspace_that_is_no_folder_proves_nothing_and_breaks_nothing(tmp_pat
     (tmp_path / "a file").write_text("")
     tool = Bash.from_config(BashConfig(workdir=Path(tmp_path / folder)))
     assert isinstance(accesses(tool, "git status && grep -r x . && cat *"), Accesses)
+
+
+@pytest.mark.parametrize(
+    ("command", "written"),
+    [
+        ("echo obey me > AGENTS.md", "AGENTS.md"),
+        ("make >> .github/workflows/ci.yml 2>&1", ".github/workflows/ci.yml"),
+        ("cat rules.md | tee claude.md", "claude.md"),
+        ("cp rules.md .cursor/rules.md && make", ".cursor/rules.md"),
+        ("(cd src; touch conftest.py)", "conftest.py"),
+        ("bash -c 'echo x > .mcp.json'", ".mcp.json"),
+        ("sed -i s/a/b/ .gitattributes", ".gitattributes"),
+        ("dd if=x of=.pre-commit-config.yaml", ".pre-commit-config.yaml"),
+    ],
+)
+def test_a_command_names_the_sensitive_files_that_it_surely_writes(bash, command, written):
+    found = accesses(bash, command)
+    assert (found.everything, found.writes) == (True, (written,))
+
+
+@pytest.mark.parametrize("command", ["make > build.log", "pytest tests/conftest.py", "touch $NAME", "cp a.py b.py"])
+def test_other_files_and_words_that_are_not_plain_are_not_named(bash, command):
+    assert accesses(bash, command).writes == ()

@@ -13,9 +13,10 @@ from functools import cache, lru_cache
 from pathlib import Path, PurePath
 
 from kin_nb.core.paths import read_settings
+from kin_nb.core.safety.sensitive_names import SECRET_NAMES, sensitive_reason
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.syntax import shown_word
-from kin_nb.core.safety.workspace import SECRET_NAMES, Workspace, sensitive_reason
+from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import ToolError
 
 _SECRET = sensitive_reason(PurePath(".env"))

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from kin_nb.core.safety.workspace import sensitive_reason
+from kin_nb.core.safety.sensitive_names import sensitive_reason
 from kin_nb.core.session.file_history.blobs import BlobStore
 from kin_nb.core.session.file_history.database import StoreError
 from kin_nb.core.session.file_history.folder import Tree
@@ -160,7 +160,7 @@ class Restorer:
         if sha is None:
             return None
         content = self._store().get(sha)
-        if content is None and item.target.mode != LINK and not sensitive_reason(PurePath(item.path)):
+        if content is None and item.target.mode != LINK and not sensitive_reason(PurePath(item.path), "create"):
             # a stranger's record may say anything: not where links lead, and not what runs later
             content = content_before(self._changes_of[item.path], sha, now.content or b"", self._store().get)
         if content is None:

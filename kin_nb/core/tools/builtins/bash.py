@@ -18,7 +18,9 @@ from kin_nb.core.safety.secrets import Redactor, child_environment, is_secret_na
 from kin_nb.core.safety.shell import Judgement, judge
 from kin_nb.core.safety.shell.carried import simple_commands
 from kin_nb.core.safety.shell.for_readers import for_readers
+from kin_nb.core.safety.shell.judge import sensitive_writes
 from kin_nb.core.safety.shell.named_scripts import named_scripts
+from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins import command_rules, run_later, sandbox
 from kin_nb.core.tools.builtins.process import Ended, run_process
@@ -105,12 +107,16 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     editable: ClassVar[str] = "command"
 
     def accesses(self, args: BashArgs) -> Accesses:
-        """What it reads, at the least the folder that it runs in, when it is proven to only read; else everything, and why."""
+        """What it reads, at the least the folder that it runs in, when it is proven to only read; else everything, and why.
+
+        Of everything, the sensitive files that it surely writes are named: no grant and no rule covers those.
+        """
         judged = self._judged(args.command)
         if judged.kind == "harmless":
             self.state.proven.add(args.command)
             return Accesses(reads=judged.reads or (".",))
-        return Accesses(everything=True, reason=judged.reason)
+        writes = sensitive_writes(args.command, Workspace(self.config.effective_workdir))
+        return Accesses(everything=True, writes=writes, reason=judged.reason)
 
     def preview(self, args: BashArgs) -> Preview:
         return Preview(summary=self._summary(args.command.strip()), body=args.command, kind="command")

@@ -21,7 +21,7 @@ from pathlib import Path, PurePath
 from typing import TypeAlias
 
 from kin_nb.core.paths import read_settings
-from kin_nb.core.safety.workspace import SECRET_NAMES, sensitive_reason
+from kin_nb.core.safety.sensitive_names import SECRET_NAMES, sensitive_reason
 from kin_nb.core.session.file_history.names import recorded_name
 
 _SECONDS = 2.0
