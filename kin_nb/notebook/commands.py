@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MAKE_TOOLS = {"tools", "context", "load", "resume"}
-"""Commands that may come before the first prompt, and import what it imports."""
 _TAKE_ANOTHER = {"load", "resume"}
 
 
@@ -79,10 +77,6 @@ def _show(session: KinSession, typed: TypedCommand) -> None:
 
 def result_of(session: KinSession, typed: TypedCommand) -> CommandResult:
     """Raises KinError."""
-    if session.begun is None and typed.command.name in _MAKE_TOOLS:
-        from kin_nb.notebook.installed import import_installed  # noqa: PLC0415  (these commands only)
-
-        import_installed(servers=bool(session.config().mcp_servers))
     try:
         return run_command(NotebookHost(session), typed)
     except CommandError as error:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from contextvars import ContextVar
 from typing import Any
+
+if __name__ == "__main__" and sys.path[0] in {"", os.getcwd()}:  # noqa: PTH109  (as ipykernel_launcher; pathlib is not imported yet)
+    del sys.path[0]  # nothing is imported from the notebook's folder here; IPython puts it back for the user's cells
 
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp

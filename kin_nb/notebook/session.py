@@ -23,7 +23,6 @@ from kin_nb.notebook.carried import carried_by
 from kin_nb.notebook.cell_io import CellOutput, cell_io
 from kin_nb.notebook.commands import command_in, result_of, show_command
 from kin_nb.notebook.errors import InPlaybackError, KinError
-from kin_nb.notebook.installed import import_installed
 from kin_nb.notebook.live import attach, move_in
 from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.own_file import surroundings
@@ -227,7 +226,6 @@ class KinSession:
         try:
             config.check_api_key()
             if self._agent is None:
-                import_installed(servers=bool(config.mcp_servers))
                 if self._begins_in is not None:
                     self.choose_mode(self._begins_in)
                 self._agent = self.at_home(Agent(config, self.mode))
