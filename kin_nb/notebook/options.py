@@ -56,7 +56,7 @@ def options_parser() -> argparse.ArgumentParser:
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=100),
     )
     add = parser.add_argument
-    add("--mode", help="default, plan, accept-edits, auto-approve, or one of agents/*.toml; from here on")
+    add("--mode", help="default, plan, accept-edits, auto-approve, or one of agents/*.toml; for this cell")
     add("--model", metavar="ALIAS", help="which model answers, from here on")
     add("--no-tools", dest="tools", action="store_false", help="this prompt is answered without tools")
     add("--fresh", action="store_true", help="begin a new conversation")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -97,8 +98,10 @@ class KinSession:
         if options.replay:
             self._bind(options.out, answer_again(self, body, options, io))
         else:
-            self._apply(options)
-            self._ask(prompt, typed, key, options, io)
+            if options.model is not None:
+                self.choose_model(options.model)
+            with self._in_mode(options.mode):
+                self._ask(prompt, typed, key, options, io)
 
     def meant(self, options: CellOptions) -> KinSession:
         """The session that is named: what speaks to another comes here while this one plays, which may know it."""
@@ -206,12 +209,28 @@ class KinSession:
         """A built-in mode or one of agents/*.toml. Raises KinError, listing the modes, when there is none of that name."""
         config = self.config()
         try:
-            mode = load_mode(name, config.effective_workdir, trusted=config.project_trusted)
-            if self._agent is not None:
-                self._agent.switch_mode(mode)
+            self._switch_mode(load_mode(name, config.effective_workdir, trusted=config.project_trusted))
         except (ValueError, ConfigError) as error:
             raise KinError(str(error)) from None
+
+    def _switch_mode(self, mode: AgentMode | CustomMode) -> None:
+        if self._agent is not None:
+            self._agent.switch_mode(mode)
         self.mode, self._begins_in = mode, None
+
+    @contextmanager
+    def _in_mode(self, name: str | None) -> Iterator[None]:
+        """The mode of one cell: afterwards the session's mode is what it was. Raises as `choose_mode`."""
+        if name is None:
+            yield
+            return
+        self.agent()  # begins in the session's own mode
+        before = self.mode
+        self.choose_mode(name)
+        try:
+            yield
+        finally:
+            self._switch_mode(before)
 
     def config(self, **overrides: Any) -> KinConfig:
         """The configuration as it is now: a key set or a file mended is seen without a restart."""
@@ -299,10 +318,3 @@ class KinSession:
         kernel = getattr(self.shell, "kernel", None)
         if kernel is not None:
             ShellTap.of(kernel).uninstall()
-
-    def _apply(self, options: CellOptions) -> None:
-        """Options of one cell hold from that cell on, as %kin mode and %kin model do."""
-        if options.model is not None:
-            self.choose_model(options.model)
-        if options.mode is not None:
-            self.choose_mode(options.mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.render.next_step import next_step
 from kin_nb.render.output import AMBER, BLUE, GREEN, RED, Output, frame
@@ -11,7 +12,10 @@ _COLORS = {"running": BLUE, "done": GREEN, "stopped": AMBER, "interrupted": AMBE
 
 
 def render_receipt(record: TurnRecord) -> Output:
-    """Steps, tool calls, tokens, cost (USD, when known), duration and outcome; then what to do next, and warnings."""
+    """The mode unless it is the default one, steps, tool calls, tokens, cost (USD, when known), duration and outcome.
+
+    Then what to do next, and warnings.
+    """
     message, todo = (clip(clean(part).strip()) for part in next_step(record))
     outcome = f"{record.outcome}: {message}" if message else record.outcome
     next_line = [f"Next: {todo}"] if todo else []
@@ -30,7 +34,8 @@ def render_receipt(record: TurnRecord) -> Output:
 
 
 def _figures(record: TurnRecord) -> list[str]:
-    figures = [count(len(record.steps), "step")]
+    figures = [] if record.mode == AgentMode.DEFAULT else [f"{one_line(_mode(record.mode))} mode"]
+    figures.append(count(len(record.steps), "step"))
     if record.calls:
         figures.append(count(len(record.calls), "tool call"))
     if record.prompt_tokens or record.completion_tokens:
@@ -39,6 +44,11 @@ def _figures(record: TurnRecord) -> list[str]:
         figures.append(f"${one_line(record.cost)}")
     figures.append(_duration(record.milliseconds))
     return figures
+
+
+def _mode(recorded: str) -> str:
+    """As it is written on command lines; a custom mode by its own name."""
+    return AgentMode(recorded).shown if recorded in set(AgentMode) else recorded
 
 
 def _duration(milliseconds: int) -> str:

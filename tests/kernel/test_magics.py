@@ -180,10 +180,41 @@ def test_the_setting_mode_is_what_a_session_begins_in_unless_one_is_chosen(kin, 
         model_server.enqueue(text)
     run(kin, "%%kin\ngo")
     kin.done(kin.run("%%kin --session other --mode accept-edits\ngo", cell="cell-2"))
-    modes = [kin.run(f"%kin {session}mode", cell=f"cell-{session}") for session in ("", "--session other ")]
-    for cell in modes:
-        kin.done(cell)
-    assert ["plan" in shown(kin, cell).split("\n")[0] for cell in modes] == [True, False]
+    run(kin, "%kin --session third mode accept-edits")
+    modes = [run(kin, f"%kin {session}mode") for session in ("", "--session other ", "--session third ")]
+    assert ["plan" in shown(kin, cell).split("\n")[0] for cell in modes] == [True, True, False]
+
+
+@pytest.mark.parametrize("how", ["done", "fails"])
+def test_the_mode_of_a_cell_is_that_cells_alone(kin, model_server, tmp_path, how):
+    if how == "done":
+        model_server.enqueue("I change x.", calls=[EDIT])
+        model_server.enqueue("Changed.")
+    else:
+        model_server.enqueue(status=400)
+    cell = kin.run("%%kin --mode auto-approve\ngo")
+    kin.done(cell)
+    assert "auto-approve mode · " in shown(kin, cell)
+    assert (tmp_path / "a.py").read_text() == ("x = 2\n" if how == "done" else "x = 1\n")
+    model_server.enqueue("I write a file.", calls=[tool_call("write_file", path="new.py", content="")])
+    later = kin.run("%%kin\ngo on", cell="cell-2")
+    kin.card(later)
+    kin.click("Reject")
+    kin.done(later)
+    assert "mode · " not in shown(kin, later)
+    assert not (tmp_path / "new.py").exists()
+    assert shown(kin, run(kin, "%kin mode")).startswith("Mode: default")
+
+
+def test_a_mode_that_is_chosen_by_the_command_stays_and_is_on_every_receipt(kin, model_server):
+    run(kin, "%kin mode accept-edits")
+    for text in ("one", "two", "three"):
+        model_server.enqueue(text)
+    first = run(kin, "%%kin\ngo")
+    kin.done(between := kin.run("%%kin --mode plan\ngo on", cell="cell-2"))
+    kin.done(last := kin.run("%%kin\nand on", cell="cell-3"))
+    for cell, mode in ((first, "accept-edits"), (between, "plan"), (last, "accept-edits")):
+        assert shown(kin, cell).split("\n")[-1].startswith(f"{mode} mode · 1 step · ")
 
 
 def test_the_same_prompt_in_another_cell_is_asked(kin, model_server):

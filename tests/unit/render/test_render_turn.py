@@ -172,6 +172,8 @@ def test_where_a_themes_colours_are_dropped_each_card_keeps_its_own() -> None:
     [
         ({}, "3 steps · 3 tool calls · 12,345 tokens in, 678 out · $0.0123 · 8.2 s · done"),
         ({"cost": ""}, "3 steps · 3 tool calls · 12,345 tokens in, 678 out · 8.2 s · done"),
+        ({"steps": (), "cost": "", "mode": "auto_approve"}, "auto-approve mode · 0 steps · 8.2 s · done"),
+        ({"steps": (), "cost": "", "mode": "my_own"}, "my_own mode · 0 steps · 8.2 s · done"),
         ({"steps": TURN.steps[1:2], "cost": ""}, "1 step · 1 tool call · 345 tokens in, 378 out · 8.2 s · done"),
         ({"steps": (), "cost": "", "outcome": "error", "message": "no key"}, "0 steps · 8.2 s · error: no key"),
         (
