@@ -295,6 +295,7 @@ class Agent:
         """Make the tools ready for a step. Returns what cannot be used, each said once in a session."""
         found = await (self.toolbox.ready() if first_step else self.toolbox.refresh())
         if first_step:
+            found = [*([self.workspace.warning] if self.workspace.warning else []), *found]
             found += [*self.link.warnings(self.config), *self.journal.warnings, *self.observers.warnings]
         new = [text for text in dict.fromkeys(found) if text not in self._warned]
         self._warned.update(new)

@@ -98,9 +98,7 @@ class KinSession:
         if options.replay:
             self._bind(options.out, answer_again(self, body, options, io))
         else:
-            if options.model is not None:
-                self.choose_model(options.model)
-            with self._in_mode(options.mode):
+            with self._applied(options):
                 self._ask(prompt, typed, key, options, io)
 
     def meant(self, options: CellOptions) -> KinSession:
@@ -219,14 +217,16 @@ class KinSession:
         self.mode, self._begins_in = mode, None
 
     @contextmanager
-    def _in_mode(self, name: str | None) -> Iterator[None]:
-        """The mode of one cell: afterwards the session's mode is what it was. Raises as `choose_mode`."""
-        if name is None:
+    def _applied(self, options: CellOptions) -> Iterator[None]:
+        """A cell's model holds from that cell on, its mode for that cell alone. Raises KinError for unknown ones."""
+        if options.model is not None:
+            self.choose_model(options.model)
+        if options.mode is None:
             yield
             return
         self.agent()  # begins in the session's own mode
         before = self.mode
-        self.choose_mode(name)
+        self.choose_mode(options.mode)
         try:
             yield
         finally:

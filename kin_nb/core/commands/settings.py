@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult
+from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.trusted_folders import TrustedFolders, project_files
 
 
@@ -23,7 +24,8 @@ def mode(host: CommandHost, words: list[str]) -> CommandResult:
         raise CommandError("Usage: /mode [MODE]")
     if words:
         host.choose_mode(words[0])
-    return CommandResult(f"Mode: {host.mode.shown}", lines=(host.mode.description,) if host.mode.description else ())
+    lines = (host.mode.description, Workspace(host.config().effective_workdir).warning)
+    return CommandResult(f"Mode: {host.mode.shown}", lines=tuple(filter(None, lines)))
 
 
 def trust(host: CommandHost, words: list[str]) -> CommandResult:

@@ -58,7 +58,10 @@ def decide(call: ToolRequest, context: SafetyContext, chain: tuple[SafetyPolicy,
         decision = policy.decide(call, context)
         if decision is not None:
             return replace(decision, policy=type(policy).__name__)
-    return replace(Decision.ask(f"{call.tool_name} {_what(call)}; policy {context.policy} asks first"), policy=ASK)
+    why = f"policy {context.policy} asks first"
+    if context.workspace.too_wide and (call.read_paths or call.write_paths):
+        why = f"the workspace is {context.workspace.too_wide}"
+    return replace(Decision.ask(f"{call.tool_name} {_what(call)}; {why}"), policy=ASK)
 
 
 def _what(call: ToolRequest) -> str:
@@ -69,4 +72,6 @@ def _what(call: ToolRequest) -> str:
         return f"may touch anything{f': {call.accesses.reason}' if call.accesses.reason else ''}"
     if call.accesses.network:
         return "uses the network"
-    return "changes files" if call.accesses.writes else "acts"
+    if call.accesses.writes:
+        return "changes files"
+    return "reads files" if call.accesses.reads else "acts"

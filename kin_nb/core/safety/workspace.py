@@ -29,6 +29,22 @@ class Workspace:
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser().resolve()
 
+    @property
+    def too_wide(self) -> str:
+        """What the root is, when it is no project's folder: it holds the user's home, and so whatever is theirs. Else ""."""
+        home = Path.home().resolve()
+        if self.root == home:
+            return "your home folder"
+        return f"{self.root}, which holds your home folder" if home.is_relative_to(self.root) else ""
+
+    @property
+    def warning(self) -> str:
+        """For the user, "" when there is nothing to say."""
+        if not self.too_wide:
+            return ""
+        what = f"The workspace is {self.too_wide}, so reading files asks too."
+        return f"{what} To work in a project: start in its folder, or set KIN_WORKDIR."
+
     def resolve(self, path: str) -> Path:
         """Where `path` leads: absolute, no symlink left; relative to the root, `~` expanded. It need not exist.
 

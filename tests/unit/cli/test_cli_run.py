@@ -473,3 +473,19 @@ def test_a_hangup_that_is_ignored_stays_so(server, home, workspace):
         os.kill(child, signal.SIGKILL)
         answer, _ = process.communicate(timeout=10)
         assert (process.returncode, answer) == (0, "It has ended.\n")
+
+
+def test_in_the_home_folder_reads_are_refused_and_stderr_says_why(kin, server, home):
+    (home / "notes.txt").write_text("private\n")
+    server.enqueue(calls=[tool_call("read_file", path="notes.txt")])
+    server.enqueue("I may not.")
+    done = kin("run", "-p", "Read my notes.", cwd=home)
+    assert (done.returncode, done.stdout) == (1, "I may not.\n")
+    assert "The workspace is your home folder, so reading files asks too." in done.stderr
+    answer = server.requests[1]["messages"][-1]["content"]
+    assert "the workspace is your home folder, and nobody can be asked here" in answer
+    assert "private" not in answer
+
+
+def test_the_mode_command_says_that_the_workspace_is_the_home_folder(kin, server, home):
+    assert "The workspace is your home folder" in kin("run", "-p", "/mode", cwd=home).stdout

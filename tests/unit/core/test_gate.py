@@ -210,3 +210,18 @@ async def test_what_a_command_only_reads_may_change_while_the_person_is_asked(me
 async def test_a_file_that_stays_as_it_is_shown_is_asked_about_once(meanwhile, workspace):
     await meanwhile(overwrite("a.py"), (workspace / "a.py").touch)
     assert len(meanwhile.shown) == 1
+
+
+async def test_a_session_in_the_home_folder_says_so_once_and_refuses_reads_where_nobody_is_asked(
+    agent, model_server, workspace, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(workspace))
+    for _ in range(2):
+        model_server.enqueue(calls=[tool_call("read_file", path="a.py")])
+        model_server.enqueue("Then not.")
+    first, second = [(await run_turn(agent))[-1].record for _ in range(2)]
+    warning = "The workspace is your home folder, so reading files asks too."
+    assert [any(text.startswith(warning) for text in record.warnings) for record in (first, second)] == [True, False]
+    assert first.calls[0].status == "refused"
+    assert "read_file reads files; the workspace is your home folder" in first.calls[0].output
+    assert "x = 1" not in first.calls[0].output

@@ -184,3 +184,31 @@ def test_no_grant_covers_a_command_that_surely_writes_such_a_file(root):
 def test_reading_what_others_obey_is_free_and_reading_cluster_secrets_is_not(root):
     assert verdict(root, "read AGENTS.md", AgentMode.DEFAULT) == "allow"
     assert verdict(root, "read terraform.tfstate", AgentMode.DEFAULT) == "ask"
+
+
+@pytest.mark.parametrize("above", [0, 1, 2])
+@pytest.mark.parametrize("what", ["read a.py", "write a.py", "prove ls"])
+def test_in_the_home_folder_and_above_it_no_policy_but_yolo_lets_files_be_touched(root, monkeypatch, what, above):
+    home = root.joinpath(*["x"] * above)
+    home.mkdir(exist_ok=True, parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    denied = "deny" if what.startswith("write") else "ask"
+    assert [verdict(root, what, mode) for mode in AgentMode] == ["ask", denied, "ask", "allow"]
+    read = call(root, what)
+    found = decide(read, SafetyContext(AgentMode.DEFAULT, Policy.ON_REQUEST, Workspace(root)))
+    assert found.reason.endswith("the workspace is your home folder" if not above else "which holds your home folder")
+
+
+def test_reads_in_the_home_folder_can_be_granted_and_what_touches_no_file_is_free(root, monkeypatch):
+    monkeypatch.setenv("HOME", str(root))
+    read = call(root, "read a.py")
+    assert verdict(root, "read a.py", AgentMode.DEFAULT, grants=Grants([scopes(read)[0]])) == "allow"
+    assert verdict(root, "read .env", AgentMode.DEFAULT, grants=Grants([scopes(read)[0]])) == "ask"
+    todo = ToolRequest("todo", Paths(path=""), "1", Accesses())
+    assert decide(todo, SafetyContext(AgentMode.DEFAULT, Policy.ON_REQUEST, Workspace(root))).verdict == "allow"
+
+
+def test_a_project_in_the_home_folder_is_an_ordinary_workspace(root, monkeypatch):
+    monkeypatch.setenv("HOME", str(root.parent))
+    assert verdict(root, "read a.py", AgentMode.DEFAULT) == "allow"
+    assert Workspace(root).warning == ""

@@ -10,12 +10,15 @@ class AllowByRisk:
     """What the policy in force lets through (seed 004); everything else goes on to be asked.
 
     strict: reads that are no commands. on-request: also commands that are proven to only read. auto-edit: also edits of
-    existing files of the workspace; a new file asks. yolo: everything.
+    existing files of the workspace; a new file asks. yolo: everything. Where the workspace is the home folder or above
+    it, no policy but yolo lets a call touch files unasked.
     """
 
     def decide(self, call: ToolRequest, context: SafetyContext) -> Decision | None:
         if context.policy is Policy.YOLO:
             return Decision.allow("auto-approve: everything runs unasked")
+        if context.workspace.too_wide and (call.read_paths or call.write_paths):
+            return None
         risk = risk_of(call, context.workspace)
         if risk is Risk.LOW and not is_command(call):
             return Decision.allow("only reads inside the workspace")
