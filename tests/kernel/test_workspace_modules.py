@@ -72,6 +72,17 @@ def test_the_users_own_imports_are_as_everywhere(kernel, workspace):
     assert kernel.text(after) == "from the workspace from the workspace\n"
 
 
+def test_code_that_the_agent_runs_in_the_kernel_imports_as_the_user_does(kernel, model_server, workspace):
+    (workspace / "mine.py").write_text("import helper\nx = helper.x\n")
+    (workspace / "helper.py").write_text("x = 'from the workspace'\n")
+    run(kernel, "%load_ext kin_nb")
+    run(kernel, "%kin mode auto-approve")
+    model_server.enqueue(calls=[tool_call("python", code="import mine\nprint(mine.x)")])
+    model_server.enqueue("Done.")
+    run(kernel, "%%kin\nImport it.")
+    assert "from the workspace" in model_server.requests[-1]["messages"][-1]["content"]
+
+
 def test_unloading_leaves_no_finder(kernel):
     magic = "%%python\n" if kernel.ask("kernel_info_request", {})["content"]["implementation"] == "kin" else ""
     find = f"{magic}import sys\nprint(sum('kin_nb' in type(finder).__module__ for finder in sys.meta_path))"

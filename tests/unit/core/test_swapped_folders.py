@@ -35,6 +35,8 @@ while True:
     except OSError:  # made again by a call that was allowed to make it
         os.rename(folder, folder + f".{os.times().elapsed}")
         os.rename(folder + ".away", folder)
+    for _ in range(300):  # most of the time the folder is itself, so that calls are allowed
+        os.stat(folder)
 """
 SECRET = "outside = 'secret'\n"
 CALLS = {
@@ -190,7 +192,7 @@ async def test_none_of_many_writes_lands_outside_while_a_folder_is_swapped(agent
     tool, allowed = agent.tool_manager.get(name), 0
     with swapping(workspace / "src", outside):
         for n in range(200_000):
-            if allowed == 60:
+            if allowed == 80:
                 break
             raw = {key: value.replace("{n}", str(n % 10)) for key, value in arguments.items()}
             with suppress(ToolError, OSError):  # it was swapped while the path was looked up
@@ -199,6 +201,6 @@ async def test_none_of_many_writes_lands_outside_while_a_folder_is_swapped(agent
                     allowed += 1
                     decided_paths.set(call.request.resolved)
                     await tool.run(call.args)
-    assert allowed == 60
+    assert allowed == 80
     assert (outside / "a.py").read_text() == SECRET + "x = 'y'\n"
     assert sorted(path.name for path in outside.iterdir()) == ["a.py", "private.txt"]
