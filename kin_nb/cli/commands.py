@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kin_nb.cli.exits import DONE, fail, note
+from kin_nb.cli.exits import DONE, FAILED, fail, note, warn
 from kin_nb.core.commands import CommandError, CommandResult, TypedCommand, run_command
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def run_typed(config: KinConfig, mode: AgentMode | CustomMode, resume: str | Non
         finally:
             if host.agent is not None:
                 runner.run(host.agent.aclose())
-    return DONE
+                for text in host.agent.new_warnings():
+                    warn(text)
+    return FAILED if host.agent is not None and host.agent.journal.storage.failed else DONE
 
 
 class TerminalHost:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from kin_nb.cli.exits import DONE, FAILED, LIMITED, USAGE, fail, note, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kin_nb.core.commands import TypedCommand
     from kin_nb.core.config import KinConfig
     from kin_nb.core.custom_modes import CustomMode
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 """What `--continue` resumes: the newest session of the workspace."""
+
+NOT_STORED = "Not all of this session could be stored (see the warnings above): undo and resume may lack a part of it."
 
 
 class UsageError(Exception):
@@ -40,7 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
             from kin_nb.cli.commands import run_typed  # noqa: PLC0415
 
             return run_typed(config, mode, arguments.resume, typed)
-        turn = _turn(arguments, config, mode, prompt, typed)
+        lost: list[str] = []
+        turn = _turn(arguments, config, mode, prompt, typed, lambda: lost.append(NOT_STORED))
     except (UsageError, UnknownCommandError) as error:
         return fail(str(error), USAGE)
     except ConfigError as error:
@@ -53,7 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
         limited = arguments.max_turns is not None or arguments.max_price is not None
         higher = ", with a higher limit or none: it counts the whole session" if limited else ""
         return fail(f"{turn.message.rstrip('.')}. To go on: kin-nb run --continue{higher}", LIMITED)
-    return _refusals(turn) if turn.outcome == "done" else fail(turn.message, FAILED)
+    if turn.outcome != "done":
+        return fail(turn.message, FAILED)
+    return fail("\n".join(lost)) if lost else _refusals(turn)
 
 
 def _prompt(arguments: argparse.Namespace) -> str:
@@ -102,6 +109,7 @@ def _turn(
     mode: AgentMode | CustomMode,
     prompt: str,
     typed: TypedCommand | None,
+    not_stored: Callable[[], None],
 ) -> TurnRecord:
     """Raises UsageError, ConfigError, SessionError, SkillError."""
     from kin_nb.core.commands import unescaped  # noqa: PLC0415
@@ -129,6 +137,7 @@ def _turn(
             resume=arguments.resume,
             write=partial(print, flush=True),
             warn=warn,
+            not_stored=not_stored,
         )
     )
 

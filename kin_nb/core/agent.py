@@ -90,7 +90,7 @@ class Agent:
         self.approval_callback: ApprovalCallback | None = None
         self.ask: Ask = refuse
         self.ask_question: AskQuestion = nobody
-        self.files = watched_files(self.workspace.root, self.journal.root_id)
+        self.files = watched_files(self.workspace.root, self.journal)
         self.open_files: frozenset[Path] = frozenset()  # resolved; a front end holds them, and will write over them
         self.time = TimeTravel(self)
         self.undone: list[UndoRecord] = []  # every undo and redo of the session, oldest first
@@ -279,7 +279,12 @@ class Agent:
 
     def safety(self) -> SafetyContext:
         return SafetyContext(
-            self.mode.base, Policy(self.config.policy), self.workspace, self._grants, open_files=self.open_files
+            self.mode.base,
+            Policy(self.config.policy),
+            self.workspace,
+            self._grants,
+            open_files=self.open_files,
+            without_undo=self.journal.storage.without_undo,
         )
 
     def take_compaction(self) -> RecordedCompaction | None:
@@ -295,8 +300,12 @@ class Agent:
         """Make the tools ready for a step. Returns what cannot be used, each said once in a session."""
         found = await (self.toolbox.ready() if first_step else self.toolbox.refresh())
         if first_step:
-            found = [*([self.workspace.warning] if self.workspace.warning else []), *found]
-            found += [*self.link.warnings(self.config), *self.journal.warnings, *self.observers.warnings]
+            found = [*([self.workspace.warning] if self.workspace.warning else []), *found, *self.link.warnings(self.config)]
+        return self.new_warnings(found)
+
+    def new_warnings(self, found: Iterable[str] = ()) -> list[str]:
+        """`found` and what could not be used or written since, each said once in a session."""
+        found = [*found, *self.journal.warnings, *self.observers.warnings]
         new = [text for text in dict.fromkeys(found) if text not in self._warned]
         self._warned.update(new)
         return new

@@ -29,6 +29,7 @@ async def run_programmatic(
     flow: str | None = None,
     write: Callable[[str], None] = print,
     warn: Callable[[str], None] = lambda _: None,
+    not_stored: Callable[[], None] = lambda: None,
 ) -> TurnRecord:
     """Run one turn, or with `flow` those of the flow of that name.
 
@@ -37,7 +38,8 @@ async def run_programmatic(
     Nobody can be asked: a call that the mode does not allow is refused and the agent told so. The caller reads the
     outcome from the returned record. `resume`: id of a stored session to go on with, or "latest" of this workspace;
     `previous_messages` come before the prompt. A flow that did not reach END gives its last turn as an error that says
-    where. Raises ConfigError, SessionError, SkillError.
+    where. `warn` hears of each warning at once; `not_stored` is called at the end when the session's log, its whole outputs or
+    its file history could not be written. Raises ConfigError, SessionError, SkillError.
     """
     config.check_api_key()
     formatter = create_formatter(output_format, write)
@@ -58,6 +60,10 @@ async def run_programmatic(
         turn = failed_after_all(agent, stopped) if stopped else agent.turns[-1]
     finally:
         await agent.aclose()
+        for text in agent.new_warnings():  # of an interrupted turn, and of closing
+            warn(text)
+        if agent.journal.storage.failed:
+            not_stored()
     formatter.finish(turn)
     return turn
 

@@ -53,6 +53,14 @@ def _take_up(agent: Agent, stored: StoredSession) -> None:
     except (NoSuchCheckpointError, UndoError, LookupError, TypeError, ValueError) as error:
         raise UnreadableSessionError(stored.folder / LOG_NAME, f"cannot be gone on with ({error})") from error
     agent.turns[:] = settle_cut_off_calls(agent, stored)
+    agent.time.lost_after = stored.lost_after
+    last = stored.turns[-1].turn if stored.turns else 0
+    if last in stored.lost_after:
+        where = f"after turn {last}, or in it," if last else "from its beginning on"
+        agent.journal.warnings.append(
+            f"The log of this session could not be written to its end: what was done {where} may be missing, and undo cannot "
+            "restore what that changed."
+        )
 
 
 def taken_up(agent: Agent, turns: list[TurnRecord]) -> None:

@@ -35,6 +35,11 @@ class UndoError(Exception):
     """It cannot be undone or redone; nothing was changed. One line: why, or what to do."""
 
 
+_LOST = "not covered: changes in or after turn {turn} that the session log lacks, because it could not be written"
+
+_LOST_TURNS = "The session log could not be written then, so what was done in it cannot be restored."
+
+
 @dataclass(frozen=True)
 class _Tip:
     """Where the conversation stood, with what no turn holds yet: a clear, a compaction. `tokens`: its size, as counted."""
@@ -51,14 +56,18 @@ class TimeTravel:
     """An agent's checkpoints, where its conversation stands, and what can be redone.
 
     `origin`: where the next turn goes on from; None when that is the end of the last one. `put_back`: what undos began to
-    put back, with whole names, that were cut off: the next undo finishes that, and counts it as its own.
+    put back, with whole names, that were cut off: the next undo finishes that, and counts it as its own. `lost_after`: turns
+    with or after which records are missing, because the log could not be written.
     """
 
     agent: Agent
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     origin: Place | None = None
     put_back: tuple[FileChange, ...] = ()
+    lost_after: frozenset[int] = frozenset()
     _redo: list[tuple[_Tip, UndoRecord]] = field(default_factory=list)
+    _warnings_before: int = 0
+    """How many warnings of the session are not this undo's."""
 
     def mark(self, step: int) -> Checkpoint:
         """Before the prompt (0) or a step of the last turn, or after all of it (END)."""
@@ -82,7 +91,8 @@ class TimeTravel:
         """Take back the last `turns` turns, or all that there are. Raises UndoError."""
         active = self.active
         if not active:
-            raise UndoError("There is nothing to undo: no turn has run in this conversation.")
+            lost = f" {_LOST_TURNS}" if 0 in self.lost_after else ""
+            raise UndoError(f"There is nothing to undo: no turn has run in this conversation.{lost}")
         if turns < 1:
             raise UndoError(f"{turns} turns cannot be undone. Say how many, from 1 on.")
         return await self._whole(self._back_to(Place(turn=active[-min(turns, len(active))].turn)))
@@ -156,6 +166,7 @@ class TimeTravel:
     async def _whole(self, travel: Coroutine[Any, Any, UndoRecord]) -> UndoRecord:
         """Files, conversation and record together, also when whoever waits is cancelled; no turn begins meanwhile."""
         with closing(travel), self.alone():
+            self._warnings_before = len(self.agent.journal.warnings)
             task = asyncio.create_task(travel)
             cancelled: asyncio.CancelledError | None = None
             while not task.done():
@@ -186,11 +197,15 @@ class TimeTravel:
             to=place,
             files=tuple(sorted(dict.fromkeys((*earlier, *restored.files)), key=lambda change: change.path)),
             kept=tuple(KeptFile(path=path, why=why) for path, why in restored.kept),
-            uncovered=tuple(dict.fromkeys(call.uncovered for call in calls if call.uncovered)),
+            uncovered=tuple(dict.fromkeys([*(call.uncovered for call in calls if call.uncovered), *self._lost(turns)])),
         )
         record = self._recorded(record)
         self._redo.append((tip, record))
         return record
+
+    def _lost(self, turns: Sequence[int]) -> list[str]:
+        """What undo of these turns cannot restore because no record tells of it, a sentence each."""
+        return [_LOST.format(turn=turn) for turn in turns if turn in self.lost_after]
 
     def _begin(self, turns: tuple[int, ...], files: tuple[FileChange, ...]) -> None:
         """In the log before the first file is touched: an undo that is cut off can be finished, and redone as a whole."""
@@ -223,9 +238,11 @@ class TimeTravel:
         onlookers.begins(self.agent)
         said = tuple(onlookers.remarks(self.agent, files))
         record = record.model_copy(update={"files": files, "kept": kept, "warnings": said})
-        self.agent.undone.append(record)
         self.agent.log.append("undo", record=record.model_dump(mode="json"))
         self.agent.log.sync()
+        failures = self.agent.journal.warnings[self._warnings_before :]
+        record = record.model_copy(update={"warnings": (*said, *map(self.agent.redact, failures))})
+        self.agent.undone.append(record)
         return record
 
     def _redacted(self, files: Sequence[FileChange]) -> tuple[FileChange, ...]:

@@ -97,11 +97,13 @@ class Turn:
             agent.history.append(user_message(self._sent, self._images))  # it is recorded: a resume has it too
             yield TurnStartEvent(turn=recorder.record.turn, prompt=self._prompt)
             yield CheckpointEvent(checkpoint_id=self._checkpoint.id, kind="turn")
-            for warning in await agent.warnings():
-                yield self._warn(warning)
+            for warning in self._recorded(await agent.warnings()):
+                yield warning
             self._check_prompt()
             async with aclosing(self._steps()) as events:
                 async for event in events:
+                    for warning in self._recorded(agent.new_warnings()):
+                        yield warning
                     agent.turns[self._position] = recorder.record
                     yield event
             outcome, message = ("done", "") if self._stopped is None else ("stopped", self._stopped)
@@ -112,10 +114,16 @@ class Turn:
             outcome, message = "error", f"kin_nb failed: {type(error).__name__}: {error}"
             raise
         finally:
-            agent.turns[self._position] = end_turn(
-                agent, recorder, outcome, message, first=self._checkpoint.id, started=started
-            )
+            late = self._recorded(agent.new_warnings())
+            end_turn(agent, recorder, outcome, message, first=self._checkpoint.id, started=started)
+            late += self._recorded(agent.new_warnings())  # the end itself may be what cannot be written
+            agent.turns[self._position] = recorder.record
+        for warning in late:
+            yield warning
         yield TurnEndEvent(record=agent.turns[self._position])
+
+    def _recorded(self, warnings: list[str]) -> list[WarningEvent]:
+        return [self._warn(warning) for warning in warnings]
 
     def _check_prompt(self) -> None:
         if self._wrong is not None:

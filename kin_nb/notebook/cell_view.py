@@ -29,6 +29,7 @@ from kin_nb.core.events import (
     ToolOutputEvent,
     ToolResultEvent,
     TurnStartEvent,
+    WarningEvent,
 )
 from kin_nb.core.session.records import RecordedCall, RecordedCompaction, RecordedDMail, RecordedStep, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
@@ -73,6 +74,8 @@ class CellView:
         """Questions that stand in a call's place, by call: nothing is drawn over their buttons."""
         self._asked = False
         """The person is asked whether the turn should go on."""
+        self._warned = ""
+        """The last warning since the first step: shown with what takes long, until the receipt has all of them."""
 
     def begin(self, record: TurnRecord) -> None:
         """What went to the model with the prompt."""
@@ -176,11 +179,14 @@ class CellView:
         """The model, a compaction, or the calls that have no result yet; not while a person is asked."""
         match event:
             case StepStartEvent():
-                self._progress.doing(f"step {event.step}: waiting for the model")
+                self._doing(f"step {event.step}: waiting for the model")
             case RetryEvent(message=reason) | SubagentEvent(event=RetryEvent(message=reason)):
                 self._progress.doing_now(f"step {self._step}: {reason}")
+            case WarningEvent() if self._step:
+                self._warned = event.message.partition("\n")[0]
+                self._doing(f"step {self._step}")
             case CompactStartEvent():
-                self._progress.doing("making the conversation shorter")
+                self._doing("making the conversation shorter")
             case ApprovalRequestEvent() | SubagentEvent(event=ApprovalRequestEvent()):
                 self._progress.rest()
             case (
@@ -191,7 +197,10 @@ class CellView:
             ):
                 running = [call for _, call in self._calls.values() if call.status == "pending"]
                 names = ", ".join(f"{call.name} {in_words(call)}".strip() for call in running)
-                self._progress.doing(f"step {self._step}: {names or 'waiting for the model'}")
+                self._doing(f"step {self._step}: {names or 'waiting for the model'}")
+
+    def _doing(self, what: str) -> None:
+        self._progress.doing(f"{what} · warning: {self._warned}" if self._warned else what)
 
     def _within_call(self, call_id: str, event: BaseEvent) -> None:
         match event:

@@ -301,7 +301,7 @@ class KinSession:
         own = list(surroundings(self.shell).own_files())
         apart = [place for path in own for place in (path, path.parent / ".ipynb_checkpoints")]
         agent.files.close()
-        agent.files = watched_files(agent.workspace.root, agent.journal.root_id, apart)
+        agent.files = watched_files(agent.workspace.root, agent.journal, apart)
         agent.open_files = frozenset(path.resolve() for path in own)
         move_in(agent, self.shell)
         return agent

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.types import ApprovalCallback, ApprovalResponse
 
+FREE_SPACE = "{tool} was refused: {reason}, and nobody can be asked here. Free space on that disk, then ask again."
 Ask = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
 
 NOBODY = (
@@ -18,7 +19,8 @@ NOBODY = (
 
 async def refuse(request: ApprovalRequest) -> ApprovalDecision:
     """Nobody can be asked: never a hang, never a silent yes."""
-    return ApprovalDecision(False, NOBODY.format(tool=request.tool_name, reason=request.reason), by="headless")
+    text = FREE_SPACE if request.without_undo else NOBODY
+    return ApprovalDecision(False, text.format(tool=request.tool_name, reason=request.reason), by="headless")
 
 
 def from_callback(callback: ApprovalCallback) -> Ask:

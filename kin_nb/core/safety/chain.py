@@ -5,11 +5,12 @@ The order, and why:
 2. what the user forbids is forbidden, whatever else says yes;
 3. plan mode changes nothing, so no grant or rule may come before it;
 4. a notebook that a front end holds is not written, whoever approves: the change would be lost;
-5. sensitive paths, then paths outside the workspace, ask even when a grant or a rule would allow the tool;
-6. what was approved for this session;
-7. what the user's configuration allows;
-8. what the policy in force lets through by risk;
-9. everything else asks.
+5. what may change anything asks while no snapshot for undo can be kept, also where everything runs unasked;
+6. sensitive paths, then paths outside the workspace, ask even when a grant or a rule would allow the tool;
+7. what was approved for this session;
+8. what the user's configuration allows;
+9. what the policy in force lets through by risk;
+10. everything else asks.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kin_nb.core.safety.policies.plan_guard import DenyWhilePlanning
 from kin_nb.core.safety.policies.risk import AllowByRisk
 from kin_nb.core.safety.policies.sensitive_paths import AskForSensitivePaths
 from kin_nb.core.safety.policies.session_grants import AllowWhatWasGranted
+from kin_nb.core.safety.policies.without_undo import AskWithoutUndo
 from kin_nb.core.safety.risk import is_command
 
 
@@ -40,6 +42,7 @@ CHAIN: tuple[SafetyPolicy, ...] = (
     DenyRules(),
     DenyWhilePlanning(),
     DenyOpenFiles(),
+    AskWithoutUndo(),
     AskForSensitivePaths(),
     AskOutsideWorkspace(),
     AllowWhatWasGranted(),

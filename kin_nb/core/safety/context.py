@@ -15,7 +15,8 @@ from kin_nb.core.tools.base import ToolPermission
 class SafetyContext:
     """`rule`: the tool's own word (permission, allowlist, denylist), None when it has none; `rule_reason` says why.
 
-    `open_files`: resolved paths of files that a front end holds in memory, and will write over.
+    `open_files`: resolved paths of files that a front end holds in memory, and will write over. `without_undo`: the
+    sentence that says why undo cannot restore what a call changes now, "" when it can.
     """
 
     mode: AgentMode
@@ -25,3 +26,4 @@ class SafetyContext:
     rule: ToolPermission | None = None
     rule_reason: str = ""
     open_files: frozenset[Path] = frozenset()
+    without_undo: str = ""

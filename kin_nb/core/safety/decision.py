@@ -84,13 +84,19 @@ class ToolRequest:
         written = (*self.accesses.reads, *self.accesses.writes)
         return dict(zip(written, (*self.read_paths, *self.write_paths), strict=False))
 
+    @property
+    def may_change_anything(self) -> bool:
+        """A command that is not proven to only read, and what else does not say what it writes."""
+        return self.accesses.everything and not self.accesses.shared
+
 
 @dataclass(frozen=True)
 class ApprovalRequest:
     """What a person is asked. `scopes` are the grants on offer, first the one that "for this session" means; may be empty.
 
     `editable`: the argument that they may edit before they approve, a text; "" when there is none. `writes_outside`:
-    of the workspace, by name or by where a link leads.
+    of the workspace, by name or by where a link leads. `without_undo`: it is asked, whatever the mode allows, because undo
+    cannot restore what the call changes.
     """
 
     tool_name: str
@@ -102,6 +108,7 @@ class ApprovalRequest:
     risk: Risk = Risk.HIGH
     editable: str = ""
     writes_outside: bool = False
+    without_undo: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,21 +13,81 @@ from kin_nb.core.session.config_snapshot import config_snapshot
 from kin_nb.core.session.log import SessionLog, new_session_id, session_log
 from kin_nb.core.session.surroundings import session_surroundings
 
+NOTE = "[note: not covered by undo"
+_FREE_SPACE = "Free space there, or set KIN_HOME to a folder on another disk."
+_NOTE_LINE = re.compile(rf"^{re.escape(NOTE)}.*\]\n", re.MULTILINE)
+
+
+def without_undo_note(output: str) -> str:
+    """A call's result without the note of SessionStorage: whether a disk was full is no part of what a call gives."""
+    return _NOTE_LINE.sub("", output, count=1)
+
+
+class SessionStorage:
+    """Whether what a session writes is kept: its log, its whole outputs, the snapshots of files that undo needs.
+
+    Each of them reports its failures, which become warnings at once; everything that depends on them asks here. Usable
+    from any thread.
+    """
+
+    def __init__(self, log: Callable[[], SessionLog], warn: Callable[[str], None]) -> None:
+        self._log, self._warn = log, warn
+        self._history_failed = False
+        self.unkept = ""
+        """Why the last snapshot of the files was not kept, "" when it was."""
+
+    def history_failed(self, why: str) -> None:
+        """The file history could not be written or read. `why`: the StoreError's text."""
+        self._history_failed = True
+        self._warn(f"{why[:1].upper()}{why[1:]}: undo cannot restore what calls change now.\n{_FREE_SPACE}")
+
+    @property
+    def log_failure(self) -> str:
+        """Why what happens now is not in the log, "" when it is."""
+        return self._log().failure
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything of the session could not be written since it began or was resumed."""
+        log = self._log()
+        return self._history_failed or bool(log.failure) or log.lost_output
+
+    @property
+    def without_undo(self) -> str:
+        """Why undo cannot restore what a call changes now, in a sentence; "" when it can."""
+        if self.unkept:
+            return f"undo cannot restore what this changes: {self.unkept}"
+        if self.log_failure:
+            return f"undo can restore what this changes only until this session is closed: {self.log_failure}"
+        return ""
+
+    def note(self, unkept: str) -> str:
+        """What the result of a call begins with that undo does not cover; `unkept`: why its snapshot was not kept, or ""."""
+        if unkept:
+            return f"{NOTE}: {unkept}]"
+        return f"{NOTE} once this session is closed: {self.log_failure}]" if self.log_failure else ""
+
 
 class SessionJournal:
     """`session_id` changes when the conversation is cleared or compacted (seed 000); the log, its folder and the
-    notebook keep `root_id`. `warnings` are the log's own, for whoever tells the person.
+    notebook keep `root_id`. `warnings` are the log's own and those of `storage`, for whoever tells the person.
     """
 
     def __init__(self, config: KinConfig, root: Path, session_id: str | None, log: SessionLog | None) -> None:
         self.root_id = self.session_id = session_id or new_session_id()
         self.warnings: list[str] = []
         self.log = log or session_log(self.root_id, config.session_logging, self.warnings.append)
+        self.storage = SessionStorage(lambda: self.log, self.warn)
         self._root = root
         self._secrets: list[str] = []
         self._redactor = Redactor((), root)
         self._for_model = secrets_redactor(())
         self.learn_secrets(config)
+
+    def warn(self, text: str) -> None:
+        """Each text once: what cannot be written fails again and again."""
+        if text not in self.warnings:
+            self.warnings.append(text)
 
     def redact(self, text: str) -> str:
         """`text` without secrets and without paths of this machine: what may be recorded and shown."""

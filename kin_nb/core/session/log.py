@@ -1,7 +1,7 @@
 """The session log: append-only JSON lines under `~/.kin-code/sessions/<id>/log.jsonl`.
 
 Each line is handed to the operating system before its effect happens; one fsync at the end of a turn. What a line
-costs depends on that line alone. A full disk is said once and the turn goes on in memory.
+costs depends on that line alone. A full disk is reported once, and the session continues in memory.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,12 @@ if TYPE_CHECKING:
 
 LOG_FORMAT = 1
 LOG_NAME = "log.jsonl"
+INCOMPLETE_NAME = "incomplete"
+"""An empty file next to a log that lacks its last records: a full disk still takes one. A resume's first record replaces it."""
 INTERRUPTED = "interrupted before it had a result"
 """What a call has for a result that was cut off: by a person, or with the program."""
+
+LOST = "What happens from here on, and undo of it, is lost when it is closed. Free space, then begin a new session."
 
 Warn = Callable[[str], None]
 
@@ -57,6 +62,7 @@ class SessionLog:
     The file is locked while it is open, so that two agents never write into one session; the lock ends with the process,
     however that ends. The first append raises SessionInUseError when somebody else has the lock, and SessionWentOnError
     when somebody else had it since this was closed. `went_on`: `check` found that out.
+    `failure`: why records reach the file no longer, "" while they do. `lost_output`: a whole output could not be kept.
     `begun`: the session's header is in the log. `start_time` is the header's, "" before. `keys` say whether a new log is
     encrypted, and open one that is; without them it is plain, or opened with the user's own. The first append raises
     EncryptedSessionError where there is no key: nothing is written in clear that was to be encrypted.
@@ -80,7 +86,8 @@ class SessionLog:
         self._cipher: LineCipher | None = None
         self._file: int | None = None
         self._seen: int | None = 0
-        self._broken = False
+        self.failure = ""
+        self.lost_output = False
         self._resumes = False
         self._totals = Totals()
 
@@ -124,8 +131,11 @@ class SessionLog:
     def append(self, type_: str, **fields: Any) -> None:
         """One line. `fields` hold text, whole numbers and records' dumps; the time is added here."""
         if self._resumes:
-            self._write({"type": "resumed", "time": _now()})
             self._resumes = False
+            mark = self.folder / INCOMPLETE_NAME
+            self._write({"type": "resumed", "time": _now(), **({"incomplete": True} if mark.exists() else {})})
+            if not self.failure:
+                mark.unlink(missing_ok=True)
         self._write({"type": type_, "time": _now(), **fields})
         if type_ == "session":
             self.begun, self.start_time = True, str(fields.get("start_time") or "")
@@ -137,6 +147,7 @@ class SessionLog:
         try:
             return write_output(self.folder, output, self._cipher)
         except OSError as error:
+            self.lost_output = True
             if self._warn is not None:
                 self._warn(
                     f"The whole output of a call was not kept ({error.strerror}); the log has what the model got."
@@ -146,7 +157,7 @@ class SessionLog:
     @property
     def is_written(self) -> bool:
         """Whether records reach a file. Not with `[session_logging] enabled = false`, nor on a full disk."""
-        return not self._broken
+        return not self.failure
 
     @property
     def is_ours(self) -> bool:
@@ -155,11 +166,12 @@ class SessionLog:
 
     def sync(self) -> None:
         """The turn is over: make it survive a power cut."""
-        if self._file is not None and not self._broken:
+        if self._file is not None and not self.failure:
             try:
                 os.fsync(self._file)
             except OSError as error:
                 self._give_up(error)
+                self._mark_incomplete()
 
     def close(self) -> None:
         """Others may open the session now."""
@@ -168,7 +180,8 @@ class SessionLog:
             self._file = None
 
     def _write(self, record: dict[str, Any]) -> None:
-        if self._broken:
+        if self.failure:
+            self._mark_incomplete()
             return
         try:
             file = self._open()
@@ -181,6 +194,7 @@ class SessionLog:
             self._seen = (self._seen or 0) + len(line)
         except OSError as error:
             self._give_up(error)
+            self._mark_incomplete()
 
     def _open(self) -> int:
         """The file, opened and locked when it is not. Raises as `open_locked`, and EncryptedSessionError."""
@@ -197,9 +211,13 @@ class SessionLog:
         return self._file
 
     def _give_up(self, error: OSError) -> None:
-        self._broken = True
+        self.failure = f"the session log cannot be written ({error.strerror or error})"
         if self._warn is not None:
-            self._warn(f"The session log cannot be written ({error.strerror}); this session goes on in memory only.")
+            self._warn(f"T{self.failure[1:]}; this session continues in memory only.\n{LOST}")
+
+    def _mark_incomplete(self) -> None:
+        with suppress(OSError):
+            (self.folder / INCOMPLETE_NAME).touch(0o600)
 
 
 class UnwrittenLog(SessionLog):

@@ -19,7 +19,7 @@ from kin_nb.core.session.errors import (
     SessionNotFoundError,
     UnreadableSessionError,
 )
-from kin_nb.core.session.log import LOG_NAME, SessionLog, Warn, fold, read_lines, sessions_root
+from kin_nb.core.session.log import INCOMPLETE_NAME, LOG_NAME, SessionLog, Warn, fold, read_lines, sessions_root
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.summary import SessionSummary, local_time, summarise
@@ -39,7 +39,8 @@ class StoredSession:
     """A session as its log tells it. `id` names the folder; `session_id` is the newest, after clear and compact.
 
     `started`, `last_activity`: when the first and the last line were written, None where the log does not say. `whole`: the
-    names of the files that have all of an output, by the call's id (whole_outputs.py).
+    names of the files that have all of an output, by the call's id (whole_outputs.py). `lost_after`: numbers of the turns (0:
+    before the first) after which records are missing, because they could not be written.
     """
 
     id: str
@@ -50,6 +51,7 @@ class StoredSession:
     started: datetime | None
     last_activity: datetime | None
     whole: Mapping[str, str] = field(default_factory=dict)
+    lost_after: frozenset[int] = frozenset()
     lines: Sequence[dict[str, Any]] = field(default=(), repr=False, compare=False)
     """Of the log, all of them: a long one is parsed once."""
 
@@ -77,6 +79,7 @@ class StoredSession:
             last_activity=_time_of(lines[-1]),
             lines=lines,
             whole={str(line["call"]["id"]): str(line["whole"]) for line in lines if _names_an_output(line)},
+            lost_after=_lost_after(lines, incomplete=(folder / INCOMPLETE_NAME).exists()),
         )
 
 
@@ -200,6 +203,19 @@ def _names_an_output(line: dict[str, Any]) -> bool:
     return (
         line.get("type") == "result" and "whole" in line and isinstance(line.get("call"), dict) and "id" in line["call"]
     )
+
+
+def _lost_after(lines: Sequence[dict[str, Any]], *, incomplete: bool) -> frozenset[int]:
+    """`lines` make turns (log.fold). `incomplete`: records are missing after the last one, too."""
+    turn, found = 0, set()
+    for line in lines:
+        if line.get("type") == "turn":
+            turn = line["record"]["turn"]
+        elif line.get("type") == "continued":
+            turn = max((record["turn"] for record in line["turns"]), default=turn)
+        elif line.get("type") == "resumed" and line.get("incomplete"):
+            found.add(turn)
+    return frozenset({*found, turn} if incomplete else found)
 
 
 def _time_of(line: dict[str, Any]) -> datetime | None:

@@ -7,6 +7,7 @@ records what it did.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -70,6 +71,7 @@ class Subagent(Agent):
         self.link = parent.link  # one HTTP client for both
         self.files, self.compaction_strategy = parent.files, parent.compaction_strategy
         self.audit, self.journal.warnings = parent.audit, parent.journal.warnings
+        self.journal.storage = parent.journal.storage
         self.set_ask(self._ask_the_parents)
         for limit in parent.middleware_pipeline.middlewares:
             if isinstance(limit, PriceLimitMiddleware):
@@ -86,6 +88,10 @@ class Subagent(Agent):
         recorder.record = recorder.record.model_copy(update={"turn": self._parent.turns[-1].turn})
         self.turns[-1] = recorder.record
         return recorder
+
+    def new_warnings(self, found: Iterable[str] = ()) -> list[str]:  # noqa: ARG002
+        """The parent says them."""
+        return []
 
     async def warnings(self, *, first_step: bool = True) -> list[str]:  # noqa: ARG002
         """The parent says them. Its tools are those that it began with."""

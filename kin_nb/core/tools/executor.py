@@ -21,7 +21,7 @@ from kin_nb.core.safety.workspace import decided_paths
 from kin_nb.core.session.log import INTERRUPTED
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
-from kin_nb.core.tools.base import ToolError, tool_output
+from kin_nb.core.tools.base import ToolDecision, ToolError, tool_output
 from kin_nb.core.tools.ending import end, to_its_end
 from kin_nb.core.tools.event_queue import EventQueue
 from kin_nb.core.tools.fitting import Fitted, fits, fitted
@@ -105,7 +105,7 @@ class ToolExecutor:
         stats = self._agent.stats
         try:
             call = await in_its_turn(call, before, self._agent.workspace)
-            call, decided = await self._gate.admit(call, self._tell)
+            call, decided, snapshot = await self._admitted(call)
         except (Exception, SystemExit) as error:  # noqa: BLE001  (a custom tool's own code)
             return self._answer(call, status="error", output=_failure(call.tool_name, error))
         if decided is NOT_RUN:
@@ -115,13 +115,29 @@ class ToolExecutor:
             return self._answer(call, status="refused", output=decided.reason or "")
         stats.tool_calls_agreed += 1
         try:
-            return await self._execute(call)
+            return await self._execute(call, snapshot)
         finally:
             self._agent.files.answered(call.call_id)
 
-    async def _execute(self, call: ResolvedToolCall) -> ToolResultEvent:
-        files = self._agent.files
+    async def _admitted(self, call: ResolvedToolCall) -> tuple[ResolvedToolCall, ToolDecision, Before | None]:
+        """The call as it may run, whether it may, and the files before it.
+
+        Where no snapshot of them could be kept, that is a reason to ask: the call is decided once more, knowing it.
+        """
+        files, storage = self._agent.files, self._agent.journal.storage
+        if storage.unkept:  # until the last call: there may be room again
+            await files.before(call.request)
+        known = storage.without_undo
+        call, decided = await self._gate.admit(call, self._tell)
+        if not decided.execute:
+            return call, decided, None
         before = await files.before(call.request)
+        if storage.without_undo and not known and call.request.may_change_anything:
+            call, decided = await self._gate.admit(call, self._tell)
+            before = await files.before(call.request) if decided.execute else None
+        return call, decided, before
+
+    async def _execute(self, call: ResolvedToolCall, before: Before | None) -> ToolResultEvent:
         started = time.monotonic()
         task = asyncio.create_task(self._run(call))
         try:
@@ -172,7 +188,8 @@ class ToolExecutor:
         self._printed.take(call.call_id)
         changed = await self._agent.files.since(before)
         fields = self._told(call, task)
-        text = "\n".join(filter(None, (call.edited, fields["output"])))
+        note = self._without_undo(before)
+        text = "\n".join(filter(None, (call.edited, note, fields["output"])))
         whole = self._wholes.pop(call.call_id, None)
         fit = partial(fitted, call.call_id, text, whole, self._recorder)
         return {**fields, "output": fit() if fits(text, whole) else await asyncio.to_thread(fit)}, changed
@@ -182,8 +199,9 @@ class ToolExecutor:
         changed = await self._agent.files.since(before)
         printed = self._printed.take(call.call_id)
         output, whole = INTERRUPTED, ""
-        if printed:
-            text = f"{printed}\n[{INTERRUPTED}]"
+        note = self._without_undo(before)
+        if printed or note:
+            text = "\n".join(filter(None, (note, printed, f"[{INTERRUPTED}]")))
             _, output, whole = await asyncio.to_thread(fitted, call.call_id, text, None, self._recorder)
         uncovered = _uncovered(call, changed)
         self._recorder.interrupt(call.call_id, output, whole=whole, files=changed[0], uncovered=uncovered)
@@ -253,7 +271,15 @@ class ToolExecutor:
         if isinstance(output, str):
             output = fitted(call.call_id, output, None, self._recorder)
         output, kept, whole = output
+        storage = self._agent.journal.storage
+        failure = storage.log_failure
         recorded = self._recorder.result(call.call_id, status=status, output=kept, whole=whole, **fields)
+        if storage.log_failure != failure and fields.get(
+            "files"
+        ):  # the record of what it changed was the first that was lost
+            note = storage.note("")
+            output = f"{note}\n{output}"
+            recorded = self._recorder.result(call.call_id, output=f"{note}\n{kept}")
         self._results[call.call_id] = recorded
         self._answers[call.call_id] = tool_message(call.call_id, call.tool_name, output, images_of(recorded.images))
         self._append_answers()
@@ -290,6 +316,10 @@ class ToolExecutor:
             output = recorded[call.id].output if call.id in recorded else "interrupted"
             self._answers.setdefault(call.id or "", tool_message(call.id or "", call.function.name or "", output))
         self._append_answers()
+
+    def _without_undo(self, before: Before | None) -> str:
+        """The note for the model and the user; "" for a call that changes nothing here, or that undo covers."""
+        return self._agent.journal.storage.note(before.unkept) if before is not None else ""
 
     async def _tell(self, event: BaseEvent) -> None:
         await self._events.told(event)

@@ -16,6 +16,7 @@ from kin_nb.core.safety.chain import ASK, decide
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Grant, Scope, Verdict
 from kin_nb.core.safety.grants import remember, scopes
+from kin_nb.core.safety.policies.without_undo import AskWithoutUndo
 from kin_nb.core.safety.risk import risk_of
 from kin_nb.core.safety.saved_rules import save_rule
 from kin_nb.core.safety.workspace import decided_paths
@@ -210,6 +211,7 @@ class Gate:
             risk=risk_of(call.request, workspace),
             editable=editable(call),
             writes_outside=not all(map(workspace.contains, call.request.write_paths)),
+            without_undo=decision.policy == AskWithoutUndo.__name__,
         )
 
     def _on_offer(self, call: ResolvedToolCall, decision: Decision) -> tuple[Grant, ...]:

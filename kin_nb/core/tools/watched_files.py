@@ -9,31 +9,33 @@ from pathlib import Path
 
 from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.session.file_history import Before, Begin, FileHistory, Restored, workspace_store
+from kin_nb.core.session.journal import SessionJournal, SessionStorage
 from kin_nb.core.session.records import FileChange
 
 Changed = tuple[tuple[FileChange, ...], str]
 """What a call changed, and what it may have changed that is not known."""
 
 
-def watched_files(root: Path, session: str, apart: Collection[Path] = ()) -> WatchedFiles:
-    """Those of the workspace at `root` (resolved), for the calls of one session.
+def watched_files(root: Path, journal: SessionJournal, apart: Collection[Path] = ()) -> WatchedFiles:
+    """Those of the workspace at `root` (resolved), for the calls of the journal's session, whose storage hears of failures.
 
     `apart`: files and folders that others write meanwhile, an open notebook: no call's change, and never undone.
     """
-    return WatchedFiles(FileHistory(root, workspace_store(root), apart=apart, session=session), session)
+    session, storage = journal.root_id, journal.storage
+    history = FileHistory(root, workspace_store(root), apart=apart, session=session, report=storage.history_failed)
+    return WatchedFiles(history, session, storage)
 
 
 class WatchedFiles:
     """A call that names what it writes costs a look at those files; one that may touch anything, a look at all of them."""
 
-    def __init__(self, history: FileHistory, session: str) -> None:
-        self._history, self._session = history, session
+    def __init__(self, history: FileHistory, session: str, storage: SessionStorage) -> None:
+        self._history, self._session, self._storage = history, session, storage
         self._answered: list[str] = []
 
     async def before(self, request: ToolRequest) -> Before | None:
         """Taken before the call runs, and kept until it is `answered`; None for a call that changes nothing here."""
-        accesses = request.accesses
-        if accesses.everything and not accesses.shared:
+        if request.may_change_anything:
             look: Callable[[], Before] = self._history.before_anything
         elif request.write_paths:
             look = partial(self._history.before_writes, request.write_paths)
@@ -42,8 +44,8 @@ class WatchedFiles:
         answered, self._answered = self._answered, []
 
         def kept() -> Before:
-            before = look()
-            self._history.keep(self._session, request.tool_call_id, before, answered)
+            before = self._history.keep(self._session, request.tool_call_id, look(), answered)
+            self._storage.unkept = before.unkept
             return before
 
         return await asyncio.to_thread(kept)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from kin_nb.core.config import ConfigError
+from kin_nb.core.safety.callbacks import FREE_SPACE
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.notebook.approval.card import NoWidgetsError
 from kin_nb.notebook.approval.stdin import ask_by_stdin
@@ -89,6 +90,9 @@ def way_without_widgets(io: CellOutput) -> Way:
 
 def refuse_headless(request: ApprovalRequest) -> ApprovalDecision:
     """Nobody can answer here: a refusal that says how to allow it."""
+    if request.without_undo:
+        message = FREE_SPACE.format(tool=request.tool_name, reason=request.reason)
+        return ApprovalDecision(approved=False, message=message, by="headless")
     message = (
         f"{request.tool_name} was refused: it needs approval ({request.reason}) and nobody can answer here. "
         "To allow it, open the notebook in JupyterLab, or use `%%kin --mode auto-approve`, "

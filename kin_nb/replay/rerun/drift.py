@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from kin_nb.core.session.journal import without_undo_note
 from kin_nb.core.session.records import FileChange, RecordedCall, sha256
 from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.render.text import clean, one_line
@@ -53,8 +54,8 @@ def compare_call(recorded: RecordedCall, actual: RecordedCall) -> Drift:
 
 
 def _without_note(call: RecordedCall) -> RecordedCall:
-    """A run has a session of its own, and keeps whole outputs there."""
-    return call.model_copy(update={"output": without_note(call.output)[0]})
+    """A run has a session of its own, keeps whole outputs there, and may have more or less room for what undo needs."""
+    return call.model_copy(update={"output": without_undo_note(without_note(call.output)[0])})
 
 
 def _effect(recorded: RecordedCall, actual: RecordedCall) -> str:

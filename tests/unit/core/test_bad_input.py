@@ -14,7 +14,7 @@ import pytest
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.events import LoopEvent, WarningEvent
-from kin_nb.core.session.log import fold, read_lines
+from kin_nb.core.session.log import LOST, fold, read_lines
 from kin_nb.core.session.records import RecordedCall
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
@@ -309,7 +309,7 @@ async def test_a_full_disk_is_said_once_and_the_session_goes_on_in_memory(model_
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [text for text in said if "session log" in text] == [
-        "The session log cannot be written (File too large); this session goes on in memory only."
+        f"The session log cannot be written (File too large); this session continues in memory only.\n{LOST}"
     ]
     assert len(agent.turns) == 4
     assert not agent.log.is_written

@@ -212,3 +212,31 @@ def test_a_project_in_the_home_folder_is_an_ordinary_workspace(root, monkeypatch
     monkeypatch.setenv("HOME", str(root.parent))
     assert verdict(root, "read a.py", AgentMode.DEFAULT) == "allow"
     assert Workspace(root).warning == ""
+
+
+# While no snapshot for undo can be kept.
+
+
+@pytest.mark.parametrize("mode", [AgentMode.DEFAULT, AgentMode.ACCEPT_EDITS, AgentMode.AUTO_APPROVE])
+@pytest.mark.parametrize(("what", "expected"), [("run make", "ask"), ("prove ls", "allow"), ("read a.py", "allow")])
+def test_without_undo_a_command_that_is_not_proven_harmless_asks_in_every_mode(root, mode, what, expected):
+    assert verdict(root, what, mode, without_undo="the disk is full") == expected
+
+
+def test_without_undo_no_rule_and_no_grant_is_enough(root):
+    grants = Grants()
+    grants.add(scopes(call(root, "run make"))[0])
+    context = SafetyContext(
+        AgentMode.DEFAULT,
+        Policy.YOLO,
+        Workspace(root),
+        grants=grants,
+        rule=ToolPermission.ALWAYS,
+        without_undo="the disk is full",
+    )
+    decision = decide(call(root, "run make"), context)
+    assert (decision.verdict, decision.reason) == ("ask", "the disk is full")
+
+
+def test_without_undo_plan_mode_denies_all_the_same(root):
+    assert verdict(root, "run make", AgentMode.PLAN, without_undo="the disk is full") == "deny"

@@ -226,8 +226,9 @@ def test_a_store_that_cannot_be_used_is_said_and_named_files_are_recorded_all_th
     history = FileHistory(root, workspace_store(root))
     (root / "a").write_text("before\n")
     files, uncovered = run(history, root, "echo after > a")
-    assert files == ()
-    assert uncovered.startswith("not covered: ")
+    assert [(change.path, change.patch) for change in files] == [("a", None)]
+    assert history.undo(files).kept == (("a", uncovered.removeprefix("not covered: no snapshot was kept: ")),)
+    assert uncovered.startswith("not covered: no snapshot was kept: ")
     assert uncovered.endswith("cannot be used (not a directory)")
     files = write(history, root / "a", "again\n")
     assert paths(files) == ["a"]

@@ -141,7 +141,7 @@ def test_a_full_disk_is_one_sentence_and_what_is_kept_stays(store, path):
     with store.database.reading() as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}").fetchone()
-    with pytest.raises(StoreError, match=r"w\.sqlite cannot be used \(database or disk is full\)$"):
+    with pytest.raises(StoreError, match=r"/checkpoints cannot be used \(database or disk is full\)$"):
         store.put(b"x" * 100_000)
     assert store.get(sha) == b"before"
 

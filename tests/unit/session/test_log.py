@@ -13,7 +13,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import SessionLoggingConfig
 from kin_nb.core.context.history import History
 from kin_nb.core.session.errors import LogRecordError
-from kin_nb.core.session.log import SessionLog, fold, read_lines, session_log, sessions_root
+from kin_nb.core.session.log import LOST, SessionLog, fold, read_lines, session_log, sessions_root
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import TurnRecord
 from tests.model_server import broken_rules, tool_call
@@ -103,7 +103,7 @@ def test_a_log_that_cannot_be_written_is_said_once_and_nothing_breaks(tmp_path):
     log.sync()
     log.close()
     assert len(said) == 1
-    assert "goes on in memory" in said[0]
+    assert "continues in memory" in said[0]
 
 
 def test_a_disk_that_takes_a_part_of_a_line_loses_only_that_line(tmp_path):
@@ -121,9 +121,9 @@ print("said at once")
 log.append("end", turn={{}})
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    said, *rest = done.stdout.splitlines()
-    assert "goes on in memory" in said
-    assert rest == ["said at once"]
+    said, advice, *rest = done.stdout.splitlines()
+    assert "continues in memory" in said
+    assert (advice, rest) == (LOST, ["said at once"])
     path = tmp_path / "s" / "log.jsonl"
     assert path.stat().st_size == 300
     assert [line["type"] for line in read_lines(path)] == ["session"]

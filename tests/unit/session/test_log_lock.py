@@ -110,7 +110,7 @@ def test_a_log_that_may_only_be_read_is_resumed_in_memory(write_session, root):
     closed = SessionLog.lock("aaaa-1", root / "aaaa-1", said.append)
     closed.append("resumed")
     assert (closed.is_written, len(said)) == (False, 1)
-    assert "goes on in memory" in said[0]
+    assert "continues in memory" in said[0]
 
 
 async def test_an_agent_goes_on_in_a_log_and_reads_back_as_one_conversation(model_server, config, trusted):

@@ -20,7 +20,7 @@ from kin_nb.core.events import ToolResultEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.errors import SessionInUseError, SessionWentOnError
 from kin_nb.core.session.file_history import FileHistory, workspace_store
-from kin_nb.core.session.log import LOG_NAME, SessionLog, fold, read_lines
+from kin_nb.core.session.log import LOG_NAME, LOST, SessionLog, fold, read_lines
 from kin_nb.core.session.store import SessionStore
 from kin_nb.core.session.totals import Totals
 from tests.model_server import tool_call
@@ -198,7 +198,7 @@ def test_a_log_that_was_removed_meanwhile_is_not_begun_in_the_middle(write_sessi
     log.append("turn")
     assert not log.path.exists()
     assert said == [
-        "The session log cannot be written (No such file or directory); this session goes on in memory only."
+        f"The session log cannot be written (No such file or directory); this session continues in memory only.\n{LOST}"
     ]
 
 

@@ -114,7 +114,7 @@ class Database:
             yield
         except (sqlite3.Error, OSError) as error:
             why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-            raise StoreError(f"{shown(self.path)} cannot be used ({why.lower()})") from error
+            raise StoreError(f"the file history in {shown(self.path.parent)} cannot be used ({why.lower()})") from error
 
 
 def claim_path(path: Path) -> Path:

@@ -1,7 +1,7 @@
 """FileHistory: what calls change in the workspace, and the way back (undo) and forth (redo).
 
 `before_writes` for a call that names its files, `before_anything` for a command; then `changes`. They may overlap. All of
-them block: they read files. Nothing here raises for what is on the disk, or for a store that cannot be used.
+them block: they read files. Nothing here raises for what is on the disk, or for a store that cannot be used: that is reported.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -42,7 +43,7 @@ class FileHistory:
 
     `apart`: files and folders that others write meanwhile (the session's notebook and logs): never looked at by a scan,
     never written. `session`: its id; "" is told nothing of other sessions, and tells them nothing. Usable from any thread,
-    one at a time.
+    one at a time. `report` hears why the store cannot be used, each time that something could not be kept or found in it.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class FileHistory:
         limits: Limits = DEFAULT_LIMITS,
         apart: Collection[Path] = (),
         session: str = "",
+        report: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self._report = report
         self._root, self._store, self._limits, self._session = real_path(root), store, limits, session
         self._apart = tuple(real_path(path) for path in (kin_home(), *apart))
         self._scanner = Scanner(self._root, store, limits, self._apart) if store is not None else None
@@ -61,16 +64,17 @@ class FileHistory:
     def before_writes(self, paths: Iterable[Path]) -> Before:
         """`paths`: absolute, resolved. A folder stands for all that is in it."""
         named, begun = tuple(self._key(path) for path in paths), others.now()
-        return Before(self._seen(named), named, begun=begun)
+        snapshot = self._seen(named)
+        return Before(snapshot, named, begun=begun, unkept=snapshot.unkept)
 
     def before_anything(self) -> Before:
         """The whole workspace: for a command."""
-        begun = others.now()
-        return Before(self._scanned(), head=git_head(self._root), begun=begun)
+        begun, snapshot = others.now(), self._scanned()
+        return Before(snapshot, head=git_head(self._root), begun=begun, unkept=snapshot.unkept)
 
     def changes(self, before: Before) -> tuple[tuple[FileChange, ...], str]:
         """What changed since, by path; and what changed that undo does not bring back, in a sentence, or ""."""
-        more = []
+        more = [f"no snapshot was kept: {before.unkept}"] if before.unkept else []
         if before.named is None:
             after = self._scanned()
             more += ["git's HEAD moved"] if git_head(self._root) != before.head else []
@@ -91,11 +95,18 @@ class FileHistory:
         sentence = not_covered(before.snapshot, after, self._root, limit, more)
         return self._recorded(found, before.snapshot, after), sentence
 
-    def keep(self, session: str, call_id: str, before: Before, answered: Collection[str]) -> None:
-        """For a resume after a kill, until `forget`, or until the call is among those `answered`."""
+    def keep(self, session: str, call_id: str, before: Before, answered: Collection[str]) -> Before:
+        """For a resume after a kill, until `forget`, or until the call is among those `answered`.
+
+        Returns `before`, which says so when that could not be written: its call's changes are not known after a kill.
+        """
         if self._store is not None:
-            with suppress(StoreError):  # then that call's changes are not known after a kill
+            try:
                 keep(self._store, session, call_id, before, answered)
+            except StoreError as error:
+                self._report(str(error))
+                return replace(before, unkept=before.unkept or str(error))
+        return before
 
     def kept(self, session: str) -> dict[str, Before]:
         """By the calls' ids. Raises StoreError."""
@@ -103,7 +114,7 @@ class FileHistory:
 
     def forget(self, session: str) -> None:
         if self._store is not None:
-            with suppress(StoreError):  # they are looked at again, and are found to be answered
+            with self._reported():  # they are looked at again, and are found to be answered
                 forget(self._store, session)
 
     def real_names(self, changes: Sequence[FileChange], redact: Callable[[str], str]) -> list[FileChange]:
@@ -113,7 +124,8 @@ class FileHistory:
     def undo(self, changes: Sequence[FileChange], begin: Begin | None = None) -> Restored:
         """Put files back to the state before the first of `changes`, which are oldest first, with their whole names."""
         with self._scanning:
-            restored = Restorer(self._root, self._store, self._largest, self._apart).run(changes, begin)
+            restorer = Restorer(self._root, self._store, self._largest, self._apart, self._report)
+            restored = restorer.run(changes, begin)
             self._note((file_name(change.path), states_of(change)[1]) for change in restored.files)
             return restored
 
@@ -140,15 +152,29 @@ class FileHistory:
         if self._scanner is None:
             return Snapshot(cut=_OFF)
         with self._scanning:
-            return self._scanner.scan()
+            return self._checked(self._scanner.scan())
 
     def _seen(self, named: Sequence[str]) -> Snapshot:
         snapshot = seen(self._root, named, self._limits, self._scanned)
         small = [(sha, data) for sha, data in snapshot.contents.items() if len(data) <= self._limits.file_bytes]
         if self._store is not None and small:
-            with suppress(StoreError):  # undo will say that it has nothing to put back
+            with snapshot.keeping():
                 self._store.put_all(small)
+        return self._checked(snapshot)
+
+    def _checked(self, snapshot: Snapshot) -> Snapshot:
+        """`snapshot`; contents that could not be kept are reported."""
+        if snapshot.unkept:
+            self._report(snapshot.unkept)
         return snapshot
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Around what can do without the store: a StoreError ends the block and is reported."""
+        try:
+            yield
+        except StoreError as error:
+            self._report(str(error))
 
     def _differences(self, before: Snapshot, after: Snapshot) -> list[Difference]:
         """All that is left to look at is looked at for as long as a scan may take, and what `after` holds is kept."""
@@ -156,31 +182,35 @@ class FileHistory:
 
         def see(path: str) -> State | None:
             in_time = self._scanner is not None and time.monotonic() < deadline
-            with suppress(StoreError):
+            try:
                 return self._scanner.see(path) if self._scanner is not None and in_time else None
-            return None
+            except StoreError as error:
+                self._report(str(error))
+                return None
 
         with self._scanning:
             found = list(differences(before, after, see))
             if self._scanner is not None:
-                with suppress(StoreError):
+                with self._reported():
                     self._scanner.flush()
         return found
 
     def _note(self, written: Iterable[tuple[str, State]]) -> None:
         if self._store is not None and self._session:
-            with suppress(StoreError):  # then other sessions may take it for their command's
+            with self._reported():  # then other sessions may take it for their command's
                 others.note(self._store, self._session, written)
 
     def _without_others(self, found: list[Difference], since: int) -> tuple[list[Difference], list[str]]:
         if self._store is not None and self._session:
-            with suppress(StoreError):
+            try:
                 return others.without_others(self._store, self._session, since, found)
+            except StoreError as error:
+                self._report(str(error))
         return found, []
 
     def _recorded(self, found: Sequence[Difference], before: Snapshot, after: Snapshot) -> tuple[FileChange, ...]:
         if self._store is not None and found:
-            with suppress(StoreError):  # then private files come back as any others
+            with self._reported():  # then private files come back as any others
                 remember(self._store, _permissions(found, before, after))
         left = _PATCHED
         changes = []
@@ -200,8 +230,10 @@ class FileHistory:
             return None
         known = before.contents.get(sha, after.contents.get(sha))
         if known is None and self._store is not None:
-            with suppress(StoreError):
+            try:
                 return self._store.get(sha)
+            except StoreError as error:
+                self._report(str(error))
         return known
 
 

@@ -61,12 +61,13 @@ class _Part:
 
 @dataclass
 class Restorer:
-    """For one undo. `apart`: what is never written."""
+    """For one undo. `apart`: what is never written. `report` hears why the store cannot be used."""
 
     root: Path
     store: BlobStore | None
     limit: int
     apart: Collection[Path]
+    report: Callable[[str], None] = lambda _: None
     _kept: dict[str, str] = field(default_factory=dict)
     _unshown: set[str] = field(default_factory=set)
     """Contents, by sha256, that a change showed no patch of: secrets, and what is too large."""
@@ -149,8 +150,8 @@ class Restorer:
             return "kin_nb itself writes there"
         if not item.path.startswith("/"):
             return ""
-        with suppress(StoreError):
-            known = [permissions_of(self._store(), item.path, state) for state in (item.expected, item.target)]
+        if self.store is not None:
+            known = [permissions_of(self.store, item.path, state) for state in (item.expected, item.target)]
             if None not in known:
                 return ""
         return "it is outside of the workspace, and no tool changed it from here"
@@ -243,8 +244,12 @@ class Restorer:
         for job in jobs:
             mode = job.now.status.st_mode & 0o7777 if job.now.status else 0
             rows += [(job.item.path, job.now.state or NOTHING, mode)]
-        with suppress(StoreError):
-            remember(self._store(), rows)
+        if self.store is None:
+            return
+        try:
+            remember(self.store, rows)
+        except StoreError as error:
+            self.report(str(error))
 
     def _changes(self, jobs: Iterable[_Job]) -> tuple[FileChange, ...]:
         return tuple(self._change(job) for job in sorted(jobs, key=lambda job: job.item.path))

@@ -19,13 +19,14 @@ from kin_nb.core.session.workspace_commit import GitHead
 class Before:
     """How files were before a call: what `changes` needs. `named`: what the call said it would write; None: anything.
 
-    `begun`: when it was looked at, in milliseconds.
+    `begun`: when it was looked at, in milliseconds. `unkept`: why undo may not restore what the call changes, "" when it can.
     """
 
     snapshot: Snapshot
     named: tuple[str, ...] | None = None
     head: GitHead | None = None
     begun: int = 0
+    unkept: str = ""
 
 
 def keep(store: BlobStore, session: str, call_id: str, before: Before, answered: Collection[str]) -> None:
@@ -66,6 +67,7 @@ def _dumped(before: Before) -> dict[str, Any]:
         "folders": sorted(seen.folders),
         "skipped": {path: (what.why.name, what.size, what.mark) for path, what in seen.skipped.items()},
         "cut": seen.cut,
+        "unkept": before.unkept,
         "named": before.named,
         "head": before.head and astuple(before.head),
         "begun": before.begun,
@@ -89,4 +91,5 @@ def _loaded(fields: dict[str, Any]) -> Before:
         None if named is None else tuple(named),
         None if head is None else GitHead(*head),
         fields.get("begun", 0),
+        fields.get("unkept", ""),
     )

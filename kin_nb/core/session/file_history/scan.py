@@ -10,6 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,7 +50,8 @@ class Skipped:
 @dataclass
 class Snapshot:
     """Paths are relative to the root with `/`, or absolute outside of it. `entries`: files, links, folders with none of
-    these in them. `cut`: why it is not all of the workspace, "" when it is.
+    these in them. `cut`: why it is not all of the workspace, "" when it is. `unkept`: why not all of its contents are in
+    the store, "" when they are.
     """
 
     entries: dict[str, State] = field(default_factory=dict)
@@ -61,6 +63,7 @@ class Snapshot:
     contents: dict[str, bytes] = field(default_factory=dict)
     """Of files that a tool names, by sha256: they are shown as a patch even where there is no store."""
     cut: str = ""
+    unkept: str = ""
 
     def why_skipped(self, path: str) -> Unknown | None:
         """Of the path or of a folder above it; None when it would have been seen."""
@@ -79,6 +82,7 @@ class Snapshot:
             folders={path for path in self.folders if f"{path}/".startswith(inside)},
             skipped={path: what for path, what in self.skipped.items() if f"{path}/".startswith(inside)},
             cut=self.cut,
+            unkept=self.unkept,
         )
 
     def add(self, other: Snapshot) -> None:
@@ -88,6 +92,15 @@ class Snapshot:
         self.skipped |= other.skipped
         self.contents |= other.contents
         self.cut = self.cut or other.cut
+        self.unkept = self.unkept or other.unkept
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Around what puts its contents into the store: a StoreError ends the block, and is the reason in `unkept`."""
+        try:
+            yield
+        except StoreError as error:
+            self.unkept = self.unkept or str(error)
 
 
 class CutError(Exception):
@@ -103,20 +116,19 @@ class Scanner:
         self._cache = StatCache(store)
 
     def scan(self) -> Snapshot:
-        """Raises nothing: what stops it is in `cut`. When the store fails, nothing is in the snapshot."""
+        """Raises nothing: what stops it is in `cut`. A store that fails does not stop it: what changed is still known by name."""
         snapshot = Snapshot()
-        walk = _Walk(self._root, self._limits, self._apart, self._cache, snapshot)
+        with snapshot.keeping():
+            self._cache.refresh()
         try:
-            try:
-                self._cache.refresh()
-                walk.run()
-                self._cache.forget([path for path in self._cache.paths() if path not in snapshot.entries])
-            finally:
-                self._cache.flush()
+            _Walk(self._root, self._limits, self._apart, self._cache, snapshot).run()
         except CutError as error:
             snapshot.cut = str(error)
-        except StoreError as error:
-            return Snapshot(cut=str(error))
+        with snapshot.keeping():
+            if not snapshot.cut:
+                self._cache.forget([path for path in self._cache.paths() if path not in snapshot.entries])
+        with snapshot.keeping():
+            self._cache.flush()
         return snapshot
 
     def see(self, path: str) -> State | None:
@@ -151,7 +163,7 @@ class _Walk:
         self._entries = self._bytes = 0
 
     def run(self) -> None:
-        """Raises CutError, StoreError. A root that is not there holds nothing."""
+        """Raises CutError. A root that is not there holds nothing."""
         waiting = [""]
         while waiting:
             folder = waiting.pop()
@@ -203,7 +215,8 @@ class _Walk:
         elif found.content is not None and found.status is not None:
             self._count(len(found.content))
             self._cover(path, found.state, found.status)
-            keep(self._cache, path, found, read_at)
+            with self._snapshot.keeping():
+                keep(self._cache, path, found, read_at)
             return True
         return False
 

@@ -51,6 +51,13 @@ def test_every_rule_has_a_pair_that_is_equivalent_and_near_ones_that_are_not(rul
     assert len([row for row in TABLE if row.get("near") == rule.number]) >= 2
 
 
+def test_a_disk_that_was_full_is_no_difference():
+    note = "[note: not covered by undo: the file history in ~/.kin-code/checkpoints cannot be used (disk is full)]"
+    assert compare_call(call(f"{note}\nfine"), call("fine")).kind == "same"
+    assert compare_call(call("fine"), call(f"{note}\nfine")).kind == "same"
+    assert compare_call(call(f"{note}\nfine"), call("other")).kind != "same"
+
+
 def test_the_table_has_every_kind_and_no_line_twice():
     kinds = [row["kind"] for row in TABLE]
     assert all(kinds.count(kind) >= 5 for kind in ("same", "equivalent", "unordered", "text", "effect", "refused"))
