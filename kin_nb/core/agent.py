@@ -27,7 +27,7 @@ from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, builtin_middleware
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.observability import Observers
-from kin_nb.core.onlookers import Onlooker
+from kin_nb.core.onlookers import Onlooker, guarded
 from kin_nb.core.questions import AskQuestion, nobody
 from kin_nb.core.resuming import resumed, taken_up
 from kin_nb.core.safety.audit import AuditLog
@@ -55,7 +55,7 @@ class Agent:
 
     `backend` defaults to the provider of the active model. `max_turns` counts requests to the model, `max_price` USD,
     both over the session. Without an approval callback every call that would ask is refused with a sentence that says
-    how to allow it.
+    how to allow it. An error in `message_observer` is a warning; an approval callback that fails has refused.
     """
 
     def __init__(
@@ -83,7 +83,9 @@ class Agent:
         self._max_turns, self._max_price, self._before = max_turns, max_price, (0, 0.0)
         self.setup_middleware()
         self.journal = SessionJournal(config, self.workspace.root, session_id, log)
-        self.history = History(self.toolbox.system_prompt(), self.redact, message_observer)
+        self.middleware_pipeline.warn = self.journal.warn
+        observer = message_observer and guarded(message_observer, self.journal.warn, "The message observer")
+        self.history = History(self.toolbox.system_prompt(), self.redact, observer)
         self.link = ModelLink(backend, streaming=enable_streaming)
         self.calls_tools = True  # False: the model is told that it may call none, and none runs
         self._grants = Grants()

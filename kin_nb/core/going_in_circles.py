@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kin_nb.core.context.loops import Loop
 from kin_nb.core.events import AssistantEvent, BaseEvent, LoopEvent, ReasoningEvent
+from kin_nb.core.onlookers import failure
 from kin_nb.core.questions import Question
 from kin_nb.core.session.records import RecordedStep
 from kin_nb.core.tools.base import ToolError
@@ -61,6 +62,9 @@ async def _wanted(agent: Agent, loop: Loop) -> bool:
     try:
         return await agent.ask_question(Question(loop.message, (STOP, GO_ON))) == GO_ON
     except ToolError:
+        return False
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (a program's own code)
+        agent.journal.warn(f"The question whether to go on was not answered: {failure(agent.ask_question, error)}")
         return False
 
 

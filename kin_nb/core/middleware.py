@@ -11,8 +11,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from kin_nb.core.config import ConfigError
+from kin_nb.core.context.compaction import CompactionError
 from kin_nb.core.context.room import check_room
+from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.onlookers import failure, guarded
 from kin_nb.core.types import AgentStats, LLMMessage, Role
 
 if TYPE_CHECKING:
@@ -82,11 +86,20 @@ class ConversationMiddleware(Protocol):
     def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None: ...
 
 
+class MiddlewareError(Exception):
+    """A program's middleware failed. The text names it: a limit that cannot be checked ends the turn."""
+
+
 class MiddlewarePipeline:
-    """Middleware in the order it was added. A hook that one does not have is passed over (seed 000's own examples)."""
+    """Middleware in the order it was added. A hook that one does not have is passed over (seed 000's own examples).
+
+    `run_before_turn` and `run_after_turn` raise MiddlewareError for a hook that fails, and pass on this program's own errors.
+    `warn` hears of a `reset` that fails: the others are reset all the same.
+    """
 
     def __init__(self) -> None:
         self.middlewares: list[ConversationMiddleware] = []
+        self.warn: Callable[[str], object] = lambda _: None
 
     def add(self, middleware: ConversationMiddleware) -> Self:
         self.middlewares.append(middleware)
@@ -105,7 +118,7 @@ class MiddlewarePipeline:
 
     def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None:
         for reset in self._hooks("reset"):
-            reset(reset_reason)
+            guarded(reset, self.warn, "Middleware:")(reset_reason)
 
     async def run_before_turn(self, context: ConversationContext) -> MiddlewareResult:
         """The first STOP or COMPACT at once; else everything injected, joined by a blank line; else CONTINUE."""
@@ -125,7 +138,7 @@ _Hook = Callable[[ConversationContext], Awaitable[MiddlewareResult]]
 async def _run(hooks: list[_Hook], context: ConversationContext) -> MiddlewareResult:
     injected = []
     for hook in hooks:
-        result = await hook(context)
+        result = await _result(hook, context)
         if result.action in {MiddlewareAction.STOP, MiddlewareAction.COMPACT}:
             return result
         if result.action is MiddlewareAction.INJECT_MESSAGE and result.message:
@@ -133,6 +146,18 @@ async def _run(hooks: list[_Hook], context: ConversationContext) -> MiddlewareRe
     if not injected:
         return MiddlewareResult()
     return MiddlewareResult(MiddlewareAction.INJECT_MESSAGE, message="\n\n".join(injected))
+
+
+async def _result(hook: _Hook, context: ConversationContext) -> MiddlewareResult:
+    try:
+        result: Any = await hook(context)
+        if isinstance(result, MiddlewareResult):
+            return result
+        raise TypeError(f"it returned {type(result).__name__}, not a MiddlewareResult")  # noqa: TRY301
+    except (BackendError, ConfigError, CompactionError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise MiddlewareError(f"Middleware: {failure(hook, error)}") from error
 
 
 class BuiltinMiddleware:

@@ -1,17 +1,20 @@
 """What a front end knows of the world around a turn, and the agent does not: said in the turn's own record.
 
-What is said there, the cell, the saved notebook and playback show alike.
+What is said there, the cell, the saved notebook and playback show alike. Also what becomes of an error in a function that a
+program gave us (`failure`, `guarded`): it is reported and named, and never breaks a turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kin_nb.core.session.records import FileChange, TurnRecord
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
+
+T = TypeVar("T")
 
 
 class Onlooker(Protocol):
@@ -49,3 +52,25 @@ def files_of(turn: TurnRecord) -> tuple[FileChange, ...]:
 
 def _failed(error: Exception) -> str:
     return f"a remark on this turn could not be made: {type(error).__name__}."
+
+
+def failure(callback: object, error: BaseException) -> str:
+    """Which function of a program failed, and how: for a warning or a refusal."""
+    name = getattr(callback, "__qualname__", type(callback).__qualname__)
+    return f"{name} failed: {type(error).__name__}{f': {error}' if str(error) else ''}"
+
+
+def guarded(observer: Callable[[T], object], warn: Callable[[str], object], what: str) -> Callable[[T], None]:
+    """`observer`, whose errors become one warning: the first. It is called on, for what it fails at may be one value only."""
+    failed = False
+
+    def observe(value: T) -> None:
+        nonlocal failed
+        try:
+            observer(value)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (a program's own code)
+            if not failed:
+                warn(f"{what} {failure(observer, error)}. The turn continues; further errors of it are not reported.")
+            failed = True
+
+    return observe

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
 from typing import Any
 
 from kin_nb.core.agent import Agent
@@ -44,19 +45,30 @@ async def run_programmatic(
     config.check_api_key()
     formatter = create_formatter(output_format, write)
     limits: dict[str, Any] = {"max_turns": max_turns, "max_price": max_price}
-    options = {"mode": mode, "message_observer": formatter.on_message, **limits}
+    unwritten: list[Exception] = []
+
+    def observe(message: LLMMessage) -> None:
+        try:
+            formatter.on_message(message)
+        except Exception as error:  # noqa: BLE001  (an observer's error would be a warning; this one ends the program)
+            unwritten.append(error)
+
+    options = {"mode": mode, "message_observer": observe, **limits}
     agent = Agent(config, **options) if resume is None else Agent.resume(config, resume, **options)
     for message in previous_messages:
         if message.role is not Role.system:  # this session has its own
             agent.add_message(message)
     stopped = ""
     try:
-        async for event in agent.act(prompt) if flow is None else _flow_events(agent, flow, prompt):
-            formatter.on_event(event, agent.redact)
-            told = event.event if isinstance(event, SubagentEvent) else event
-            if isinstance(told, WarningEvent | RetryEvent):
-                warn(told.message)
-            stopped = event.message if isinstance(event, ErrorEvent) else ""
+        async with aclosing(agent.act(prompt) if flow is None else _flow_events(agent, flow, prompt)) as events:
+            async for event in events:
+                if unwritten:
+                    raise unwritten[0]
+                formatter.on_event(event, agent.redact)
+                told = event.event if isinstance(event, SubagentEvent) else event
+                if isinstance(told, WarningEvent | RetryEvent):
+                    warn(told.message)
+                stopped = event.message if isinstance(event, ErrorEvent) else ""
         turn = failed_after_all(agent, stopped) if stopped else agent.turns[-1]
     finally:
         await agent.aclose()

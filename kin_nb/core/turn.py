@@ -33,7 +33,7 @@ from kin_nb.core.events import (
 )
 from kin_nb.core.going_in_circles import endless, look_for_loops
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
-from kin_nb.core.middleware import SHORTEST, MiddlewareAction
+from kin_nb.core.middleware import SHORTEST, MiddlewareAction, MiddlewareError
 from kin_nb.core.reply import Reply
 from kin_nb.core.session.records import Outcome, RecordedDMail, RecordedImage, RecordedStep, TurnRecord
 from kin_nb.core.skills.models import SkillError
@@ -107,7 +107,7 @@ class Turn:
                     agent.turns[self._position] = recorder.record
                     yield event
             outcome, message = ("done", "") if self._stopped is None else ("stopped", self._stopped)
-        except (BackendError, ConfigError, CompactionError, SkillError) as error:
+        except (BackendError, ConfigError, CompactionError, MiddlewareError, SkillError) as error:
             outcome, message = "error", str(error)
             yield ErrorEvent(message=message, kind=type(error).__name__, status=getattr(error, "status", None))
         except Exception as error:

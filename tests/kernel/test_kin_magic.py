@@ -247,3 +247,24 @@ def test_the_kernelspec_starts_this_kernel():
     spec = json.loads((Path(__file__).parents[2] / "kernelspec" / "kernel.json").read_text())
     assert spec["argv"][1:] == ["-m", "kin_nb.notebook.kernel", "-f", "{connection_file}"]
     assert spec["display_name"] == "Kin"
+
+
+@pytest.mark.one_kernel
+def test_where_no_snapshot_can_be_kept_the_cell_says_so_and_a_command_asks_even_in_auto_approve(
+    kin, model_server, tmp_path
+):
+    (tmp_path / "kin-home" / "checkpoints").write_text("a file where the folder should be")
+    command = tool_call("bash", command="rm a.py")
+    model_server.enqueue(calls=[command])
+    model_server.enqueue("Gone.")
+    cell = kin.run("%%kin --mode auto-approve\nRemove it.")
+    kin.card(cell)
+    kin.click("Approve")
+    assert kin.done(cell)["content"]["status"] == "ok"
+    assert not (tmp_path / "a.py").exists()
+    text = shown(kin, cell)
+    assert "[note: not covered by undo" in text
+    assert "warning: The file history in " in text
+    undone = shown(kin, run(kin, "%kin undo"))
+    assert "left as it is: a.py" in undone
+    assert "not covered: no snapshot was kept" in undone

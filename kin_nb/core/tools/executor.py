@@ -303,8 +303,8 @@ class ToolExecutor:
     def _append_answers(self) -> None:
         """What has its turn in call order enters the history; what has ended before its turn waits."""
         while self._unanswered and (answer := self._answers.get(self._unanswered[0].id or "")) is not None:
-            self._agent.history.append(answer)
             del self._unanswered[0]
+            self._agent.history.append(answer)
 
     def _answer_the_rest(self) -> None:
         """Those that nobody waited for are "interrupted": the next request is valid."""

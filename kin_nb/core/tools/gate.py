@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.events import ApprovalDecisionEvent, ApprovalRequestEvent, BaseEvent
+from kin_nb.core.onlookers import failure
 from kin_nb.core.safety.audit import AuditEntry
 from kin_nb.core.safety.chain import ASK, decide
 from kin_nb.core.safety.context import SafetyContext
@@ -87,7 +88,7 @@ class Gate:
         async with self._one_at_a_time:
             if self._is_shut():
                 return ApprovalDecision(False)
-            answer = await self._ask(request)
+            answer = await self._answer(request)
             if not answer.approved and not answer.message and answer.by == "person":
                 self.refused_without_note = request.tool_name
             return answer
@@ -131,9 +132,21 @@ class Gate:
 
     async def _asked(self, request: ApprovalRequest, tell: Tell) -> ApprovalDecision:
         await tell(ApprovalRequestEvent(request=request))
-        answer = await self._ask(request)
+        answer = await self._answer(request)
         await tell(ApprovalDecisionEvent(tool_call_id=request.tool_call_id, decision=answer))
         return answer
+
+    async def _answer(self, request: ApprovalRequest) -> ApprovalDecision:
+        """What the approver says. One that fails has not said yes: the call is refused, with a warning."""
+        try:
+            answer: Any = await self._ask(request)
+            if isinstance(answer, ApprovalDecision):
+                return answer
+            raise TypeError(f"it returned {type(answer).__name__}, not an ApprovalDecision")  # noqa: TRY301
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (a program's own code)
+            why = f"the approval callback {failure(self._agent.approval_callback or self._ask, error)}"
+            self._agent.journal.warn(f"{request.tool_name} was refused: {why}")
+            return ApprovalDecision(False, f"{request.tool_name} was refused: {why}", by="headless")
 
     async def _settled(
         self, call: ResolvedToolCall, decision: Decision, preview: Preview, answer: ApprovalDecision | None

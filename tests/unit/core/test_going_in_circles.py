@@ -41,6 +41,17 @@ async def test_a_turn_that_goes_in_circles_is_reminded_asked_about_and_stopped(m
     assert events[-1].record.outcome == "done"
 
 
+async def test_a_question_that_fails_stops_the_turn_with_a_warning(model_server, agent):
+    async def broken(_: Question) -> str:
+        raise ValueError("no such dialog")
+
+    agent.ask_question = broken
+    repeat(model_server, [tool_call("read_file", path="a.py")], 8)
+    record = (await run_turn(agent))[-1].record
+    assert (record.outcome, len(record.steps)) == ("stopped", 8)
+    assert "broken failed: ValueError: no such dialog" in record.warnings[-1]
+
+
 @pytest.mark.parametrize("somebody", [True, False])
 async def test_who_says_no_or_is_not_there_stops_the_turn(model_server, agent, somebody):
     async def stop(_: Question) -> str:
