@@ -49,11 +49,16 @@ def settle_cut_off_undos(agent: Agent, begun: Sequence[Mapping[str, Any]]) -> No
         return
     done = sorted({agent.redact(change.path) for change in agent.time.put_back})
     many = len(begun[-1]["turns"])
-    agent.journal.warnings.append(
+    happened = (
         f"An undo was cut off when the program ended: {len(done)} of {len({change.path for change in planned})} files are "
-        f"put back ({_names(done)}). Before the next prompt, /undo{f' {many}' if many > 1 else ''} finishes it, and /redo "
-        "then gives back all that it took."
+        f"put back ({_names(done)})."
     )
+    count = f" {many}" if many > 1 else ""
+    agent.time.cut_off = (
+        f"{happened} Before the next prompt, /undo{count} finishes it, and /redo then gives back all that it took.",
+        f"{happened}\nThis prompt continues with the files as they are: /undo {many + 1} takes back the rest.",
+    )
+    agent.journal.warn(agent.time.cut_off[0])
 
 
 def _open_calls(turn: TurnRecord, stored: StoredSession) -> set[str]:
@@ -68,15 +73,20 @@ def _open_calls(turn: TurnRecord, stored: StoredSession) -> set[str]:
 
 
 def _settled(agent: Agent, turn: TurnRecord, changed: Mapping[str, Changed]) -> TurnRecord:
-    calls = []
-    for call in turn.steps[-1].calls:
+    last = turn.steps[-1]
+    calls = tuple(_with(agent, call, changed[call.id]) if call.id in changed else call for call in last.calls)
+    turn = turn.model_copy(update={"steps": (*turn.steps[:-1], last.model_copy(update={"calls": calls}))})
+    changes = [change for call in turn.calls for change in call.files]
+    real = agent.files.real_names(changes, agent.redact)
+    whys = agent.files.kept_by_undo(real)
+    kept = {change.path: why for change, named in zip(changes, real, strict=True) if (why := whys.get(_shown(named)))}
+    for call in calls:
         if call.id in changed:
-            call = _with(agent, call, changed[call.id])  # noqa: PLW2901
+            if call.files:
+                agent.journal.warn(_warning(turn.turn, call, kept))
             fields = {"id", "status", "output", "files", "uncovered"}
             agent.log.append("result", call=call.model_dump(mode="json", include=fields))
-        calls.append(call)
-    step = turn.steps[-1].model_copy(update={"calls": tuple(calls)})
-    return turn.model_copy(update={"steps": (*turn.steps[:-1], step)})
+    return turn
 
 
 def _with(agent: Agent, call: RecordedCall, changed: Changed) -> RecordedCall:
@@ -85,13 +95,25 @@ def _with(agent: Agent, call: RecordedCall, changed: Changed) -> RecordedCall:
         change.model_copy(update={"path": redact(change.path), "patch": change.patch and redact(change.patch)})
         for change in changed[0]
     )
-    if files:
-        agent.journal.warnings.append(
-            f"{call.name} was cut off when the program ended. What changed since it began counts as its doing, yours too, "
-            f"and comes back by undo: {_names([change.path for change in files])}."
-        )
     sentence = "; ".join(filter(None, (UNSURE, changed[1].removeprefix(_NOT_COVERED))))
     return call.model_copy(update={"files": files, "uncovered": redact(sentence)})
+
+
+def _shown(change: FileChange) -> str:
+    """Its path as `kept_by_undo` has it."""
+    return change.path.removesuffix("/")
+
+
+def _warning(turn: int, call: RecordedCall, kept: Mapping[str, str]) -> str:
+    """`kept`: what undo would leave as it is, and why. Nothing is promised that it would refuse."""
+    back = [change.path for change in call.files if change.path not in kept]
+    left = [f"{change.path} ({kept[change.path]})" for change in call.files if change.path in kept]
+    restores = f"restores, unless they change again: {_names(back)}" if back else ""
+    leaves = f"does not restore: {_names(left)}" if left else ""
+    return (
+        f"{call.name} was cut off when the program ended. What changed since it began counts as its doing, yours too.\n"
+        f"Undo of turn {turn} {'; it '.join(filter(None, (restores, leaves)))}."
+    )
 
 
 def _names(paths: Sequence[str]) -> str:

@@ -56,7 +56,8 @@ class TimeTravel:
     """An agent's checkpoints, where its conversation stands, and what can be redone.
 
     `origin`: where the next turn goes on from; None when that is the end of the last one. `put_back`: what undos began to
-    put back, with whole names, that were cut off: the next undo finishes that, and counts it as its own. `lost_after`: turns
+    put back, with whole names, that were cut off: the next undo finishes that, and counts it as its own. `cut_off`: the warning
+    about it, and the one that is true once a prompt came between. `lost_after`: turns
     with or after which records are missing, because the log could not be written.
     """
 
@@ -64,6 +65,7 @@ class TimeTravel:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     origin: Place | None = None
     put_back: tuple[FileChange, ...] = ()
+    cut_off: tuple[str, str] = ("", "")
     lost_after: frozenset[int] = frozenset()
     _redo: list[tuple[_Tip, UndoRecord]] = field(default_factory=list)
     _warnings_before: int = 0
@@ -79,6 +81,9 @@ class TimeTravel:
         """The origin of the turn that begins now. What was undone before it cannot be redone any more."""
         origin, self.origin = self.origin, None
         self._redo.clear()
+        if self.put_back:
+            warnings, (before, after) = self.agent.journal.warnings, self.cut_off
+            warnings[:] = [after if text == before else text for text in warnings]
         self.put_back = ()
         return origin
 

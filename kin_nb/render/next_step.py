@@ -42,7 +42,7 @@ def next_step(record: TurnRecord) -> tuple[str, str]:
         case "error":
             return _after_error(message)
         case "interrupted":
-            changed = any(call.files or call.uncovered for call in record.calls)
+            changed = any(call.files for call in record.calls)  # what is uncovered alone does not come back
             return message, f"go on in a new cell{', or take back what it changed: %kin undo' if changed else ''}"
     return message, ""
 

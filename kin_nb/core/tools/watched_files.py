@@ -76,6 +76,10 @@ class WatchedFiles:
         """Files as they were before the first of `changes`, which are oldest first. `begin` is called on another thread."""
         return await asyncio.to_thread(self._history.undo, changes, begin)
 
+    def kept_by_undo(self, changes: Sequence[FileChange]) -> dict[str, str]:
+        """What `undo` would leave as it is if it ran now, and why, by path as recorded. Blocks."""
+        return self._history.kept_by_undo(changes)
+
     def made(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
         """Those of `changes` whose files are now as they left them. Blocks."""
         return self._history.made(changes)

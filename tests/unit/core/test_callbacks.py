@@ -60,7 +60,7 @@ async def start(config: KinConfig):
 
 async def test_the_documented_observer_meets_a_reply_without_text(start, model_server):
     def message_observer(message: LLMMessage) -> None:
-        f"{message.role}: {message.content[:50]}"
+        print(f"{message.role}: {message.content[:50]}")
 
     agent = start(message_observer=message_observer)
     events = await two_turns(agent, model_server)

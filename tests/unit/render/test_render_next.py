@@ -13,6 +13,7 @@ from kin_nb.core.turn import _TOO_MANY_STEPS, CUT_OFF
 from kin_nb.render import render_receipt
 
 IN_A_NEW_CELL = "write what to do instead in a new cell"
+UNCOVERED = RecordedStep(calls=(RecordedCall(id="c", name="bash", arguments="{}", uncovered="not covered: x"),))
 CHANGED = RecordedStep(calls=(RecordedCall(id="c", name="bash", arguments="{}", files=(FileChange(path="a"),)),))
 
 
@@ -119,3 +120,7 @@ def test_the_next_line_stands_before_the_warnings_and_in_both_formats() -> None:
     data = render_receipt(record).data
     assert data["text/plain"].endswith("interrupted\nNext: go on in a new cell\nwarning: a file was not read")
     assert "interrupted<br>\nNext: go on in a new cell<br>\nwarning" in data["text/html"]
+
+
+def test_undo_is_not_offered_where_it_would_bring_nothing_back():
+    assert "undo" not in "\n".join(lines("interrupted", steps=(UNCOVERED,)))

@@ -6,7 +6,9 @@ import json
 import os
 import random
 import signal
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from kin_nb.core.cut_off import UNSURE
 from kin_nb.core.events import TurnEndEvent, WarningEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import LOG_NAME
+from kin_nb.core.session.records import FileChange
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 from tests.unit.file_history.tree import tree
@@ -124,10 +127,62 @@ async def test_what_a_killed_command_changed_is_found_at_resume_and_said(model_s
     model_server.enqueue("I see.")
     (warning,) = [event for event in await run_turn(agent, "what happened?") if isinstance(event, WarningEvent)]
     assert warning.message == (
-        "bash was cut off when the program ended. What changed since it began counts as its doing, yours too, "
-        "and comes back by undo: a.py, b.txt, half/way."
+        "bash was cut off when the program ended. What changed since it began counts as its doing, yours too.\n"
+        "Undo of turn 1 restores, unless they change again: a.py, b.txt, half/way."
     )
     assert (await agent.undo(2)).uncovered == (UNSURE,)
+    await agent.aclose()
+
+
+LARGE = "x" * 2_500_000
+OVERWRITE = tool_call("write_file", path="data.txt", content="small\n", overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "left"),
+    [
+        (OVERWRITE, "data.txt (its content is not kept any more)"),
+        (tool_call("bash", command="rm a.py b.txt"), "a.py (its content is not kept any more), b.txt"),
+    ],
+    ids=["a file that is too large", "contents that are lost"],
+)
+async def test_undo_of_a_call_that_was_cut_off_is_promised_only_where_it_is_not_refused(
+    model_server, home, workspace, call, left
+):
+    (workspace / "data.txt").write_text(LARGE)
+    for name in ("a.py", "b.txt"):
+        (workspace / name).write_text(f"only in {name}\n")
+    model_server.enqueue(None, calls=[call])
+    assert killed(home, workspace, model_server.url, ["go"], Moment(look=1)) == -signal.SIGKILL
+    if call is not OVERWRITE:
+        (store,) = home.glob("checkpoints/*.sqlite")
+        with closing(sqlite3.connect(store)) as connection, connection:
+            connection.execute("DELETE FROM blobs")
+    agent = await resumed(model_server.url, workspace)
+    (warning,) = agent.journal.warnings
+    assert f"Undo of turn 1 does not restore: {left}" in warning
+    assert "restores" not in warning
+    undone = await agent.undo()
+    assert {(kept.path, kept.why) for kept in undone.kept} == {
+        (change.path, "its content is not kept any more") for change in undone_files(agent)
+    }
+    await agent.aclose()
+
+
+def undone_files(agent: Agent) -> list[FileChange]:
+    return [change for call in agent.turns[-1].calls for change in call.files]
+
+
+async def test_a_call_that_was_cut_off_names_what_comes_back_and_what_does_not(model_server, home, workspace):
+    (workspace / "data.txt").write_text(LARGE)
+    model_server.enqueue(None, calls=[OVERWRITE, tool_call("bash", command="rm b.txt")])
+    assert killed(home, workspace, model_server.url, ["go"], Moment(look=2)) == -signal.SIGKILL
+    agent = await resumed(model_server.url, workspace)
+    (warning,) = agent.journal.warnings
+    assert "Undo of turn 1 restores, unless they change again: b.txt." in warning
+    undone = await agent.undo()
+    assert [change.path for change in undone.files] == ["b.txt"]
+    assert [kept.path for kept in undone.kept] == ["data.txt"]
     await agent.aclose()
 
 

@@ -177,6 +177,9 @@ async def test_a_prompt_after_a_killed_undo_goes_on_with_the_files_as_they_are(k
     kills.server.enqueue("I see.")
     (warning,) = [event for event in await run_turn(agent, "go on") if isinstance(event, WarningEvent)]
     assert "undo was cut off" in warning.message
+    assert "/undo 2 takes back the rest" in warning.message
+    assert "/redo" not in warning.message
+    assert "Before the next prompt" not in warning.message
     assert tree(kills.around) == left
     await agent.undo(2)
     assert tree(kills.around) == kills.before

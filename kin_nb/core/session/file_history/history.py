@@ -129,6 +129,11 @@ class FileHistory:
             self._note((file_name(change.path), states_of(change)[1]) for change in restored.files)
             return restored
 
+    def kept_by_undo(self, changes: Sequence[FileChange]) -> dict[str, str]:
+        """What `undo` would leave as it is if it ran now, and why, by path as recorded."""
+        with self._scanning:
+            return Restorer(self._root, self._store, self._largest, self._apart, self._report).kept(changes)
+
     def made(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
         """Those of `changes`, with their whole names, whose files are now as they left them."""
         return made(self._root, changes, self._largest)

@@ -74,16 +74,20 @@ class Restorer:
     _done: list[_Job] = field(default_factory=list)
     _changes_of: dict[str, list[FileChange]] = field(default_factory=dict)
 
+    def kept(self, changes: Sequence[FileChange]) -> dict[str, str]:
+        """What `run` would leave as it is if it ran now, and why, by path as recorded. No file is changed."""
+        items = wanted(changes)
+        for part in self._planned(changes, items):
+            part.tree.close()
+        self._keep_broken(items)
+        return {recorded_name(path).removesuffix("/"): why for path, why in self._kept.items()}
+
     def run(self, changes: Sequence[FileChange], begin: Begin | None = None) -> Restored:
         items = wanted(changes)
         unshown = {sha for change in changes if change.patch is None for sha in (change.before, change.after)}
         self._unshown = {sha for sha in unshown if sha and sha != EMPTY}
-        for change in changes:
-            self._changes_of.setdefault(file_name(change.path), []).append(change)
-        parts: list[_Part] = []
+        parts = self._planned(changes, items)
         try:
-            for root, outside in ((str(self.root), False), ("/", True)):
-                self._plan(root, [item for item in items if item.path.startswith("/") is outside], parts)
             jobs = [job for part in parts for job in part.jobs]
             self._remember(jobs)
             if begin is not None and jobs:
@@ -93,13 +97,30 @@ class Restorer:
         finally:
             for part in parts:
                 part.tree.close()
-        for item in items:
-            if item.broken and item.path not in self._kept:
-                self._kept[item.path] = "you changed it between two of these calls: it is what it was then"
+        self._keep_broken(items)
         return Restored(
             self._changes(self._done),
             tuple((recorded_name(path).removesuffix("/"), why) for path, why in sorted(self._kept.items())),
         )
+
+    def _keep_broken(self, items: Sequence[Wanted]) -> None:
+        for item in items:
+            if item.broken and item.path not in self._kept:
+                self._kept[item.path] = "you changed it between two of these calls: it is what it was then"
+
+    def _planned(self, changes: Sequence[FileChange], items: Sequence[Wanted]) -> list[_Part]:
+        """What is to be done; their trees are for the caller to close. What is kept, and why, is in `_kept`."""
+        for change in changes:
+            self._changes_of.setdefault(file_name(change.path), []).append(change)
+        parts: list[_Part] = []
+        try:
+            for root, outside in ((str(self.root), False), ("/", True)):
+                self._plan(root, [item for item in items if item.path.startswith("/") is outside], parts)
+        except BaseException:
+            for part in parts:
+                part.tree.close()
+            raise
+        return parts
 
     def _plan(self, root: str, items: Sequence[Wanted], parts: list[_Part]) -> None:
         if not items:
