@@ -21,7 +21,7 @@ from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 
 BIG = "keep me\n" * 30_000
-HISTORY = "cannot be used (database or disk is full)"
+HISTORY = "checkpoints cannot be used ("
 LOG = "the session log cannot be written (No space left on device)"
 REMOVE = tool_call("bash", command="rm big.txt")
 WRITE = tool_call("write_file", path="a.py", content="x = 2\n", overwrite=True)
