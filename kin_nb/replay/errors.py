@@ -33,6 +33,10 @@ class MissingTextError(RecordingError):
     """A long text is neither in the notebook nor in its sidecar."""
 
 
+class DoesNotFollowError(RecordingError):
+    """Records that are whole, each by itself, and do not make one conversation: of two that went on from different places."""
+
+
 class NoRecordingError(RecordingError):
     """The notebook holds no recording."""
 

@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.replay.cells.placing import named_session
-from kin_nb.replay.errors import RecordingError, ReplayError
+from kin_nb.replay.errors import DoesNotFollowError, NoRecordingError, RecordingError, ReplayError
 from kin_nb.replay.format.gone_on import gone_on
 from kin_nb.replay.format.gone_on import whole as gone_on_after
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.in_outputs import claimed_sessions, recording_in_outputs, sessions_in_outputs
+from kin_nb.replay.format.in_notebook import read_recording, session_of
+from kin_nb.replay.format.in_outputs import (
+    carried_records,
+    claimed_sessions,
+    recording_in_outputs,
+    sessions_in_outputs,
+)
 from kin_nb.replay.format.jupytext import pairing_warnings
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.plain.export import plain_notebook
@@ -131,17 +136,16 @@ class SaveCommand:
         return self._gone_on(nb, recording, target) if self._is_notebook else (nb, recording, [])
 
     def _gone_on(self, nb: Any, recording: Recording, target: Path) -> tuple[Any, Recording, list[str]]:
-        """With the turns that only outputs carry; or what to say of those that do not follow what `nb` holds."""
+        """With the turns that only outputs carry; or what to say of those that do not follow what `nb` holds.
+
+        Raises RecordingError naming one that was changed.
+        """
         said = "Left out: turns that only outputs carry, and that do not follow these."
         try:
             found = gone_on(nb, recording)
             apart = found.apart
-        except RecordingError as error:
-            found, apart = None, []
-            with suppress(RecordingError):  # no session can be told
-                apart = [*sessions_in_outputs(nb)]
-            if not apart:
-                return nb, recording, [f"{said} {error}"]
+        except DoesNotFollowError:  # a record that was changed is refused: without it turns would be missing
+            found, apart = None, [*sessions_in_outputs(nb)]
         if found is not None and found.carried:
             return self._of_outputs(nb, found.recording, target)
         if target != Path(os.path.realpath(self.source)):
@@ -152,10 +156,8 @@ class SaveCommand:
     def _from_outputs(self, target: Path) -> tuple[Any, Recording, list[str]]:
         source = Path(self.source)
         nb = as_node(load_notebook(source), source.name)
-        held = None
-        with suppress(RecordingError):  # damaged, or none
-            held = read_recording(nb)
-        with nullcontext() if not self.session else suppress(RecordingError):  # then it is asked for by itself
+        held = self._held(nb)
+        with nullcontext() if not self.session else suppress(DoesNotFollowError):  # then it is asked for by itself
             whole = held if held is None else gone_on_after(nb, held)
             if whole is not None and whole is not held and whole.session.startswith(self.session):
                 return self._of_outputs(nb, whole, target)
@@ -163,6 +165,22 @@ class SaveCommand:
             return self._gone_on(nb, in_folder(held, source.resolve().parent, target.parent), target)
         cells = sessions_in_outputs(nb)
         return self._of_outputs(nb, recording_in_outputs(nb, self._chosen(cells) if cells else "", held), target)
+
+    def _held(self, nb: Any) -> Recording | None:
+        """What the metadata of `nb` records. Raises RecordingError when it was changed, unless a session is asked for
+        that did not go on from it.
+        """
+        try:
+            return read_recording(nb)
+        except NoRecordingError:
+            return None
+        except RecordingError as error:
+            wanted = [
+                each for each in carried_records(nb) if self.session and each.meta.session.startswith(self.session)
+            ]
+            if not wanted or any(session_of(nb)[0] in (each.meta.session, *(each.after or ())) for each in wanted):
+                raise RecordingError(f"{Path(self.source).name}: {error}") from error
+            return None
 
     def _of_outputs(self, nb: Any, recording: Recording, target: Path) -> tuple[Any, Recording, list[str]]:
         cells = sessions_in_outputs(nb).get(recording.session, [])  # none: another goes on from it

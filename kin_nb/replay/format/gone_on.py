@@ -8,7 +8,7 @@ from typing import Any
 
 from kin_nb.core.session.records import UndoRecord
 from kin_nb.replay.cells.placing import asked_key, named_session
-from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.errors import DoesNotFollowError, RecordingError
 from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_outputs import Carried, Named, carried_records, claimed_sessions, joined
 from kin_nb.replay.format.stood import Run
@@ -54,7 +54,8 @@ def gone_on(nb: Any, recording: Recording) -> GoneOn:
     """What the outputs of `nb`, which holds `recording`, carry after it: of one session, or of several in turn.
 
     Where two went on from one place, the one that stands first counts. A turn that was asked again from where it stood is not
-    in the outputs any more, nor is one that failed and was run again. Raises RecordingError when what follows was changed.
+    in the outputs any more, nor is one that failed and was run again. Raises RecordingError when a record of the notebook's
+    session, or of one that went on from it, was changed, DoesNotFollowError when what follows does not fit together.
     """
     following, there, apart = _following(nb, recording)
     shown = _shown(nb, there)
@@ -91,6 +92,8 @@ def _following(nb: Any, recording: Recording) -> tuple[dict[Named, Carried], lis
     """What follows; all that is there of this and of `recording`; the ids of sessions that do not follow."""
     sessions: dict[str, list[Carried]] = {}
     for each in carried_records(nb):
+        if _is_related(each, recording.session):
+            each.verify()  # whatever it claims decides below whether it counts
         if each.is_played:
             sessions.setdefault(each.meta.session, []).append(each)
     shas = _shas(recording, {each.named for records in sessions.values() for each in records})
@@ -113,14 +116,24 @@ def _following(nb: Any, recording: Recording) -> tuple[dict[Named, Carried], lis
     return following, there, apart
 
 
+def _is_related(record: Carried, session: str) -> bool:
+    """Whether it is of `session`, or of one that went on from it; old notebooks do not say."""
+    return record.after is None or session in {record.meta.session, *record.after}
+
+
 def whole(nb: Any, recording: Recording) -> Recording:
     """`recording`, which `nb` holds, or what it went on to. Raises RecordingError naming the repair, as `gone_on`."""
     try:
         return gone_on(nb, recording).recording
-    except RecordingError as error:
-        raise RecordingError(
+    except DoesNotFollowError as error:
+        raise DoesNotFollowError(
             f"what its outputs carry does not follow its recording: {error} To have the recording alone: kin-nb save "
             f"NOTEBOOK.ipynb OUT.ipynb; all of it, where the log has it: kin-nb save {_newest(nb)} OUT.ipynb"
+        ) from error
+    except RecordingError as error:
+        raise RecordingError(
+            f"{error} All of it, where the log has it: kin-nb save {_newest(nb)} OUT.ipynb; to leave out what that cell's "
+            "output carries, clear the output."
         ) from error
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from kin_nb.core.session.records import TOOK, TurnRecord, UndoRecord
-from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
+from kin_nb.replay.errors import DoesNotFollowError, LaterFormatError, NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import AFTER, KEY, STANDS, carried_in, sessions_before
 from kin_nb.replay.format.in_notebook import record_json
 from kin_nb.replay.format.kept import restored
@@ -69,8 +69,8 @@ def recording_in_outputs(nb: Any, session: str = "", held: Recording | None = No
     went on from. `held`: what the notebook recorded, which may be the first of these.
 
     Turns whose cells were run again are not in there any more; an undo of such turns alone is left out, and what followed
-    it goes on from the turn before. Raises NoRecordingError when no output carries a record, RecordingError when one was
-    changed, or when they are of several sessions and none is named.
+    it goes on from the turn before. Raises NoRecordingError when no output carries a record, RecordingError when one of these
+    sessions was changed, used or not, or when they are of several and none is named.
     """
     found = list(carried_records(nb))
     if not found:
@@ -85,10 +85,13 @@ def recording_in_outputs(nb: Any, session: str = "", held: Recording | None = No
         )
     after = _afters(found)
     led = _led_to(after, names[0])
+    for each in found:
+        if each.meta.session in led:
+            each.verify()
     began = held if held is not None and held.session in {led[0], *after[led[0]]} else None
     try:
         return _as_one(found, led, began)
-    except RecordingError:
+    except DoesNotFollowError:
         if len(led) == 1 and began is None:
             raise
         return _as_one(found, led[-1:])  # it went on from another place than the end
@@ -152,7 +155,7 @@ def _led_to(after: Mapping[str, Sequence[str]], session: str) -> list[str]:
 def _as_one(records: Sequence[Carried], sessions: Sequence[str], held: Recording | None = None) -> Recording:
     """What `sessions`, of which each went on from the one before, and the first from `held`, left in `records`.
 
-    Raises RecordingError.
+    Raises DoesNotFollowError where they do not fit together.
     """
     way = _on_the_way(_by_session(records), sessions)
     of_them = sorted((each for taken in way.values() for each in taken), key=lambda each: each.cell)
@@ -177,7 +180,10 @@ class Joined:
 
 
 def joined(records: Sequence[Carried], meta: SessionMeta, begins: Recording | None = None) -> Joined:
-    """The turns and undos of `records`, after those of `begins`, as they stand among each other. Raises RecordingError."""
+    """The turns and undos of `records`, after those of `begins`, as they stand among each other.
+
+    Raises RecordingError naming a record that was changed, DoesNotFollowError where they do not fit together.
+    """
     reading = Reading(meta, {sha: text for each in records for sha, text in each.blobs.items()})
     if begins is not None:
         reading.hold(begins)
@@ -191,7 +197,7 @@ def joined(records: Sequence[Carried], meta: SessionMeta, begins: Recording | No
     try:
         whole = Recording(meta.session, tuple(found.turns), meta, others, tuple(found.undos.values()))
     except ValueError as error:
-        raise reading.error("outputs", str(error)) from error
+        raise reading.conflict("outputs", str(error)) from error
     standing = {whole.turns[position].turn for position in whole.standing}
     lost = {number: runs for number, runs in found.lost.items() if number in standing}
     return Joined(whole, reading.undos, [*found.undos], lost, found.cleared)
@@ -240,6 +246,10 @@ class Carried:
     @property
     def number(self) -> int:
         return self.named[1]
+
+    def verify(self) -> None:
+        """Check it by itself, used or not. Raises RecordingError naming cell, turn and step where it was changed."""
+        Reading(self.meta, self.blobs).add(self.cell, self.record)
 
     @property
     def is_played(self) -> bool:

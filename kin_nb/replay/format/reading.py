@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, UndoRecord, canonical_json, sha256
 from kin_nb.render import one_line
-from kin_nb.replay.errors import MissingTextError, RecordingError
+from kin_nb.replay.errors import DoesNotFollowError, MissingTextError, RecordingError
 from kin_nb.replay.format.later import later_field, refuse_later, short
 from kin_nb.replay.format.relinking import numbered
 from kin_nb.replay.recording import (
@@ -75,12 +75,16 @@ class Reading:
         turn = self._turn(cell, raw)
         before = self.turns.setdefault(turn.turn, Read(cell, turn))
         if before.record != turn:
-            raise self.error(f"cell {cell}", f"turn {turn.turn} is also in {before.where}, and they differ")
+            raise self.conflict(f"cell {cell}", f"turn {turn.turn} is also in {before.where}, and they differ")
 
     def error(self, where: str, what: str, restore: str = "Restore the notebook") -> RecordingError:
         repair = f"{restore}, or write it anew from the log: kin-nb save {self._meta.session}"
         # a file says what it likes, at any length, and terminals obey some of it
         return RecordingError(f"{one_line(where)}: {one_line(what, 400)}. {repair}")
+
+    def conflict(self, where: str, what: str) -> DoesNotFollowError:
+        """For records that are whole, and do not fit together."""
+        return DoesNotFollowError(str(self.error(where, what)))
 
     def missing_error(self) -> RecordingError | None:
         """That turns or undos are missing, which the numbers of those that are there tell."""
@@ -113,7 +117,7 @@ class Reading:
         if undo_sha(number, undo) != raw.get("sha"):
             raise self.error(where, "it was changed after it was recorded")
         if self.undos.setdefault(number, undo) != undo:
-            raise self.error(where, "another cell has it too, and they differ")
+            raise self.conflict(where, "another cell has it too, and they differ")
         self._undo_cells.setdefault(number, cell)
 
     def _add_other(self, cell: int, raw: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from kin_nb.core.session.records import END, Place, TurnRecord, UndoRecord
-from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.errors import DoesNotFollowError
 from kin_nb.replay.format.stood import Run, Stood
 
 
@@ -34,7 +34,7 @@ def relinked(
     """`turns`, in order, and of `undos`, by number, those that took back or gave back one, as they stand among these.
 
     The undos are `numbered`. `stood`: of a record, by type and number, what the conversation was after it; of one without that
-    what it goes on from must be there, or it is among `recorded`, the numbers of a recording's turns. Raises RecordingError
+    what it goes on from must be there, or it is among `recorded`, the numbers of a recording's turns. Raises DoesNotFollowError
     where it is not. Linear.
     """
     chain = _Chain([turn.turn for turn in turns], recorded)
@@ -77,7 +77,7 @@ class _Chain:
         if after is None:
             gap = turn.origin is None and above != turn.turn - 1
             if named is None or (gap and turn.turn not in self.recorded):
-                raise RecordingError(f"the outputs carry turn {turn.turn}, and not all before it.")
+                raise DoesNotFollowError(f"the outputs carry turn {turn.turn}, and not all before it.")
             self.before[turn.turn] = named
             return turn
         last = self.before[turn.turn] = after.last(self.numbers, turn.turn)
@@ -104,7 +104,7 @@ class _Chain:
         if last == stood and self.before.keys().isdisjoint(undo.turns):
             return None
         if last is None:
-            raise RecordingError("the outputs do not carry all that was undone.")
+            raise DoesNotFollowError("the outputs do not carry all that was undone.")
         self._left = at, last
         return undo.model_copy(update={"at": at, "to": undo.to if named == last else self._end(last)})
 

@@ -7,6 +7,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
@@ -389,3 +390,97 @@ def test_a_save_warns_of_what_the_paired_text_would_lose(lived, tmp_path):
     lived.write_text(json.dumps(nb))
     said = SaveCommand(str(lived), tmp_path / "out.ipynb", from_outputs=True).run()
     assert [line for line in said if line.startswith("jupytext pairs this notebook with py:nomarker:")]
+
+
+@pytest.fixture
+def two_chained(tmp_path) -> Path:
+    """What a front end saved of two sessions: turns 1 and 2 of the first, turn 3 of the one that went on from it."""
+    cells = [
+        new_code_cell(
+            f"%%kin\n{each.prompt}",
+            id=f"c{each.turn}",
+            outputs=[new_output("display_data", {"text/plain": "x"}, metadata=carried_of(TALK, each))],
+        )
+        for each in TALK.turns
+    ]
+    path = tmp_path / "mine.ipynb"
+    path.write_text(json.dumps(new_notebook(cells=[*cells, asked_live(GONE_ON, 3, "third", "c3")])))
+    return path
+
+
+def carried_record(nb: Any, cell: int) -> dict[str, Any]:
+    return nb["cells"][cell - 1]["outputs"][0]["metadata"]["kin_recording"]["record"]
+
+
+def edit(path: Path, cell: int, change) -> Path:
+    """Change the record that the output of `cell` (from 1) carries, as an editor would."""
+    nb = json.loads(path.read_text())
+    change(carried_record(nb, cell))
+    path.write_text(json.dumps(nb))
+    return path
+
+
+def other_reply(record):
+    record["steps"][0]["content"] = "Another answer."
+
+
+def other_number(record):
+    record["turn"] += 4
+
+
+def other_type(record):
+    record["type"] = "tern"
+
+
+EDITS = {
+    "reply": (other_reply, "cell {cell}, turn {turn}, step 1: its reply or one of its tool calls was changed"),
+    "prompt": (lambda record: record.update(prompt="else"), "cell {cell}, turn {turn}: it was changed"),
+    "number": (other_number, "cell {cell}, turn {moved}: it was changed"),
+    "type": (other_type, "cell {cell}, record 'tern': it was changed"),
+}
+
+
+@pytest.mark.parametrize("session", [[], ["--session", "live-1"]], ids=["all", "named"])
+@pytest.mark.parametrize("cell", [1, 2, 3])
+@pytest.mark.parametrize("change", EDITS)
+def test_an_edited_record_of_chained_sessions_is_refused_and_named(
+    two_chained, tmp_path, capsys, change, cell, session
+):
+    out = tmp_path / "out.ipynb"
+    assert main(["save", str(two_chained), str(out), "--from-outputs", *session]) == 0
+    out.unlink()
+    how, message = EDITS[change]
+    assert main(["save", str(edit(two_chained, cell, how)), str(out), "--from-outputs", *session]) == 1
+    assert message.format(cell=cell, turn=cell, moved=cell + 4) in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--from-outputs"], ["--from-outputs", "--session", "live-1"]])
+@pytest.mark.parametrize("change", EDITS)
+def test_an_edited_record_after_a_saved_recording_is_refused_and_named(gone_on, tmp_path, capsys, change, arguments):
+    how, message = EDITS[change]
+    number = next(n for n, cell in enumerate(json.loads(gone_on.read_text())["cells"], 1) if cell["id"] == "c3")
+    edit(gone_on, number, how)
+    assert main(["save", str(gone_on), str(tmp_path / "out.ipynb"), *arguments]) == 1
+    assert message.format(cell=number, turn=3, moved=7) in capsys.readouterr().err
+    assert not (tmp_path / "out.ipynb").exists()
+    for command in (["diff", str(gone_on), str(gone_on)], ["merge", *[str(gone_on)] * 3]):
+        assert main(command) == 1
+        assert message.format(cell=number, turn=3, moved=7) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--from-outputs"], ["--from-outputs", "--session", "live-1"]])
+def test_an_edited_saved_record_is_refused_where_the_outputs_go_on_from_it(gone_on, tmp_path, capsys, arguments):
+    nb = json.loads(gone_on.read_text())
+    nb["cells"][1]["metadata"]["kin"][0]["prompt"] = "else"
+    gone_on.write_text(json.dumps(nb))
+    assert main(["save", str(gone_on), str(tmp_path / "out.ipynb"), *arguments]) == 1
+    assert "cell 2, turn 1: it was changed" in capsys.readouterr().err
+    assert not (tmp_path / "out.ipynb").exists()
+
+
+def test_a_session_that_goes_on_from_nothing_edited_is_saved_by_its_name(two_chained, tmp_path):
+    apart = lived_cell("other-1", "else", 1)
+    edit(typed(two_chained, apart), 1, other_reply)
+    SaveCommand(str(two_chained), tmp_path / "own.ipynb", from_outputs=True, session="other").run()
+    assert [each.turn for each in read_recording(load_notebook(tmp_path / "own.ipynb")).turns] == [1]

@@ -107,9 +107,7 @@ def test_what_follows_and_was_changed_is_named():
     nb["cells"][-1]["outputs"][0]["metadata"][KEY]["record"]["prompt"] = "Something else."
     with pytest.raises(RecordingError, match="cell 4, turn 3: it was changed after it was recorded"):
         gone_on(nb, TALK)
-    with pytest.raises(
-        RecordingError, match=r"does not follow its recording: cell 4, turn 3: .* To have the recording alone"
-    ):
+    with pytest.raises(RecordingError, match=r"cell 4, turn 3: .* to leave out what that cell's output carries, clear"):
         whole(nb, TALK)
 
 

@@ -45,7 +45,7 @@ def test_a_turn_that_only_one_has_is_a_difference(tmp_path, capsys):
     assert main(["diff", str(ours), str(ours)]) == 0
 
 
-def test_what_does_not_follow_is_named_with_the_repair(tmp_path, capsys):
+def test_what_was_changed_is_named_with_the_repair(tmp_path, capsys):
     base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), notebook(tmp_path / "a.ipynb", OURS)
     text = ours.read_text()
     ours.write_text(json.dumps(json.loads(text.replace('"turn": 3', '"turn": 5'))))
@@ -54,8 +54,8 @@ def test_what_does_not_follow_is_named_with_the_repair(tmp_path, capsys):
     typed(ours, new_code_cell("%%kin --session helper\nhelp", id="h", outputs=outputs))
     assert main(["diff", str(base), str(ours)]) == 1
     error = capsys.readouterr().err
-    assert "what its outputs carry does not follow its recording" in error
-    assert "kin-nb save NOTEBOOK.ipynb OUT.ipynb" in error
+    assert "cell 4, turn 5: it was changed" in error
+    assert "clear the output" in error
     assert "kin-nb save ours OUT.ipynb" in error
 
 
@@ -101,6 +101,10 @@ def test_a_session_that_nobody_can_name_leaves_the_repair_that_is_advised(tmp_pa
     error = capsys.readouterr().err
     assert "kin-nb save SESSION OUT.ipynb" in error
     assert "\x1b" not in error
+    assert main(["save", str(ours), str(tmp_path / "out.ipynb")]) == 1
+    assert "cell 4, kin_recording.session.session" in capsys.readouterr().err
+    assert not (tmp_path / "out.ipynb").exists()
+    nb["cells"][-1]["outputs"] = []
+    ours.write_text(json.dumps(nb))
     assert main(["save", str(ours), str(tmp_path / "out.ipynb")]) == 0
-    assert "Left out: turns that only outputs carry" in capsys.readouterr().out
     assert read_recording(load_notebook(tmp_path / "out.ipynb")) == read_recording(load_notebook(base))
