@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 from kin_nb.cli.exits import DONE, LIMITED, fail
@@ -14,23 +13,11 @@ def save(arguments: argparse.Namespace) -> int:
     from kin_nb.replay.commands.save import SaveCommand  # noqa: PLC0415
     from kin_nb.replay.commands.save import save as save_session  # noqa: PLC0415
     from kin_nb.replay.saving.options import save_options  # noqa: PLC0415
+    from kin_nb.replay.saving.privacy import known_secrets  # noqa: PLC0415
 
-    options, secrets = save_options(arguments), _known_secrets()
+    options, secrets = save_options(arguments), known_secrets()
     how = {"from_outputs": arguments.from_outputs, "session": arguments.of_session, "calibrate": arguments.calibrate}
     return save_session(SaveCommand(arguments.session, arguments.path, options, secrets=secrets, **how))
-
-
-def _known_secrets() -> Callable[[str], str]:
-    """What takes them out of a text; paths stay."""
-    from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415
-    from kin_nb.core.safety.secrets import Redactor, secret_values  # noqa: PLC0415
-
-    try:
-        values = secret_values(KinConfig.load())
-    except ConfigError:  # a session can be saved all the same; the shapes of keys are known
-        values = []
-    root = Path("/")
-    return Redactor(values, root, home=root).text
 
 
 def diff(arguments: argparse.Namespace) -> int:

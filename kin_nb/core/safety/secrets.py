@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
 
 SECRET = "[secret]"  # noqa: S105  (what stands for one)
+REDACTED = "[redacted]"
+"""What stands for a match of a pattern that the user named (`--redact`)."""
 WORKSPACE = "{workspace}"
 SHORTEST = 8
 """Characters below which a value is not looked for in text: it would match by chance."""

@@ -17,6 +17,7 @@ from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.rows import Row, rows_json, table, worst
 from kin_nb.replay.runner.selection import output_folders, selected
 from kin_nb.replay.runner.worker import Request, row_of
+from kin_nb.replay.saving.privacy import known_secrets
 
 FAILED = 1
 _GOING = {
@@ -78,7 +79,7 @@ def _output(folder: Path | None) -> Iterator[Path]:
 
 def _here(path: Path, options: ReplayOptions) -> Row:
     say(f"{path}: {_GOING[options.way]}")
-    row = row_of(str(path), options, Steps(live=options.live))
+    row = row_of(str(path), options, Steps(live=options.live, secrets=known_secrets()))
     if row.report is None:
         _complain(path, row)
     else:

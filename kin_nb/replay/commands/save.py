@@ -112,7 +112,9 @@ class SaveCommand:
                 f"{source.name} went on since it was saved. Save it first: kin-nb save {source.name} PATH"
             )
         found = calibrated(source)
-        return in_folder(found.recording, source.resolve().parent, target.parent), found.text().split("\n")
+        return in_folder(found.recording, source.resolve().parent, target.parent), self.secrets(found.text()).split(
+            "\n"
+        )
 
     def _read(self, target: Path) -> tuple[Any, Recording, list[str]]:
         """The notebook that the session goes into, an empty one where there is none; the recording; what to say of it."""

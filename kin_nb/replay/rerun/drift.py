@@ -12,6 +12,7 @@ from kin_nb.core.session.journal import without_undo_note
 from kin_nb.core.session.records import FileChange, RecordedCall, sha256
 from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.render.text import clean, one_line
+from kin_nb.replay.format.taken_out import NOT_SHOWN, align, holds_marks
 from kin_nb.replay.rerun.named_programs import named_programs
 from kin_nb.replay.rerun.rules import RULES
 
@@ -50,7 +51,16 @@ def compare_call(recorded: RecordedCall, actual: RecordedCall) -> Drift:
         return Drift("same") if same else Drift("text", detail="another result; the recording has its hash alone")
     if recorded.output == actual.output:
         return Drift("same")
+    if holds_marks(recorded.output):
+        actual = actual.model_copy(update={"output": align(recorded.output, actual.output).text})
+        if recorded.output == actual.output:
+            return Drift("equivalent", detail="but for what was taken out when it was saved")
     return _compare_text(recorded, actual)
+
+
+def without_taken_out(recorded: RecordedCall, actual: RecordedCall) -> RecordedCall:
+    """`actual` as it may be shown: without a result of which something was taken out when it was saved."""
+    return actual.model_copy(update={"output": NOT_SHOWN}) if holds_marks(recorded.output) else actual
 
 
 def _without_note(call: RecordedCall) -> RecordedCall:
@@ -62,7 +72,7 @@ def _effect(recorded: RecordedCall, actual: RecordedCall) -> str:
     if recorded.name != actual.name or _ran(recorded) != _ran(actual):
         return f"another call ran: {actual.name} {actual.edited_arguments or actual.arguments}"
     if recorded.status != actual.status:
-        said = one_line(clean(actual.output)) if actual.status != "ok" else ""
+        said = one_line(clean(without_taken_out(recorded, actual).output)) if actual.status != "ok" else ""
         return f"status: recorded {recorded.status}, now {actual.status}{f': {said}' if said else ''}"
     if recorded.exit != actual.exit:
         return f"exit code: recorded {recorded.exit}, now {actual.exit}"
@@ -105,7 +115,8 @@ def _compare_text(recorded: RecordedCall, actual: RecordedCall) -> Drift:
         equivalent = _under_rules(*texts, programs)
         if equivalent is not None:
             return replace(equivalent, detail="; ".join(filter(None, [_calibrated(recorded), equivalent.detail])))
-    return Drift("text", detail=first_difference(*texts))
+    differs = hidden_difference if holds_marks(recorded.output) else first_difference
+    return Drift("text", detail=differs(*texts))
 
 
 def _under_rules(recorded: str, actual: str, programs: frozenset[str]) -> Drift | None:
@@ -168,6 +179,14 @@ def first_difference(old: str, new: str, *, was: str = "recorded") -> str:
     longer, which = (before, was) if len(before) > len(after) else (after, "now")
     number = min(len(before), len(after)) + 1
     return f"line {number}, only {which}: {_short(longer[number - 1], 100)!r}"
+
+
+def hidden_difference(old: str, new: str, *, was: str = "recorded") -> str:
+    """Where two texts part, for a text that saving took something out of: what is there now may hold just that."""
+    before, after = old.split("\n"), new.split("\n")
+    pairs = enumerate(zip(before, after, strict=False), 1)
+    number = next((n for n, (a, b) in pairs if a != b), min(len(before), len(after)) + 1)
+    return f"line {number} is not as {was}; {NOT_SHOWN}"
 
 
 def _short(text: str, most: int = 240) -> str:

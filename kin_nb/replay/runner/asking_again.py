@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from kin_nb.replay.runner.place import place, workspace_of
 from kin_nb.replay.runner.report import CellResult, ReplayReport
 from kin_nb.replay.runner.running import OnProgress, run_cells
 from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.privacy import Cleaner, clean_outputs
 from kin_nb.replay.saving.writing import write_notebook
 
 
@@ -32,7 +34,8 @@ def ask_again(
     recording: Recording,
     options: ReplayOptions,
     destination: Path,
-    on_progress: OnProgress | None = None,
+    on_progress: OnProgress | None,
+    secrets: Callable[[str], str],
 ) -> ReplayReport:
     """Run the cells of `stored`, the notebook at `path` (resolved), live, with the settings of whoever runs it.
 
@@ -51,6 +54,7 @@ def ask_again(
     except ReplayError as wrong:  # nothing was asked, or what was is of several sessions
         now, error = None, error or str(wrong)
     made = executed if now is None else session_notebook(now, source_nb=executed)
+    clean_outputs(made, Cleaner((), secrets))
     write_notebook(made, destination, open_file=path)
     return ReplayReport(
         mode="live",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import replace
 from typing import Any
 
 from kin_nb.replay.cells.placing import asked_key
 from kin_nb.replay.cells.undos import undoes
-from kin_nb.replay.rerun.drift import AFTER, HARMLESS, first_difference
+from kin_nb.replay.format.taken_out import NOT_SHOWN, TAKEN_OUT, align, holds_marks
+from kin_nb.replay.rerun.drift import AFTER, HARMLESS, first_difference, hidden_difference
 from kin_nb.replay.runner.report import SCRATCH, CellResult
 
 _SKIPPED = frozenset({"application/vnd.jupyter.widget-view+json", "image/png", "image/jpeg"})
+_Parts = list[tuple[str, str, str]]
+"""(kind, MIME type or stream name, text)."""
 _UNCOMPARED_TAGS = frozenset({"nbval-ignore-output", "nbval-skip"})
 
 
@@ -19,7 +23,7 @@ def compare_cells(stored: Any, executed: Any, stopped_at: int | None, *, tools: 
     """One result per code cell; both notebooks have the same cells. `stopped_at`: index of the cell that failed.
 
     With `tools` the cells that ask or undo are not compared: their calls and undos are, one by one (rerun/drift.py). What
-    differs after the first drift says so: that may be why.
+    differs after the first drift says so: that may be why. No detail shows what stands where saving took something out.
     """
     results = []
     drifted = False
@@ -30,7 +34,7 @@ def compare_cells(stored: Any, executed: Any, stopped_at: int | None, *, tools: 
             results.append(CellResult(index + 1, "not run"))
         elif index == stopped_at:
             results.append(CellResult(index + 1, "error", _failure(after)))
-        elif tools and (asked_key(stored, before) is not None or undoes(stored, before) is not None):
+        elif tools and _asks(stored, before):
             results.append(CellResult(index + 1, "not compared"))
         else:
             result = _compare(index + 1, before, after)
@@ -38,6 +42,10 @@ def compare_cells(stored: Any, executed: Any, stopped_at: int | None, *, tools: 
             results.append(replace(result, detail=f"{AFTER}{result.detail}") if late else result)
         drifted = drifted or results[-1].status == "differs" or _has_drift(after)
     return tuple(results)
+
+
+def _asks(nb: Any, cell: Any) -> bool:
+    return asked_key(nb, cell) is not None or undoes(nb, cell) is not None
 
 
 def _has_drift(cell: Any) -> bool:
@@ -54,17 +62,53 @@ def _compare(number: int, before: Any, after: Any) -> CellResult:
     # a stripped or never-run cell claims nothing, so nothing can be compared
     unclaimed = before.get("execution_count") is None and not before["outputs"]
     tags = before["metadata"].get("tags")
-    if unclaimed or (isinstance(tags, list) and _UNCOMPARED_TAGS.intersection(map(str, tags))):
+    named = set(map(str, tags)) if isinstance(tags, list) else set()
+    if unclaimed or (_UNCOMPARED_TAGS & named and TAKEN_OUT not in named):
         return CellResult(number, "not compared")
-    old, new = _normalised(before["outputs"]), _normalised(after["outputs"])
+    old, new, _ = _aligned(before, after)
     if old == new:
         return CellResult(number, "same")
     return CellResult(number, "differs", _difference(old, new))
 
 
-def _normalised(outputs: list[Any]) -> list[tuple[str, str, str]]:
+def _aligned(before: Any, after: Any) -> tuple[_Parts, _Parts, list[str]]:
+    """(what was saved, what is shown now with the marks of that, what stood in their place)."""
+    old, new = _normalised(before["outputs"]), _normalised(after["outputs"])
+    values: list[str] = []
+    for n, ((kind, mime, was), (other_kind, other_mime, now)) in enumerate(zip(old, new, strict=False)):
+        if (kind, mime) == (other_kind, other_mime):
+            found = align(was, now)
+            new[n] = (kind, mime, found.text)
+            values += found.values
+    return old, new, values
+
+
+def hide_taken_out(stored: Any, executed: Any) -> list[str]:
+    """Leave out of what ordinary cells show in `executed` what saving took out of it in `stored`; returns it.
+
+    Where only that differs the saved outputs take its place, else a line that says so. Cards are drawn without it.
+    """
+    from nbformat.v4 import new_output  # noqa: PLC0415  (first use)
+
+    values: list[str] = []
+    for before, after in zip(stored["cells"], executed["cells"], strict=True):
+        if before["cell_type"] != "code" or not after["outputs"] or _asks(stored, before):
+            continue
+        old, new, found = _aligned(before, after)
+        if not any(holds_marks(text) for _, _, text in old):
+            continue
+        values += found
+        if old == new:
+            after["outputs"] = copy.deepcopy(before["outputs"])
+        else:
+            failed = [output for output in after["outputs"] if output["output_type"] == "error"]
+            after["outputs"] = [new_output("stream", text=f"What this cell showed: {NOT_SHOWN}.\n"), *failed]
+    return values
+
+
+def _normalised(outputs: list[Any]) -> _Parts:
     """(kind, MIME type or stream name, text) in order: streams joined, what varies from run to run left out."""
-    parts: list[tuple[str, str, str]] = []
+    parts: _Parts = []
     for output in outputs:
         kind = output["output_type"]
         kin = (output.get("metadata") or {}).get("kin")
@@ -94,12 +138,13 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def _difference(old: list[tuple[str, str, str]], new: list[tuple[str, str, str]]) -> str:
+def _difference(old: _Parts, new: _Parts) -> str:
+    differs = hidden_difference if any(holds_marks(text) for _, _, text in old) else first_difference
     for (kind, mime, was), (other_kind, other_mime, now) in zip(old, new, strict=False):
         if (kind, mime) != (other_kind, other_mime):
             return f"saved {kind} {mime}, now {other_kind} {other_mime}"
         if was != now:
-            return f"{mime}, {first_difference(was, now, was='saved')}"
+            return f"{mime}, {differs(was, now, was='saved')}"
     return f"saved {len(old)} outputs, now {len(new)}"
 
 

@@ -15,6 +15,7 @@ from kin_nb.core.interrupts import run_interruptible
 from kin_nb.render import one_line
 from kin_nb.replay.runner.rows import Row, as_json, row_from
 from kin_nb.replay.runner.worker import Request
+from kin_nb.replay.saving.privacy import known_secrets
 
 WORKER = (sys.executable, "-P", "-m", "kin_nb.replay.runner.worker")
 """-P: a module that lies in the current directory is none of ours."""
@@ -84,7 +85,9 @@ def _row(request: Request, code: int, stdout: bytes, stderr: IO[bytes]) -> Row:
     stderr.seek(max(0, size - _TAIL))
     last = stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
     how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}" if code else "gave no report"
-    return Row.failed(request.notebook, f"its process {how}{': ' if last else ''}{one_line(last, 300)}")
+    return Row.failed(
+        request.notebook, f"its process {how}{': ' if last else ''}{one_line(known_secrets()(last), 300)}"
+    )
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

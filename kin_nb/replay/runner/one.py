@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import copy
+import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from kin_nb.core.paths import real_path
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.runner.comparing import compare_cells
+from kin_nb.replay.runner.comparing import compare_cells, hide_taken_out
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.parameters import inject
 from kin_nb.replay.runner.place import place
 from kin_nb.replay.runner.report import ReplayReport, call_results, not_applied, turn_results, undo_results
 from kin_nb.replay.runner.running import OnProgress, run_cells
+from kin_nb.replay.saving.privacy import Cleaner, clean_outputs, known_secrets
 from kin_nb.replay.saving.writing import write_notebook
+
+_SHORTEST = 3
+"""Characters of what was taken out of one output that is looked for in the rest of the report."""
 
 
 def replay_notebook(
-    path: Path, options: ReplayOptions | None = None, on_progress: OnProgress | None = None
+    path: Path,
+    options: ReplayOptions | None = None,
+    on_progress: OnProgress | None = None,
+    secrets: Callable[[str], str] | None = None,
 ) -> ReplayReport:
     """Execute a copy of the notebook at `path` in a fresh kernel; `path` itself is only read.
 
+    `secrets` takes what a save takes out of a text, those that are known here by default: outputs are compared without it, and
+    neither the report nor the executed notebook has it. Nor have they what a save took out of an ordinary cell's output.
     Raises RecordingError when the recording is damaged and ReplayError when the run cannot begin (no workspace, the
     output would land on the input); what fails once it runs is in the report.
     """
-    options = options or ReplayOptions()
+    options, secrets = options or ReplayOptions(), secrets or known_secrets()
     path = path.resolve()
     stored = as_node(load_notebook(path), path.name)
     recording = read_recording(stored)
@@ -35,17 +46,24 @@ def replay_notebook(
     if options.live:
         from kin_nb.replay.runner.asking_again import ask_again  # noqa: PLC0415  (--live only)
 
-        return ask_again(path, stored, recording, options, destination_of(path, options), on_progress)
+        report = ask_again(path, stored, recording, options, destination_of(path, options), on_progress, secrets)
+        return report.cleaned(secrets)
     executed = copy.deepcopy(stored)
+    clean_outputs(stored, Cleaner((), secrets))
     with place(path, recording, options) as there:
         destination = destination_of(path, options)
         stopped_at, error = run_cells(executed, there, options, on_progress)
+    clean_outputs(executed, Cleaner((), secrets))
+    cells = compare_cells(stored, executed, stopped_at, tools=options.tools)
+    taken_out = [value for value in hide_taken_out(stored, executed) if len(value) >= _SHORTEST]
+    cleaner = Cleaner([re.compile(re.escape(value)) for value in dict.fromkeys(taken_out)], secrets)
+    clean_outputs(executed, cleaner)
     write_notebook(executed, destination, open_file=path)
     calls = call_results(executed, recording, tools=options.tools)
-    return ReplayReport(
+    report = ReplayReport(
         mode=options.way,
         executed=destination,
-        cells=compare_cells(stored, executed, stopped_at, tools=options.tools),
+        cells=cells,
         turns=turn_results(recording, calls),
         calls=calls,
         workspace=there.copy.says if there.copy else "",
@@ -55,6 +73,7 @@ def replay_notebook(
         fail_on=options.fail_on,
         approve_recorded=options.approve_recorded,
     )
+    return report.cleaned(cleaner.plain)
 
 
 def destination_of(path: Path, options: ReplayOptions) -> Path:

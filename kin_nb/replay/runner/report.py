@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from kin_nb.render import one_line
 from kin_nb.render.text import count
@@ -20,6 +20,7 @@ CellStatus = Literal["same", "differs", "error", "not compared", "not run"]
 CallKind = DriftKind | Literal["played", "not run"]
 Verdict = Literal["same", "drift", "error", "skipped"]
 _FINE = frozenset({"played", *HARMLESS})
+R = TypeVar("R", "CellResult", "CallResult", "UndoResult")
 _KINDS: tuple[CallKind, ...] = (*sorted(HARMLESS), "text", "effect", "refused", "not re-run", "not run")
 
 
@@ -93,6 +94,22 @@ class ReplayReport:
     live: RunDiff | None = None
     fail_on: FailOn = "text"
     approve_recorded: bool = False
+
+    def cleaned(self, clean: Callable[[str], str]) -> ReplayReport:
+        """The same with what `clean` takes out of texts gone from all that a run may have printed."""
+
+        def details(results: tuple[R, ...]) -> tuple[R, ...]:
+            return tuple(replace(result, detail=clean(result.detail)) for result in results)
+
+        return replace(
+            self,
+            cells=details(self.cells),
+            calls=details(self.calls),
+            undos=details(self.undos),
+            error=clean(self.error),
+            not_applied=tuple(map(clean, self.not_applied)),
+            live=_cleaned(self.live, clean),
+        )
 
     @property
     def exit_code(self) -> int:
@@ -200,6 +217,17 @@ def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[T
         drift = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
         results.append(TurnResult(turn.turn, len(turn.steps), len(kinds), drift))
     return tuple(results)
+
+
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    """The same value with each text in it cleaned."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, tuple):
+        return tuple(_cleaned(item, clean) for item in value)
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    return replace(value, **{field.name: _cleaned(getattr(value, field.name), clean) for field in fields(value)})
 
 
 def _met(kin: Any, *, tools: bool) -> tuple[CallKind, str]:

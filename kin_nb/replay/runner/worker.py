@@ -19,6 +19,7 @@ from kin_nb.replay.runner.one import replay_notebook
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.rows import Row, as_json, from_json
 from kin_nb.replay.runner.running import OnProgress
+from kin_nb.replay.saving.privacy import known_secrets
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,17 @@ class Request:
 
 
 def row_of(notebook: str, options: ReplayOptions, on_progress: OnProgress | None = None) -> Row:
-    """Whatever is wrong with the notebook is in the row."""
-    path = Path(notebook)
+    """Whatever is wrong with the notebook is in the row, without secrets."""
+    path, secrets = Path(notebook), known_secrets()
     try:
-        return Row.of(notebook, replay_notebook(path, options, on_progress))
+        return Row.of(notebook, replay_notebook(path, options, on_progress, secrets))
     except ReplayError as error:
-        return Row.failed(notebook, str(error).removeprefix(f"{path.name}: "))
+        return Row.failed(notebook, secrets(str(error).removeprefix(f"{path.name}: ")))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return Row.failed(notebook, f"{where}{error.strerror or error}")
     except Exception as error:  # noqa: BLE001  (one notebook is never the end of the others)
-        return Row.failed(notebook, one_line(f"{type(error).__name__}: {error}", 300))
+        return Row.failed(notebook, one_line(secrets(f"{type(error).__name__}: {error}"), 300))
 
 
 def main() -> int:

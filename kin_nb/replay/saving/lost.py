@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kin_nb.core.safety.secrets import SECRET
+from kin_nb.core.safety.secrets import REDACTED, SECRET
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.replay.format.damaged import StillRead, still_read
 from kin_nb.replay.recording import SHORT, Recording, other_sha, step_sha, turn_sha, undo_sha, whole_numbers
-from kin_nb.replay.saving.privacy import REDACTED
 
 
 def lost(held: Recording, ours: Recording) -> str:

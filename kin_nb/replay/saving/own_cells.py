@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from kin_nb.core.safety.secrets import SECRET
+from kin_nb.core.safety.secrets import REDACTED, SECRET
 from kin_nb.core.session.records import sha256
 from kin_nb.render import one_line
 from kin_nb.replay.cells.bound import is_bound_cell
@@ -20,7 +20,6 @@ from kin_nb.replay.recording import SHORT
 from kin_nb.replay.saving.head import without_head
 from kin_nb.replay.saving.live_cells import as_prompt, is_told
 from kin_nb.replay.saving.making import is_made_anew
-from kin_nb.replay.saving.privacy import REDACTED
 
 
 def own_cells(nb: Any) -> list[Any]:

@@ -10,19 +10,22 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
-from kin_nb.core.safety.secrets import SECRET, redact_json
+from kin_nb.core.config import ConfigError, KinConfig
+from kin_nb.core.safety.secrets import REDACTED, SECRET, Redactor, redact_json, secret_values
 from kin_nb.core.session.records import Record, RecordedCall, TurnRecord, UndoRecord, canonical_json, sha256
 from kin_nb.core.session.whole_outputs import without_note
+from kin_nb.replay.cells.bound import IGNORED
 from kin_nb.replay.cells.matching import following_key
 from kin_nb.replay.cells.placing import asked_key
+from kin_nb.replay.format.taken_out import TAKEN_OUT, holds_marks
 from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.making import is_made_anew
 from kin_nb.replay.saving.markup import clean_markup
 from kin_nb.replay.saving.widgets import REFERENCE, WIDGETS
 
-REDACTED = "[redacted]"
 _MOST_LINES = 12
 _AS_THEY_ARE = frozenset(
     {
@@ -47,6 +50,16 @@ _WORD = re.compile(r"[^\s=]+")
 R = TypeVar("R", bound=Record)
 
 
+def known_secrets() -> Callable[[str], str]:
+    """A function that takes the secrets known on this machine, and well-known shapes of keys, out of a text; paths stay."""
+    try:
+        values = secret_values(KinConfig.load())
+    except ConfigError:  # the shapes of keys are known all the same
+        values = []
+    root = Path("/")
+    return Redactor(values, root, home=root).text
+
+
 class Cleaner:
     """`text` takes out secrets and what `patterns` match; `report` says what went, and from where.
 
@@ -66,6 +79,10 @@ class Cleaner:
         if bare != text and (clean := self._cleaned(bare, where)) != bare:
             return clean
         return self._cleaned(text, where)
+
+    def plain(self, text: str) -> str:
+        """`text` for a report, which has places of its own."""
+        return self.text(text, "")
 
     def output(self, output: dict[str, Any], where: str) -> dict[str, Any]:
         """What a cell showed, in each form that it has; pictures stay as they are."""
@@ -182,6 +199,7 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
         if cell["cell_type"] == "code":
             where = f"cell {number}, outputs"
             cell["outputs"] = [cleaner.output(output, where) for output in cell.get("outputs", [])]
+            _tag_redacted(cell, ordinary=before is None)
         theirs = {key: item for key, item in cell.get("metadata", {}).items() if key != "kin"}
         cleaner.leave(theirs, f"cell {number}, metadata")
         after = asked_key(nb, cell)
@@ -201,6 +219,28 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
         ),
         meta=_clean(cleaner, SessionMeta, recording.meta, "notebook metadata"),
     )
+
+
+def clean_outputs(nb: Any, cleaner: Cleaner) -> None:
+    """Clean what the cells of `nb` show, in place, as a save does."""
+    from nbformat import from_dict  # noqa: PLC0415  (first use)
+
+    for cell in nb["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [from_dict(cleaner.output(output, "outputs")) for output in cell["outputs"]]
+
+
+def _tag_redacted(cell: Any, *, ordinary: bool) -> None:
+    """Tell nbval, which prints both texts where they differ, to leave out a cell whose output has something taken out."""
+    tags = cell["metadata"].get("tags", [])
+    if not isinstance(tags, list):
+        return
+    if TAKEN_OUT in tags:
+        tags = [tag for tag in tags if tag not in (TAKEN_OUT, IGNORED)]
+    if ordinary and IGNORED not in tags and holds_marks(json.dumps(cell["outputs"])):
+        tags = [*tags, TAKEN_OUT, IGNORED]
+    if tags != cell["metadata"].get("tags", []):
+        cell["metadata"]["tags"] = tags
 
 
 def _renamed(before: str, after: str, recording: Recording) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from kin_nb.core.context.history import messages_of_step
-from kin_nb.core.safety.secrets import Redactor
+from kin_nb.core.safety.secrets import REDACTED, Redactor
 from kin_nb.core.session.records import (
     FileChange,
     KeptFile,
@@ -31,7 +31,7 @@ from kin_nb.replay.rerun.drift import compare_call
 from kin_nb.replay.saving import privacy
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.privacy import REDACTED, Cleaner, clean_notebook, without_results
+from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from tests.unit.replay.sessions import recording, turn
 
 ACME = re.compile(r"ACME-\d+")
