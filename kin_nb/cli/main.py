@@ -155,6 +155,11 @@ def _add_notebooks(commands: Commands[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="run a session notebook twice, its tools with what was approved then, and store which lines vary",
     )
+    save.add_argument(
+        "--check",
+        action="store_true",
+        help="then run its cells once, in a copy of the files around it and for a minute at most, and say what stops them",
+    )
     add_save_options(save)
     save.set_defaults(command=notebooks.save)
     _add_comparing(commands)

@@ -17,6 +17,7 @@ def save(arguments: argparse.Namespace) -> int:
 
     options, secrets = save_options(arguments), known_secrets()
     how = {"from_outputs": arguments.from_outputs, "session": arguments.of_session, "calibrate": arguments.calibrate}
+    how["check"] = arguments.check
     return save_session(SaveCommand(arguments.session, arguments.path, options, secrets=secrets, **how))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.live_cells import is_told, keep_what_plays
 from kin_nb.replay.saving.making import Cell, is_made_anew, session_notebook
 from kin_nb.replay.saving.options import SaveOptions, about_files, parse_save
+from kin_nb.replay.saving.preflight import about_run
+from kin_nb.replay.saving.preflight import stops as stop_a_replay
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.turn_order import about_stops
 from kin_nb.replay.saving.writing import write_notebook
@@ -47,7 +50,7 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
         raise KinError("--plain makes a notebook of its own. Name it: %kin save PATH --plain")
     target = _own_file(own, path) if options.in_place else _target(path, own, session, plain=options.plain)
     typed = since.sources()  # before it is read: what is written from here on is not in `source`
-    source = as_node(load_notebook(own)) if own is not None else _run_cells(shell)
+    source = as_node(load_notebook(own)) if own is not None else _run_cells(shell, since.failed)
     recorded = recording_of(agent, target.resolve().parent)
     ran = _cells(source, typed)
     if options.in_place:
@@ -55,7 +58,7 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
     left_out = keep_what_plays(source, recorded, session)
     behind = _behind(own.name, source, recorded, ran, renamed=since.renamed) if own is not None else _unknown(shell)
     recording, removed = _clean(source, recorded, agent.config, options)
-    cells = [Cell(cell["source"]) for cell in source["cells"]] if own is None else None
+    cells = [Cell(cell["source"], failed=cell["failed"]) for cell in source["cells"]] if own is None else None
     source = source if own is not None else None
     if options.plain:
         return _plain(recording, source, cells, target, [behind, *removed])
@@ -65,9 +68,10 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
     except OSError as error:
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
     made = read_recording(nb)
-    about = [about_stops(nb, made), *pairing_warnings(nb), about_files(target, options)]
+    stops, found = about_stops(nb, made), about_run(nb, target.parent)
+    about = [stops, *found, *pairing_warnings(nb), about_files(target, options)]
     said = [_RELOAD if options.in_place else "", behind, *left_out, *about, *removed]
-    return _notice(made, target, list(filter(None, said)))
+    return _notice(made, target, list(filter(None, said)), runs=not (stops or stop_a_replay(found)))
 
 
 def _plain(recording: Recording, source: Any, cells: list[Cell] | None, target: Path, told: list[str]) -> Output:
@@ -125,11 +129,15 @@ def _cells(source: Any, sources: list[str]) -> list[Any]:
     return [cell for cell in cells if not (is_told(source, cell) or is_made_anew(source, cell))]
 
 
-def _run_cells(shell: InteractiveShell) -> dict[str, Any]:
-    """What this kernel has run, where no file says it."""
+def _run_cells(shell: InteractiveShell, failed: Container[int]) -> dict[str, Any]:
+    """What this kernel has run, where no file says it. `failed`: the counts of cells that ended in an error."""
     history: list[str] = shell.history_manager.input_hist_raw
     as_cell = getattr(getattr(shell, "kernel", None), "as_cell", str)  # in the Kin kernel, what a prompt stands for
-    cells = [{"cell_type": "code", "source": as_cell(source)} for source in history[1:] if source.strip()]
+    cells = [
+        {"cell_type": "code", "source": as_cell(source), "failed": count in failed}
+        for count, source in enumerate(history)
+        if count and source.strip()
+    ]
     return {"metadata": {}, "cells": cells}
 
 
@@ -171,10 +179,12 @@ def _behind(name: str, source: Any, recording: Recording, ran: list[Any], *, ren
     return " ".join(said)
 
 
-def _notice(recording: Recording, target: Path, said: list[str]) -> Output:
+def _notice(recording: Recording, target: Path, said: list[str], *, runs: bool) -> Output:
+    """`runs`: nothing was found that stops it."""
     count = len(recording.turns)
+    who = "Anyone can run it" if runs else "Once what stops it is fixed, anyone can run it"
     lines = [
         f"{count} {'turn' if count == 1 else 'turns'}, recording {recording.name}.",
-        f"Anyone can run it without a key: kin-nb replay {target.name}, jupyter execute, pytest --nbval, or open it and Run All.",
+        f"{who} without a key: kin-nb replay {target.name}, jupyter execute, pytest --nbval, or open it and Run All.",
     ]
     return render_notice(f"Saved {target}", [*lines, *said])

@@ -21,6 +21,8 @@ class SinceWritten:
         self._shell = shell
         self._stamp = self._begun = self._now()
         self._loaded = shell.execution_count
+        self.failed: set[int] = set()
+        """The execution counts of cells that ended in an error."""
         self._ran: dict[str, Ran] = {}
         """The cells that ran, by their ids, where the front end calls them as the file does."""
         self._renamed: Path | None = None
@@ -33,6 +35,8 @@ class SinceWritten:
         now = self._now()
         self._begun = self._begun or now
         self._note(getattr(result.info, "cell_id", None), Ran(result.info.raw_cell or "", result.execution_count))
+        if result.execution_count is not None and not result.success:
+            self.failed.add(result.execution_count)
         if result.execution_count is not None and now != self._stamp:
             self._stamp, self._first = now, result.execution_count
 

@@ -8,7 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from kin_nb.replay.cells.bound import BOUND
+from kin_nb.replay.cells.bound import BOUND, tolerant
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, shown
 from tests.notebook.people import kin_nb, run
@@ -45,7 +45,7 @@ def last_line(path: Path) -> str:
 
 def test_saving_writes_the_code_below_the_turn_and_shows_nothing_twice(lived):
     failed, whole = bound_cells(lived.nb)
-    assert failed["source"] == f"# What the agent ran here, and it failed; it bound: half\n{FAILS}"
+    assert failed["source"] == f"# What the agent ran here, and it failed; it bound: half\n{tolerant(FAILS)}"
     assert whole["source"] == f"# What the agent ran here; it bound: whole\n{BINDS}"
     assert (failed["outputs"], whole["outputs"]) == ([], [])
     assert lived.nb["cells"].index(failed) == 1 + next(

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from kin_nb.core.safety.secrets import WORKSPACE
 from kin_nb.core.session.records import RecordedCall, TurnRecord
@@ -21,7 +21,8 @@ BOUND = "kin-bound"
 IGNORED = "nbval-ignore-output"
 HEAD = "# What the agent ran here"
 """How such a cell begins, for where tags are not known."""
-_RAISES = "raises-exception"
+RAISES = "raises-exception"
+"""Jupyter's tag of a cell that may fail: nbclient, nbval and JupyterLab's Run All go past it. papermill fails at its end."""
 _NAMES = re.compile(r"(?:^|; )variables: ([^;\n]+)$")
 """How `RecordedCall.uncovered` ends when the `python` tool has bound or deleted variables."""
 _BETWEEN = re.compile(r", | and (?=\d+ more$)")
@@ -137,15 +138,57 @@ def _joined(part: list[_Ran]) -> str:
     return "\n\n".join(ran.code for ran in part)
 
 
+def tolerant(code: str) -> str | None:
+    """`code`, which failed when it ran, as code that prints the error and ends: papermill knows no tag for what may fail.
+
+    None where that cannot be: code that does not compile. What it binds stays bound, and no other name is.
+    """
+    tree = _tree(code)
+    if tree is None:
+        return None
+    lines = code.split("\n")
+    first = [
+        n for node in tree.body if _is_future(node) for n in range(node.lineno - 1, node.end_lineno or node.lineno)
+    ]
+    inside = {n for node in ast.walk(tree) if _is_text(node) for n in range(node.lineno, node.end_lineno or 0)}
+    body = [
+        line if number in inside or not line.strip() else f"    {line}"
+        for number, line in enumerate(lines)
+        if number not in first
+    ]
+    made = "\n".join([*(lines[n] for n in first), "try:", *body, *_CAUGHT])
+    same = _tree(made)
+    wrapped = next((node for node in same.body if isinstance(node, ast.Try)), None) if same else None
+    rest = [node for node in tree.body if not _is_future(node)]
+    whole = wrapped is not None and list(map(ast.dump, wrapped.body)) == list(map(ast.dump, rest))
+    return made if whole else None
+
+
+_CAUGHT = (
+    "except (Exception, SystemExit):  # as it did then",
+    '    __import__("traceback").print_exc(limit=0)',
+)
+
+
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def _is_text(node: ast.AST) -> TypeGuard[ast.expr]:
+    """A string, whose further lines are not indented: that would change it."""
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
+
+
 def _cell(nb: Any, part: list[_Ran], cell_id: str) -> Any:
     """What it shows is in the turn's cards already, so nothing is kept of that, and nbval compares nothing."""
     from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
 
+    code, failed = _joined(part), part[-1].failed
+    caught = tolerant(code) if failed else None
     names = ", ".join(dict.fromkeys(name for ran in part if ran.bound for name in _BETWEEN.split(ran.bound)))
-    failed = part[-1].failed
     head = f"{HEAD}{', and it failed' if failed else ''}{f'; it bound: {names}' if names else ''}"
     lines = ["%%python"] if is_kin_kernel(nb) else []
-    tags = [BOUND, IGNORED, *([_RAISES] if failed else [])]
-    cell = new_code_cell("\n".join([*lines, head, _joined(part)]), id=cell_id, metadata={"tags": tags})
+    tags = [BOUND, IGNORED, *([RAISES] if failed and caught is None else [])]
+    cell = new_code_cell("\n".join([*lines, head, caught or code]), id=cell_id, metadata={"tags": tags})
     cell["execution_count"] = 1  # nbval runs it anyway, but takes a cell without for one that was never run
     return cell

@@ -30,11 +30,14 @@ from kin_nb.replay.saving.live_cells import keep_what_plays, what_goes
 from kin_nb.replay.saving.making import empty_notebook, session_notebook
 from kin_nb.replay.saving.named_recording import in_folder, named_recording, notebook_of
 from kin_nb.replay.saving.options import SaveOptions, about_files
+from kin_nb.replay.saving.preflight import about_run, stops
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.turn_order import about_stops
 from kin_nb.replay.saving.writing import write_notebook
 
 DONE, FAILED = 0, 1
+CHECK_SECONDS = 60
+"""For all cells together, after the kernel has started."""
 _SUFFIX = ".kin.ipynb"
 
 
@@ -53,6 +56,8 @@ class SaveCommand:
     from_outputs: bool = False
     session: str = ""
     calibrate: bool = False
+    check: bool = False
+    """Whether what was saved is played once, in a copy of the files around it."""
     secrets: Callable[[str], str] = str
 
     @property
@@ -79,6 +84,8 @@ class SaveCommand:
     def run(self) -> list[str]:
         """What to say of it. Raises ReplayError, OSError; then nothing was written."""
         target, options = self.target, self.options
+        if options.plain and self.check:
+            raise ReplayError("--check plays the recording, and --plain writes none. Leave out one of them.")
         if options.plain and target.exists():
             raise ReplayError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
         nb, recording, told = self._read(target)
@@ -98,7 +105,30 @@ class SaveCommand:
         said = [f"Saved {self.shown}: recording {saved.name}."]
         said += [f"Run it again without a key: kin-nb replay {self.shown}", about_files(target, options)]
         said.append(about_stops(made, saved))
+        said += self._about_run(made, target)
         return [*filter(None, said), *pairing_warnings(made), *told, *cleaner.report()]
+
+    def _about_run(self, made: Any, target: Path) -> list[str]:
+        """What stops the saved notebook: as far as reading it tells, or, with `check`, as playing it shows."""
+        read = about_run(made, target.parent)
+        if not self.check:
+            return read
+        from kin_nb.replay.runner.one import play_once  # noqa: PLC0415  (runs a kernel)
+        from kin_nb.replay.runner.running import STILL_RUNNING  # noqa: PLC0415  (as above)
+
+        try:
+            error = play_once(target, CHECK_SECONDS, self.secrets)
+        except (ReplayError, OSError) as wrong:
+            return [f"Not checked: {wrong}", *read]
+        if not error:
+            return ["Checked: every cell ran, in a copy of these files.", *(line for line in read if not stops([line]))]
+        if STILL_RUNNING in error:
+            return [f"Checked in part, in a copy of these files: {error}, and what is above it ran.", *read]
+        cell = error.partition(":")[0]
+        return [
+            f"A replay stops at {error}",
+            *(line for line in read if not line.startswith(f"A replay stops at {cell}:")),
+        ]
 
     def _calibrated(self, nb: Any, recording: Recording, target: Path) -> tuple[Recording, list[str]]:
         """Its calls may do what they did: who asks for this says so."""

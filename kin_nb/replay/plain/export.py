@@ -10,18 +10,18 @@ from itertools import count
 from typing import Any
 
 from kin_nb.core.session.records import TurnRecord
-from kin_nb.replay.cells.bound import is_bound_cell
+from kin_nb.replay.cells.bound import RAISES, is_bound_cell, tolerant
 from kin_nb.replay.cells.placing import asked_key, is_kin_kernel
 from kin_nb.replay.cells.undos import undoes
+from kin_nb.replay.format.taken_out import TAKEN_OUT
 from kin_nb.replay.plain.calls import PlainCell, plain_call, plain_undone
 from kin_nb.replay.plain.change import apply_change
 from kin_nb.replay.plain.text import code_span, fenced, safe_markdown
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.making import Cell, session_notebook
+from kin_nb.replay.saving.making import FAILED, Cell, session_notebook
 from kin_nb.replay.standing import standing_turns
 
 _OURS = re.compile(r"[ \t]*%(kin|(re)?load_ext[ \t]+kin_nb)\b")
-_RAISES = "raises-exception"
 _PROMPT = re.compile(r"\n*%%kin\b")
 _PYTHON3 = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 _ABOUT = """\
@@ -120,7 +120,7 @@ def _own(nb: Any, cell: Any) -> Iterator[Any]:
         lines = lines[1:]
     cell["outputs"] = [output for output in cell["outputs"] if "kin" not in (output.get("metadata") or {})]
     if any(output["output_type"] == "error" for output in cell["outputs"]):
-        cell["metadata"]["tags"] = list(dict.fromkeys([*cell["metadata"].get("tags", []), _RAISES]))
+        cell["metadata"]["tags"] = list(dict.fromkeys([*cell["metadata"].get("tags", []), RAISES]))
     if source.startswith("%%") or not any(_OURS.match(line) for line in lines):
         cell["source"] = "\n".join(lines)
         yield cell
@@ -134,7 +134,9 @@ def _cell(plain: PlainCell, ids: Iterator[str]) -> Any:
 
     if plain.kind == "markdown":
         return new_markdown_cell(plain.source, id=next(ids))
-    return new_code_cell(plain.source, id=next(ids), metadata={"tags": [_RAISES]} if plain.fails else {})
+    caught = tolerant(plain.source) if plain.fails else None
+    tags = {"tags": [RAISES]} if plain.fails and caught is None else {}
+    return new_code_cell(caught or plain.source, id=next(ids), metadata=tags)
 
 
 def _drop_metadata(nb: Any, source_nb: Any) -> None:
@@ -142,6 +144,10 @@ def _drop_metadata(nb: Any, source_nb: Any) -> None:
     if is_kin_kernel(nb):
         nb["metadata"]["kernelspec"] = dict(_PYTHON3)
     nb["metadata"].pop("kin", None)
+    for cell in nb["cells"]:
+        tags = cell["metadata"].get("tags")
+        if isinstance(tags, list):
+            cell["metadata"]["tags"] = [tag for tag in tags if tag not in (FAILED, TAKEN_OUT)]
     theirs = source_nb["metadata"].get("jupytext") if source_nb is not None else None
     settings = {key: _without_us(value) for key, value in theirs.items()} if isinstance(theirs, dict) else {}
     nb["metadata"]["jupytext"] = {key: value for key, value in settings.items() if value}

@@ -30,14 +30,14 @@ def execute(
     *,
     cwd: Path,
     env: Mapping[str, str],
-    timeout: int,
+    timeout: Callable[[Any], int],
     skips: Callable[[Any], bool],
     on_cell: Callable[[int], None],
     on_output: OnOutput,
 ) -> None:
     """Run the cells of `nb` in place, in a fresh kernel of the running interpreter, whatever the kernelspec says.
 
-    `skips` tells the cells that are left as they are. `timeout` is seconds per cell. Raises nbclient's
+    `skips` tells the cells that are left as they are. `timeout` says how many seconds a cell may take. Raises nbclient's
     CellExecutionError, CellTimeoutError or DeadKernelError; then `nb` holds what had come until then. The kernel is gone
     afterwards, also when the run was interrupted (KeyboardInterrupt).
     """
@@ -74,7 +74,7 @@ def execute(
         client = Client(
             nb,
             kernel_manager_class=_kernel_manager_class(module, Path(sockets)),
-            timeout=timeout,
+            timeout_func=timeout,
             iopub_timeout=60,  # a busy machine is late with outputs; after nbclient's 4 s they would be lost
             store_widget_state=False,
             record_timing=False,

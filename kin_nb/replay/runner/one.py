@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kin_nb.core.paths import real_path
+from kin_nb.render import one_line
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
@@ -74,6 +75,18 @@ def replay_notebook(
         approve_recorded=options.approve_recorded,
     )
     return report.cleaned(cleaner.plain)
+
+
+def play_once(path: Path, seconds: int, secrets: Callable[[str], str]) -> str:
+    """What stops the notebook at `path` in playback, in a line; "" where nothing does. Nothing is written.
+
+    Its cells really run, in a copy of the files around it, `seconds` in all. Raises ReplayError where there can be no copy.
+    """
+    stored = as_node(load_notebook(path), path.name)
+    options = ReplayOptions(in_copy=True, total=seconds)
+    with place(path, read_recording(stored), options) as there:
+        _, error = run_cells(stored, there, options, None)
+    return one_line(secrets(error), 400)
 
 
 def destination_of(path: Path, options: ReplayOptions) -> Path:

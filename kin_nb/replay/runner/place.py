@@ -51,6 +51,12 @@ class Place:
 def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[Place]:
     """For the notebook at `path` (resolved); what is made for it is gone afterwards. Raises ReplayError."""
     env = _environment(path)
+    if options.in_copy:
+        with interruptible(), tempfile.TemporaryDirectory(prefix="kin-check-", ignore_cleanup_errors=True) as temporary:
+            folder = _folder_around(path, recording)
+            copied = copy_workspace(folder, None, Path(temporary).resolve() / "files")
+            yield Place(copied.folder / path.parent.relative_to(folder), env, copied)
+        return
     if options.way == "playback" and not options.scratch:
         yield Place(path.parent, env)
         return
@@ -71,6 +77,15 @@ def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[
         if options.calls is not None:
             env[CALLS_FILE] = str(options.calls)
         yield Place(cwd, env, copied)
+
+
+def _folder_around(path: Path, recording: Recording) -> Path:
+    """The recording's workspace where the notebook at `path` is in it, else the notebook's own folder."""
+    try:
+        workspace = workspace_of(path, recording)
+    except ReplayError:
+        return path.parent
+    return workspace if path.parent.is_relative_to(workspace) and workspace.is_dir() else path.parent
 
 
 def workspace_of(path: Path, recording: Recording, named: Path | None = None) -> Path:

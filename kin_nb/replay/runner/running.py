@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +12,8 @@ from kin_nb.replay.cells.bound import is_bound_cell
 from kin_nb.replay.runner.kernel_client import execute
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.place import Place
+
+STILL_RUNNING = "was still running after"
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,11 @@ def run_cells(nb: Any, there: Place, options: ReplayOptions, on_progress: OnProg
         DeadKernelError,
     )
 
+    deadline = time.monotonic() + (options.total or 0)
+
+    def seconds(_cell: Any) -> int:
+        return max(1, math.ceil(deadline - time.monotonic())) if options.total else options.timeout
+
     tell = on_progress or (lambda _: None)
     count = len(nb["cells"])
     current = 0
@@ -52,7 +61,7 @@ def run_cells(nb: Any, there: Place, options: ReplayOptions, on_progress: OnProg
             nb,
             cwd=there.cwd,
             env=there.env,
-            timeout=options.timeout,
+            timeout=seconds,
             skips=lambda cell: options.way != "playback" and is_bound_cell(nb, cell),
             on_cell=on_cell,
             on_output=lambda index, output: tell(Progress(index + 1, count, output)),
@@ -60,6 +69,8 @@ def run_cells(nb: Any, there: Place, options: ReplayOptions, on_progress: OnProg
     except CellExecutionError as error:
         return current, f"cell {current + 1}: {error.ename}: {error.evalue}"
     except CellTimeoutError:
+        if options.total:
+            return current, f"cell {current + 1} {STILL_RUNNING} {options.total} s"
         return current, f"cell {current + 1} ran longer than {options.timeout} s"
     except DeadKernelError:
         return current, f"cell {current + 1}: the kernel died"

@@ -10,7 +10,7 @@ from typing import Any
 
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.render import Output, render_turn
-from kin_nb.replay.cells.bound import BOUND, HEAD, IGNORED, drop_bound_cells, put_bound_cells
+from kin_nb.replay.cells.bound import BOUND, HEAD, IGNORED, RAISES, drop_bound_cells, put_bound_cells
 from kin_nb.replay.cells.placing import asked_key, named_session
 from kin_nb.replay.cells.undo_placing import put_undo_cells, with_own_cells
 from kin_nb.replay.cells.undos import undoes
@@ -31,15 +31,18 @@ from kin_nb.replay.saving.prompt_cells import code_cell, with_every_turn_asked
 from kin_nb.replay.saving.turn_order import in_turn_order, stops_at_its_own
 from kin_nb.replay.saving.widgets import keep_shown_widgets
 
+FAILED = "kin-failed"
+"""The tag of an ordinary cell that saving tagged `raises-exception`: it goes with that tag once the cell does not fail."""
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*(?:\n\s*)?")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell that was run, for a notebook whose file is not known. Its outputs are not known either."""
+    """A code cell that was run, for a notebook whose file is not known. Of its outputs only whether it `failed` is known."""
 
     source: str
     id: str | None = None
+    failed: bool = False
 
 
 def session_notebook(
@@ -68,6 +71,7 @@ def session_notebook(
         _complete_ids(nb)
         recording = in_turn_order(nb, recording)
         put_undo_cells(nb, recording)
+    _tag_failed(nb)
     put_bound_cells(nb, recording)
     head = put_head(nb, recording, portable=options.portable)
     _complete_ids(nb)
@@ -105,6 +109,7 @@ def _from_cells(cells: Sequence[Cell]) -> Any:
         if asked_key(nb, made) is None:
             # what it showed is not known
             made["metadata"]["tags"] = [BOUND] if cell.source.startswith(HEAD) else [IGNORED]
+            made["metadata"]["tags"] += [FAILED, RAISES] if cell.failed else []
         nb["cells"].append(made)
     return nb
 
@@ -116,6 +121,24 @@ def _drop_carried(nb: Any) -> None:
         for output in cell.get("outputs", []):
             for key in (KEPT,) if asks else (KEPT, KEY):
                 output.get("metadata", {}).pop(key, None)
+
+
+def _tag_failed(nb: Any) -> None:
+    """Let each runner go past an ordinary cell that ended in an error; without outputs it stays as it was tagged."""
+    for cell in nb["cells"]:
+        tags = cell["metadata"].get("tags", [])
+        if cell["cell_type"] != "code" or not cell["outputs"] or not isinstance(tags, list):
+            continue
+        new = [tag for tag in tags if tag not in (FAILED, RAISES)] if FAILED in tags else tags
+        if ends_in_error(cell) and asked_key(nb, cell) is None and undoes(nb, cell) is None and RAISES not in new:
+            new = [*new, FAILED, RAISES]
+        if new != tags:
+            cell["metadata"]["tags"] = new
+
+
+def ends_in_error(cell: Any) -> bool:
+    """Whether the saved outputs of `cell` have an error."""
+    return any(output["output_type"] == "error" for output in cell["outputs"])
 
 
 def _put_outputs(nb: Any, recording: Recording, head: Any) -> None:

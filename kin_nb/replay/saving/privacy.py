@@ -232,8 +232,8 @@ def clean_outputs(nb: Any, cleaner: Cleaner) -> None:
 
 def _tag_redacted(cell: Any, *, ordinary: bool) -> None:
     """Tell nbval, which prints both texts where they differ, to leave out a cell whose output has something taken out."""
-    tags = cell["metadata"].get("tags", [])
-    if not isinstance(tags, list):
+    tags = cell.get("metadata", {}).get("tags", [])
+    if not cell.get("outputs") or not isinstance(tags, list):
         return
     if TAKEN_OUT in tags:
         tags = [tag for tag in tags if tag not in (TAKEN_OUT, IGNORED)]

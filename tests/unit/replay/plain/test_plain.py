@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from traitlets.config import Config
 
 from kin_nb.cli import main
@@ -141,8 +141,21 @@ def test_any_command_runs_in_its_cell_and_leaves_the_cell_alone(shell, command, 
 def test_the_agents_code_is_a_code_cell_which_may_fail_as_it_did():
     nb = plain_notebook(session(did("python", code="x = 1\nx"), did("python", code="1 / 0", ended=1)))
     made = [cell for cell in nb["cells"] if cell["cell_type"] == "code"]
-    assert [cell["source"] for cell in made] == ["x = 1\nx", "1 / 0"]
-    assert [cell["metadata"] for cell in made] == [{}, {"tags": ["raises-exception"]}]
+    assert made[0]["source"] == "x = 1\nx"
+    assert made[1]["source"].startswith("try:\n    1 / 0\nexcept ")
+    assert [cell["metadata"] for cell in made] == [{}, {}]
+
+
+def test_code_that_does_not_compile_is_tagged_as_what_may_fail():
+    nb = plain_notebook(session(did("python", code="x = = 1", ended=1)))
+    made = [cell for cell in nb["cells"] if cell["cell_type"] == "code"]
+    assert [(cell["source"], cell["metadata"]) for cell in made] == [("x = = 1", {"tags": ["raises-exception"]})]
+
+
+def test_a_cell_of_the_persons_that_failed_is_tagged_without_a_word_of_ours():
+    own = new_code_cell("1 / 0", outputs=[new_output("error", ename="ZeroDivisionError", evalue="", traceback=[])])
+    nb = plain_notebook(session(did("bash", command="ls")), new_notebook(cells=[own]))
+    assert next(cell for cell in nb["cells"] if cell["source"] == "1 / 0")["metadata"]["tags"] == ["raises-exception"]
 
 
 @pytest.mark.parametrize(

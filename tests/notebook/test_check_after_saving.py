@@ -1,0 +1,88 @@
+"""`kin-nb save --check` plays what it saved: in a copy of the files, for a limited time; what stops it is a note."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from kin_nb.replay.runner.one import play_once
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.writing import write_notebook
+from tests.notebook.people import kin_nb
+from tests.unit.replay.sessions import recording, turn
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A session notebook with ordinary cells of these sources below its prompt."""
+
+    def written(*sources: str) -> Path:
+        outputs = [new_output("stream", text="x")]
+        cells = [new_code_cell("%%kin\nfirst", id="ask")]
+        cells += [
+            new_code_cell(source, id=f"own-{n}", execution_count=1, outputs=outputs) for n, source in enumerate(sources)
+        ]
+        made = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
+        (tmp_path / "project").mkdir()
+        return write_notebook(made, tmp_path / "project" / "talk.ipynb")
+
+    return written
+
+
+def saved(path: Path, *arguments: str):
+    return kin_nb("save", path.name, "out.ipynb", *arguments, home=path.parents[1] / "home", cwd=path.parent)
+
+
+COMPUTED = "name = 'data' + '.csv'\nprint(open(name).read())"
+
+
+def test_a_missing_file_is_named_with_its_cell_and_the_notebook_is_saved_all_the_same(written):
+    path = written("x = 1", COMPUTED)
+    done = saved(path)
+    assert (done.returncode, "A replay stops" in done.stdout) == (0, False), "its name is only known when it runs"
+    done = saved(path, "--check")
+    assert done.returncode == 0, done.stderr
+    assert "A replay stops at cell 4: FileNotFoundError" in done.stdout
+    assert "data.csv" in done.stdout
+    assert (path.parent / "out.ipynb").exists()
+
+
+def test_without_check_no_cell_runs_and_what_reading_tells_is_said(written):
+    path = written("open('ran.txt', 'w').write('x')", "print(open('data.csv').read())", "print(total)")
+    done = saved(path)
+    assert done.returncode == 0
+    assert "A replay stops at cell 4: data.csv is not there." in done.stdout
+    assert "A replay stops at cell 5: no cell above it defines `total`." in done.stdout
+    assert not (path.parent / "ran.txt").exists()
+
+
+def test_with_check_the_cells_run_in_a_copy_and_the_users_files_stay_as_they_are(written):
+    path = written("from pathlib import Path\nPath('data.csv').write_text('changed')", COMPUTED)
+    (path.parent / "data.csv").write_text("a,b\n")
+    done = saved(path, "--check")
+    assert "Checked: every cell ran, in a copy of these files." in done.stdout, done.stdout + done.stderr
+    assert (path.parent / "data.csv").read_text() == "a,b\n"
+
+
+def test_what_reading_had_named_is_not_repeated_where_it_ran(written):
+    path = written("setattr(__import__('builtins'), 'total', 1)\nprint(total)")
+    assert "no cell above it defines `total`" in saved(path).stdout
+    done = saved(path, "--check")
+    assert "Checked: every cell ran" in done.stdout, done.stdout + done.stderr
+    assert "A replay stops" not in done.stdout
+
+
+def test_a_cell_that_takes_longer_is_named_and_is_no_failure(written):
+    path = written("import threading\nthreading.Event().wait()")
+    assert re.fullmatch(r"cell \d was still running after 5 s", play_once(path, 5, str))
+
+
+def test_a_plain_export_has_nothing_to_play(written):
+    done = saved(written("x = 1"), "--check", "--plain")
+    assert done.returncode == 1
+    assert "Leave out one of them." in done.stderr

@@ -1,0 +1,135 @@
+"""What would stop a saved notebook, found by reading its cells; none of them runs."""
+
+from __future__ import annotations
+
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.preflight import about_run, stops
+from tests.unit.replay.sessions import recording, turn
+
+
+def told(tmp_path, *sources: str, **more) -> list[str]:
+    """What is told of ordinary cells, from cell 3 on, below the head and a prompt."""
+    outputs = [new_output("stream", text="x")]
+    cells = [new_code_cell("%%kin\nfirst", id="ask")]
+    cells += [
+        new_code_cell(source, id=f"own-{n}", execution_count=1, outputs=outputs) for n, source in enumerate(sources)
+    ]
+    nb = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
+    return about_run(nb, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pandas as pd\ndf = pd.read_csv('data.csv')",
+        "text = open('data.csv').read()",
+        "with open('data.csv', encoding='utf-8') as file:\n    rows = list(file)",
+        "from pathlib import Path\ntext = Path('data.csv').read_text()",
+        "%matplotlib inline\ntext = open('data.csv').read()",
+        "%%time\ntext = open('data.csv').read()",
+    ],
+)
+def test_a_file_that_is_not_there_is_named_with_its_cell(tmp_path, code):
+    assert told(tmp_path, "x = 1", code) == ["A replay stops at cell 4: data.csv is not there."]
+    (tmp_path / "data.csv").write_text("a,b\n")
+    assert told(tmp_path, "x = 1", code) == []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "open('data.csv', 'w').write('a')",
+        "import pandas as pd\npd.DataFrame().to_csv('data.csv')",
+        "from pathlib import Path\nPath('data.csv').write_text('a')",
+        "!curl -O https://localhost/data.csv",
+        "%%bash\ntouch data.csv",
+        "%%writefile data.csv\na,b",
+        "%cd elsewhere",
+        "import os\nos.chdir('elsewhere')",
+    ],
+)
+def test_a_file_that_a_cell_above_may_have_made_is_not_missed(tmp_path, before):
+    assert told(tmp_path, before, "text = open('data.csv').read()") == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open('https://localhost/data.csv')",
+        "import os\nif os.path.exists('data.csv'):\n    open('data.csv')",
+        "try:\n    open('data.csv')\nexcept OSError:\n    pass",
+        "def load():\n    return open('data.csv')",
+        "name = 'data.csv'\nprint(f'{name}')",
+        "import pandas as pd\npd.read_sql('select a from b.c', None)",
+    ],
+)
+def test_what_cannot_be_told_by_reading_is_left_out(tmp_path, code):
+    assert told(tmp_path, code) == []
+
+
+def test_a_name_that_no_cell_above_defines_is_named_once(tmp_path):
+    assert told(tmp_path, "print(total)\ntotal = 1\nprint(total)", "print(total)") == [
+        "A replay stops at cell 3: no cell above it defines `total`."
+    ]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print([n * n for n in range(3)], _, In, get_ipython())",
+        "def f(x, *rest, y=1, **more):\n    return x + later\nlater = 1\nprint(f(1))",
+        "import os.path as p, sys\nprint(p.sep, sys.path)",
+        "class A:\n    x = 1\n    def f(self): return x\nprint(A().x, lambda z: z)",
+        "try:\n    missing\nexcept NameError as error:\n    print(error)",
+        "from math import *\nprint(pi)",
+        "exec('x = 1')\nprint(x)",
+        "%run other.ipynb\nprint(anything)",
+        "match [1, 2]:\n    case [first, *others]:\n        print(first, others)",
+        "await_me = 1\nprint(await_me, __name__)",
+        "import asyncio\nawait asyncio.sleep(0)",
+        "files = !ls\nprint(files)",
+        "x: int = 1\n(y := x)\nfor z in [y]: print(z)\nwith open('/dev/null') as w: print(w)",
+        "def g():\n    global made\n    made = 1\ng()\nprint(made)",
+    ],
+)
+def test_names_that_code_binds_in_any_way_are_known(tmp_path, code):
+    assert told(tmp_path, code) == []
+
+
+def test_the_code_of_the_agent_defines_names_too(tmp_path):
+    from kin_nb.core.session.records import RecordedCall, RecordedStep
+
+    call = RecordedCall(
+        id="c1", name="python", arguments='{"code": "half = 21"}', status="ok", output="", uncovered="variables: half"
+    )
+    steps = (RecordedStep(fingerprint="f", content="Done.", calls=(call,)),)
+    cells = [new_code_cell("%%kin\nfirst", id="ask"), new_code_cell("print(half)", id="own", execution_count=2)]
+    made = session_notebook(
+        recording(turn(1, "first", cell_id="ask", steps=steps)), source_nb=new_notebook(cells=cells)
+    )
+    assert about_run(made, tmp_path) == []
+
+
+def test_cells_that_failed_and_cells_that_never_ran_are_told_and_stop_nothing(tmp_path):
+    error = new_output("error", ename="ValueError", evalue="x", traceback=[])
+    cells = [
+        new_code_cell("%%kin\nfirst", id="ask"),
+        new_code_cell("raise ValueError('x')", id="failed", execution_count=1, outputs=[error]),
+        new_code_cell("y = 1", id="never"),
+    ]
+    made = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
+    lines = about_run(made, tmp_path)
+    assert lines == [
+        "Cell 3 ended in an error and may fail again: tagged raises-exception, so a replay runs on.",
+        "Cell 4 never ran here: a replay runs it.",
+    ]
+    assert not stops(lines)
+
+
+def test_code_that_is_no_python_is_named(tmp_path):
+    (line,) = told(tmp_path, "x = = 1")
+    assert line.startswith("A replay stops at cell 3: invalid syntax")
+    assert stops([line])
