@@ -27,6 +27,7 @@ def diff(arguments: argparse.Namespace) -> int:
     from kin_nb.replay.errors import ReplayError  # noqa: PLC0415
     from kin_nb.replay.format.gone_on import whole  # noqa: PLC0415
     from kin_nb.replay.saving.named_recording import named_recording  # noqa: PLC0415
+    from kin_nb.replay.saving.privacy import known_secrets  # noqa: PLC0415
 
     names = (arguments.a, arguments.b)
     try:
@@ -34,7 +35,7 @@ def diff(arguments: argparse.Namespace) -> int:
         recordings = [recording if nb is None else whole(nb, recording) for recording, nb in named]
     except ReplayError as error:
         return fail(str(error))
-    found = compare_runs(recordings[0], recordings[1])
+    found = compare_runs(recordings[0], recordings[1]).cleaned(known_secrets())
     a, b = map(Run.of, names, recordings)
     if arguments.output == "json":
         print(diff_json(a, b, found))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from difflib import SequenceMatcher
-from typing import Literal
+from typing import Any, Literal
 
 from kin_nb.core.session.records import FileChange, RecordedCall, TurnRecord
 from kin_nb.render.diff import changed_lines, without_header
@@ -108,6 +108,11 @@ class RunDiff:
     total_a: Figures
     total_b: Figures
 
+    def cleaned(self, clean: Callable[[str], str]) -> RunDiff:
+        """The same without what `clean` takes out of prompts and calls."""
+        found: RunDiff = _cleaned(self, clean)
+        return found
+
     @property
     def same(self) -> bool:
         return all(turn.same for turn in self.turns)
@@ -123,6 +128,17 @@ def compare_runs(a: Recording, b: Recording) -> RunDiff:
         calls, files = _calls(one, other), _files(one, other)
         turns.append(TurnDiff(side_a, side_b, tuple(calls), tuple(files)))
     return RunDiff(tuple(turns), _total(a.turns), _total(b.turns))
+
+
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    """The same value with each text in it cleaned."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, tuple):
+        return tuple(_cleaned(item, clean) for item in value)
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    return replace(value, **{field.name: _cleaned(getattr(value, field.name), clean) for field in fields(value)})
 
 
 def _whole(run: Recording) -> list[TurnRecord]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -108,7 +108,7 @@ class ReplayReport:
             undos=details(self.undos),
             error=clean(self.error),
             not_applied=tuple(map(clean, self.not_applied)),
-            live=_cleaned(self.live, clean),
+            live=self.live.cleaned(clean) if self.live is not None else None,
         )
 
     @property
@@ -217,17 +217,6 @@ def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[T
         drift = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
         results.append(TurnResult(turn.turn, len(turn.steps), len(kinds), drift))
     return tuple(results)
-
-
-def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
-    """The same value with each text in it cleaned."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, tuple):
-        return tuple(_cleaned(item, clean) for item in value)
-    if not is_dataclass(value) or isinstance(value, type):
-        return value
-    return replace(value, **{field.name: _cleaned(getattr(value, field.name), clean) for field in fields(value)})
 
 
 def _met(kin: Any, *, tools: bool) -> tuple[CallKind, str]:

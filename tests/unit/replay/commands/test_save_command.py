@@ -484,3 +484,16 @@ def test_a_session_that_goes_on_from_nothing_edited_is_saved_by_its_name(two_cha
     edit(typed(two_chained, apart), 1, other_reply)
     SaveCommand(str(two_chained), tmp_path / "own.ipynb", from_outputs=True, session="other").run()
     assert [each.turn for each in read_recording(load_notebook(tmp_path / "own.ipynb")).turns] == [1]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("change", EDITS)
+def test_a_replay_stops_at_an_edited_record_and_names_it(gone_on, tmp_path, capsys, change):
+    nb = json.loads(gone_on.read_text())
+    nb["cells"].pop()  # the draft
+    number = next(n for n, cell in enumerate(nb["cells"], 1) if cell["id"] == "c3")
+    gone_on.write_text(json.dumps(nb))
+    how, message = EDITS[change]
+    edit(gone_on, number, how)
+    assert main(["replay", str(gone_on), "--output-dir", str(tmp_path / "out")]) == 1
+    assert message.format(cell=number, turn=3, moved=7) in capsys.readouterr().out

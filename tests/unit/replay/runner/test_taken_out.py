@@ -174,3 +174,16 @@ def test_with_tools_no_card_and_no_report_shows_it(tmp_path, monkeypatch, capsys
     assert code == 3, everything
     assert "turn 1, step 2, bash: text: line 1 is not as recorded" in everything
     assert CUSTOMER not in everything
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_diff_prints_no_secret_that_is_known_here(tmp_path, monkeypatch, capsys, form):
+    paths = [
+        write_notebook(session_notebook(recording(turn(1, f"{word} {TOKEN}"))), tmp_path / f"{word}.ipynb")
+        for word in ("one", "two")
+    ]
+    monkeypatch.setenv("BUILD_TOKEN", TOKEN)
+    assert main(["diff", *map(str, paths), "--output", form]) == 3
+    shown = capsys.readouterr().out
+    assert "[secret]" in shown
+    assert TOKEN not in shown
