@@ -52,7 +52,7 @@ def test_a_missing_file_is_named_with_its_cell_and_the_notebook_is_saved_all_the
     assert (path.parent / "out.ipynb").exists()
 
 
-def test_without_check_no_cell_runs_and_what_reading_tells_is_said(written):
+def test_without_check_no_cell_runs_and_what_reading_finds_is_named(written):
     path = written("open('ran.txt', 'w').write('x')", "print(open('data.csv').read())", "print(total)")
     done = saved(path)
     assert done.returncode == 0

@@ -127,10 +127,10 @@ def _tag_failed(nb: Any) -> None:
     """Let each runner go past an ordinary cell that ended in an error; without outputs it stays as it was tagged."""
     for cell in nb["cells"]:
         tags = cell["metadata"].get("tags", [])
-        if cell["cell_type"] != "code" or not cell["outputs"] or not isinstance(tags, list):
+        if cell["cell_type"] != "code" or not cell["outputs"] or not isinstance(tags, list) or is_made_anew(nb, cell):
             continue
         new = [tag for tag in tags if tag not in (FAILED, RAISES)] if FAILED in tags else tags
-        if ends_in_error(cell) and asked_key(nb, cell) is None and undoes(nb, cell) is None and RAISES not in new:
+        if ends_in_error(cell) and asked_key(nb, cell) is None and RAISES not in new:
             new = [*new, FAILED, RAISES]
         if new != tags:
             cell["metadata"]["tags"] = new

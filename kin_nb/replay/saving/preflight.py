@@ -1,7 +1,7 @@
-"""What would stop a saved notebook, found by reading its cells: files that are not there, names that no cell above defines.
+"""What would stop a saved notebook, found by reading its cells: missing files, and names that no cell above defines.
 
-Nothing is run: a cell may take an hour, write to a database or send a message, and saving is no consent to that. What cannot
-be told by reading is left out, so each finding is worth a look, and none is no proof: `kin-nb save --check` runs the cells.
+Nothing is run: a cell may take an hour, write to a database or send a message, and saving is no consent to that. What reading
+cannot tell is left out, so no finding is no proof: `kin-nb save --check` runs the cells.
 """
 
 from __future__ import annotations
@@ -22,28 +22,19 @@ from kin_nb.replay.saving.making import is_made_anew
 
 _MOST = 5
 """Cells that are named."""
-_KNOWN = frozenset(dir(builtins)) | {
-    "get_ipython",
-    "display",
-    "In",
-    "Out",
-    "exit",
-    "quit",
-    "_",
-    "__",
-    "___",
-    "_ih",
-    "_oh",
-}
+_KNOWN = frozenset(dir(builtins)) | {"get_ipython", "display", "In", "Out", "exit", "quit"}
 _KNOWN_MAGICS = re.compile(
-    r"get_ipython\(\)\.(?:system|getoutput|run_line_magic\('(?:matplotlib|pip|conda|load_ext|time|timeit|config|autoreload|kin)')"
+    r"get_ipython\(\)\.(?:system|getoutput"
+    r"|run_line_magic\('(?:(?:matplotlib|pip|conda|time|timeit|config|autoreload|kin)'|load_ext', '(?:autoreload|kin_nb)'))"
 )
 _READS = re.compile(
     r"open|open_(?:data\w+|zarr|mfdataset)|imread|genfromtxt|fromfile|load(?:txt|mat|_workbook)?"
     r"|(?:read|scan)_(?:csv|table|parquet|excel|json|feather|pickle|hdf|stata|sas|spss|orc|xml|fwf|text|bytes|file|ipc|ndjson)"
 )
 _WRITES = re.compile(r"to_(?!_)\w+|save\w*|dump|write\w*|imsave|imwrite|touch|mkdir")
-_FILE = re.compile(r"(?!\w+:)[^\n*?<>|{}\[\]\"]{0,1000}(?:/[^\n*?<>|{}\[\]\"/]{1,255}|\.\w{1,10})")
+_LONGEST = 1000
+"""Characters of a path."""
+_FILE = re.compile(r"(?!\w+:)[^\n*?<>|{}\[\]\"]*(?:/[^\n*?<>|{}\[\]\"/]+|\.\w{1,10})")
 _MAKES_FILES = frozenset(
     {"chdir", "extractall", "urlretrieve", "run", "system", "check_call", "check_output", "copy", "move"}
 )
@@ -51,7 +42,7 @@ _MAKES_FILES = frozenset(
 _CELL_MAGIC = re.compile(r"\s*%%(?P<name>\w+)(?P<line>[^\n]*)\n(?P<body>.*)", re.DOTALL)
 _ELSEWHERE = frozenset({"bash", "sh", "script", "html", "markdown", "javascript", "js", "svg", "latex", "writefile"})
 """Cell magics whose cell binds no name; some of them make files."""
-_TRANSPARENT = frozenset({"time", "timeit", "capture", "prun"})
+_TRANSPARENT = frozenset({"time", "timeit", "prun"})
 """Cell magics whose cell is Python of the notebook's own namespace."""
 
 
@@ -88,11 +79,9 @@ def about_run(nb: Any, folder: Path) -> list[str]:
     lines = found[:_MOST] + more
     if failing:
         lines.append(f"{_cells(failing)} ended in an error and may fail again: tagged {RAISES}, so a replay runs on.")
-    return (
-        [*lines, f"{_cells(never)} never ran here: a replay runs {'it' if len(never) == 1 else 'them'}."]
-        if never
-        else lines
-    )
+    if never:
+        lines.append(f"{_cells(never)} never ran here: a replay runs {'it' if len(never) == 1 else 'them'}.")
+    return lines
 
 
 def stops(lines: list[str]) -> bool:
@@ -151,8 +140,11 @@ def _problems(code: str | None, folder: Path, so_far: _SoFar) -> Iterator[str]:
         so_far.names, so_far.moved = None, True
         return
     for statement in tree.body:
-        yield from _missing_names(statement, so_far)
-        yield from _missing_files(statement, folder, so_far)
+        try:
+            found = [*_missing_names(statement, so_far), *_missing_files(statement, folder, so_far)]
+        except RecursionError:  # a very long sum
+            found, so_far.names = [], None
+        yield from found
 
 
 def _missing_names(statement: ast.stmt, so_far: _SoFar) -> Iterator[str]:
@@ -259,7 +251,7 @@ def _path(node: ast.expr | None) -> str:
     """A text that looks like a file's name: with an ending or a folder, on one line, no URL and no pattern; else ""."""
     if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
         return ""
-    return node.value if _FILE.fullmatch(node.value) else ""
+    return node.value if len(node.value) <= _LONGEST and _FILE.fullmatch(node.value) else ""
 
 
 def _is_there(folder: Path, path: str) -> bool:

@@ -10,8 +10,8 @@ from kin_nb.replay.saving.preflight import about_run, stops
 from tests.unit.replay.sessions import recording, turn
 
 
-def told(tmp_path, *sources: str, **more) -> list[str]:
-    """What is told of ordinary cells, from cell 3 on, below the head and a prompt."""
+def notes_on(tmp_path, *sources: str, **more) -> list[str]:
+    """The notes on ordinary cells, from cell 3 on, below the head and a prompt."""
     outputs = [new_output("stream", text="x")]
     cells = [new_code_cell("%%kin\nfirst", id="ask")]
     cells += [
@@ -28,14 +28,14 @@ def told(tmp_path, *sources: str, **more) -> list[str]:
         "text = open('data.csv').read()",
         "with open('data.csv', encoding='utf-8') as file:\n    rows = list(file)",
         "from pathlib import Path\ntext = Path('data.csv').read_text()",
-        "%matplotlib inline\ntext = open('data.csv').read()",
+        "%load_ext autoreload\n%matplotlib inline\ntext = open('data.csv').read()",
         "%%time\ntext = open('data.csv').read()",
     ],
 )
 def test_a_file_that_is_not_there_is_named_with_its_cell(tmp_path, code):
-    assert told(tmp_path, "x = 1", code) == ["A replay stops at cell 4: data.csv is not there."]
+    assert notes_on(tmp_path, "x = 1", code) == ["A replay stops at cell 4: data.csv is not there."]
     (tmp_path / "data.csv").write_text("a,b\n")
-    assert told(tmp_path, "x = 1", code) == []
+    assert notes_on(tmp_path, "x = 1", code) == []
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_file_that_is_not_there_is_named_with_its_cell(tmp_path, code):
     ],
 )
 def test_a_file_that_a_cell_above_may_have_made_is_not_missed(tmp_path, before):
-    assert told(tmp_path, before, "text = open('data.csv').read()") == []
+    assert notes_on(tmp_path, before, "text = open('data.csv').read()") == []
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_a_file_that_a_cell_above_may_have_made_is_not_missed(tmp_path, before):
     ],
 )
 def test_what_cannot_be_told_by_reading_is_left_out(tmp_path, code):
-    assert told(tmp_path, code) == []
+    assert notes_on(tmp_path, code) == []
 
 
 def test_a_name_that_no_cell_above_defines_is_named_once(tmp_path):
-    assert told(tmp_path, "print(total)\ntotal = 1\nprint(total)", "print(total)") == [
+    assert notes_on(tmp_path, "print(total)\ntotal = 1\nprint(total)", "print(total)") == [
         "A replay stops at cell 3: no cell above it defines `total`."
     ]
 
@@ -87,6 +87,9 @@ def test_a_name_that_no_cell_above_defines_is_named_once(tmp_path):
         "from math import *\nprint(pi)",
         "exec('x = 1')\nprint(x)",
         "%run other.ipynb\nprint(anything)",
+        "%load_ext sql\nprint(anything)",
+        "%%capture out\nprint(1)",
+        "x = " + " + ".join(["1"] * 20_000),
         "match [1, 2]:\n    case [first, *others]:\n        print(first, others)",
         "await_me = 1\nprint(await_me, __name__)",
         "import asyncio\nawait asyncio.sleep(0)",
@@ -96,7 +99,7 @@ def test_a_name_that_no_cell_above_defines_is_named_once(tmp_path):
     ],
 )
 def test_names_that_code_binds_in_any_way_are_known(tmp_path, code):
-    assert told(tmp_path, code) == []
+    assert notes_on(tmp_path, code) == []
 
 
 def test_the_code_of_the_agent_defines_names_too(tmp_path):
@@ -113,7 +116,7 @@ def test_the_code_of_the_agent_defines_names_too(tmp_path):
     assert about_run(made, tmp_path) == []
 
 
-def test_cells_that_failed_and_cells_that_never_ran_are_told_and_stop_nothing(tmp_path):
+def test_cells_that_failed_or_never_ran_are_named_and_stop_nothing(tmp_path):
     error = new_output("error", ename="ValueError", evalue="x", traceback=[])
     cells = [
         new_code_cell("%%kin\nfirst", id="ask"),
@@ -130,6 +133,6 @@ def test_cells_that_failed_and_cells_that_never_ran_are_told_and_stop_nothing(tm
 
 
 def test_code_that_is_no_python_is_named(tmp_path):
-    (line,) = told(tmp_path, "x = = 1")
+    (line,) = notes_on(tmp_path, "x = = 1")
     assert line.startswith("A replay stops at cell 3: invalid syntax")
     assert stops([line])
