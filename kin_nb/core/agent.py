@@ -302,7 +302,11 @@ class Agent:
         """Make the tools ready for a step. Returns what cannot be used, each said once in a session."""
         found = await (self.toolbox.ready() if first_step else self.toolbox.refresh())
         if first_step:
-            found = [*([self.workspace.warning] if self.workspace.warning else []), *found, *self.link.warnings(self.config)]
+            found = [
+                *([self.workspace.warning] if self.workspace.warning else []),
+                *found,
+                *self.link.warnings(self.config),
+            ]
         return self.new_warnings(found)
 
     def new_warnings(self, found: Iterable[str] = ()) -> list[str]:
