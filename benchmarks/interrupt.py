@@ -56,7 +56,6 @@ def running(kernel: LiveKernel, server: ModelServer) -> float:
     cell = kernel.run("%%kin --mode auto-approve\ngo")
     shows(kernel, "started")
     spent = seconds(kernel, cell)
-    kernel.done(kernel.run("%kin mode default"))
     return spent
 
 

@@ -41,11 +41,11 @@ def _cells(kernel: Headless, server: ModelServer, workspace: Path) -> None:
     kernel.ok("%%kin --mode auto-approve\nChange x.\n\nTo two, please.")
     kernel.ok("%kin undo")
     kernel.ok("%kin redo")
-    kernel.ok("%%kin\nCount.")
+    kernel.ok("%%kin --mode auto-approve\nCount.")
     kernel.ok("print(sum(numbers))")
     server.enqueue("Again, at length.", calls=[LONG])
     server.enqueue("Yes, again.")
-    kernel.ok("%%kin\nCount.")
+    kernel.ok("%%kin --mode auto-approve\nCount.")
     kernel.ok("%kin save portable --portable")
     kernel.ok("%kin save beside --sidecar")
 

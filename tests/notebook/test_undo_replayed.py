@@ -37,7 +37,7 @@ def _cells(kernel: Headless, server: ModelServer, workspace: Path) -> None:
     kernel.ok("%%kin --mode auto-approve\nWrite b.")
     server.enqueue("I change a.", calls=[SED])
     server.enqueue("Changed.")
-    kernel.ok("%%kin\nChange a.")
+    kernel.ok("%%kin --mode auto-approve\nChange a.")
     kernel.ok("%kin undo")
     assert files(workspace) == {"a.txt": "x\n", "b.txt": "one\n"}
     kernel.ok("%kin redo")
@@ -45,7 +45,7 @@ def _cells(kernel: Headless, server: ModelServer, workspace: Path) -> None:
     kernel.ok("%kin undo 1")
     server.enqueue("I change a otherwise.", calls=[AGAIN])
     server.enqueue("Changed otherwise.")
-    kernel.ok("%%kin\nChange a.")
+    kernel.ok("%%kin --mode auto-approve\nChange a.")
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -61,7 +61,7 @@ def test_the_model_was_not_told_of_what_was_undone(lived):
 
 def test_each_undo_has_its_own_cell_where_it_happened(lived):
     sources = [cell["source"] for cell in acting(lived.nb["cells"])]
-    assert sources[2:] == ["%kin undo 1", "%kin redo", "%kin undo 1", "%%kin\nChange a."]
+    assert sources[2:] == ["%kin undo 1", "%kin redo", "%kin undo 1", "%%kin --mode auto-approve\nChange a."]
     types = [record["type"] for cell in acting(lived.nb["cells"]) for record in cell["metadata"]["kin"]]
     assert types == ["turn", "turn", "undo", "redo", "undo", "turn"]
     assert "a.txt" in shown(lived.cells[2])
