@@ -23,7 +23,7 @@ timed = @echo "== $(1)" && SECONDS=0 && $(2) && echo "== $(1): $$SECONDS s"
 comma := ,
 BENCHMARKS := $(filter-out shapes sizes,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
 
-.PHONY: help demo test test-fast test-all lint lowest bench screenshots unit kernel nbval peers peers-servers browser chromium
+.PHONY: help demo test test-fast test-all lint lowest bench screenshots unit kernel nbval peers peers-servers browser chromium programs
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ help:  ## this list
 demo: $(VENV)/with-nothing  ## see it work: re-execute the quickstart session, without a key or a network
 	@$(BIN)/kin-nb demo
 
-test: unit kernel nbval peers browser  ## all that CI runs: unit, kernels, examples, MCP servers, browsers
+test: programs unit kernel nbval peers browser  ## all that CI runs: unit, kernels, examples, MCP servers, browsers
 
 test-fast: unit  ## the unit tests
 
@@ -74,6 +74,9 @@ browser: $(VENV)/with-test chromium
 	$(call timed,$@,$(PYTEST) $(WORKERS) 3 --dist loadgroup $(QUICK) tests/browser)
 
 # Set-up
+
+programs:
+	@scripts/programs
 
 chromium: $(VENV)/with-test
 	@scripts/chromium $(BIN)/playwright
