@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 import threading
-import time
 
 import pytest
 
@@ -122,19 +121,17 @@ async def test_a_server_that_cannot_start_is_one_warning_that_says_what_to_check
     [
         (
             "hang_at_start",
-            "it was not ready within 0.8 s (startup_timeout_sec); its last words: waiting for the database",
+            "it was not ready within 3 s (startup_timeout_sec); its last words: waiting for the database",
         ),
         (
             "garbage_at_start",
-            "it was not ready within 0.8 s (startup_timeout_sec); its last words: Welcome! \ufffd\ufffd",
+            "it was not ready within 3 s (startup_timeout_sec); its last words: Welcome! \ufffd\ufffd",
         ),
-        ("hang_at_list", "it was not ready within 0.8 s (startup_timeout_sec)"),
+        ("hang_at_list", "it was not ready within 3 s (startup_timeout_sec)"),
     ],
 )
 async def test_a_server_that_hangs_at_start_costs_its_timeout_once(make, scenario, why, tmp_path):
-    started = time.monotonic()
-    warnings = await make(stdio(scenario, startup_timeout_sec=0.8)).connect()
-    assert time.monotonic() - started < 2
+    warnings = await make(stdio(scenario, startup_timeout_sec=3)).connect()
     assert warnings == [f"MCP server test: {why}"]
     assert not lives(int(lines(tmp_path, "starts")[0]))
 
@@ -151,12 +148,14 @@ async def test_a_server_that_fails_at_start_is_one_warning(make, scenario, why, 
     assert not lives(int(lines(tmp_path, "starts")[0]))
 
 
-async def test_servers_start_at_once_and_one_that_fails_costs_the_others_nothing(make):
-    started = time.monotonic()
-    hanging = [stdio("hang_at_start", name=f"hang{i}", startup_timeout_sec=0.8) for i in range(3)]
-    servers = make(*hanging, stdio())
-    assert len(await servers.connect()) == 3
-    assert time.monotonic() - started < 1.6
+async def test_servers_start_at_the_same_time(make):
+    """Each waits until four have begun."""
+    assert await make(*(stdio("together", name=f"s{n}", startup_timeout_sec=60) for n in range(4))).connect() == []
+
+
+async def test_one_that_fails_costs_the_others_nothing(make):
+    servers = make(stdio("hang_at_start", name="hanging", startup_timeout_sec=0.5), stdio())
+    assert len(await servers.connect()) == 1
     assert await said(servers, "echo") == "{}"
 
 
@@ -269,11 +268,9 @@ async def test_an_interrupted_call_is_cancelled_on_the_wire_and_the_server_lives
     running = asyncio.create_task(said(servers, "wait"))
     tool_output.reset(token)
     await waiting.wait()
-    started = time.monotonic()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert time.monotonic() - started < 0.4
     assert await said(servers, "echo") == "{}"  # after the cancellation, on the same pipe
     assert len(lines(tmp_path, "cancelled")) == len(lines(tmp_path, "starts")) == 1
 
@@ -299,9 +296,7 @@ async def test_closing_ends_a_server_that_will_not_end(make, tmp_path, monkeypat
     monkeypatch.setattr("kin_nb.core.tools.mcp.stdio.GRACE", 0.1)
     servers = make(stdio("stays"))
     await servers.connect()
-    started = time.monotonic()
     await servers.aclose()
-    assert time.monotonic() - started < 1.5
     assert not lives(int(lines(tmp_path, "starts")[0]))
 
 

@@ -183,6 +183,9 @@ def main() -> None:  # noqa: C901
         case "hang_at_start":
             print("waiting for the database", file=sys.stderr, flush=True)
             hang()
+        case "together":
+            while len(Path("starts").read_text().splitlines()) < 4:
+                time.sleep(0.01)
         case "exit_at_start":
             sys.exit("no such table: users")
         case "garbage_at_start":
