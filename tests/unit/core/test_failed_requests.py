@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,72 @@ async def test_a_thinking_level_that_is_refused_is_left_out_with_a_warning(
     assert agent.turns[0].warnings == (warning,)
 
 
-@pytest.mark.parametrize("mistake", ["temperature must be 1", "messages.1: `thinking` blocks cannot be modified"])
+async def test_thinking_refused_in_the_middle_of_a_reply_is_an_error_and_no_call_runs(
+    config: KinConfig, model_server: ModelServer
+) -> None:
+    agent = Agent(one_model(config, model_server, "p", "m"), AgentMode.AUTO_APPROVE)
+    command = json.dumps({"command": "echo first >> ran.txt"})
+    call = {"index": 0, "id": "call00001", "type": "function", "function": {"name": "bash", "arguments": command}}
+    parts = [
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "I do it now."}}]},
+        {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]},
+        {"error": {"message": "this reasoning_effort is not supported", "code": 500}},
+    ]
+    model_server.enqueue(raw=b"".join(b"data: " + json.dumps(part).encode() + b"\n\n" for part in parts))
+    events = await run_turn(agent)
+    await agent.aclose()
+    assert "this reasoning_effort is not supported" in of_kind(events, ErrorEvent)[0].message
+    assert not of_kind(events, WarningEvent)
+    assert len(model_server.requests) == 1
+    assert not (config.workdir / "ran.txt").exists()
+
+
+async def test_a_thinking_level_set_after_a_refusal_is_sent(config: KinConfig, model_server: ModelServer) -> None:
+    config = one_model(config, model_server, "p", "m", thinking_field="reasoning_effort")
+    agent = Agent(config)
+    model_server.enqueue(status=400, body={"error": "reasoning_effort must be low or medium"})
+    model_server.enqueue("Hello.")
+    await run_turn(agent)
+    lower = config.models[0].model_copy(update={"thinking": "low"})
+    agent.switch_config(config.model_copy(update={"models": [lower]}))
+    model_server.enqueue("Again.")
+    await run_turn(agent)
+    await agent.aclose()
+    assert [request.get("reasoning_effort") for request in model_server.requests] == ["high", None, "low"]
+
+
+async def test_a_refusal_is_not_remembered_when_the_request_fails_without_thinking_too(
+    config: KinConfig, model_server: ModelServer
+) -> None:
+    agent = Agent(one_model(config, model_server, "p", "m", thinking_field="reasoning_effort"))
+    mistake = {"detail": [{"loc": ["body", "stream_options"], "input": {"reasoning_effort": "high"}}]}
+    for _ in range(2):
+        model_server.enqueue(status=422, body=mistake)
+    model_server.enqueue("Hello.")
+    assert "stream_options" in of_kind(await run_turn(agent), ErrorEvent)[0].message
+    await run_turn(agent)
+    await agent.aclose()
+    assert [request.get("reasoning_effort") for request in model_server.requests] == ["high", None, "high"]
+
+
+async def test_a_refusal_of_the_level_may_speak_of_blocking(config: KinConfig, model_server: ModelServer) -> None:
+    agent = Agent(one_model(config, model_server, "p", "m"))
+    model_server.enqueue(status=400, body={"error": "Prompt blocked: thinking level 'high' is not supported"})
+    model_server.enqueue("Hello.")
+    await run_turn(agent)
+    await agent.aclose()
+    assert agent.turns[0].outcome == "done"
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "temperature must be 1",
+        "messages.1: `thinking` blocks cannot be modified",
+        "The `reasoning_content` in the thinking mode must be passed back to the API.",
+        "the reasoning parser failed",
+    ],
+)
 async def test_another_mistake_in_a_request_is_not_taken_for_the_thinking_level(
     mistake: str, config: KinConfig, model_server: ModelServer
 ) -> None:

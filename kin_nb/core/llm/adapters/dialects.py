@@ -124,6 +124,7 @@ _FIELDS: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 """A request's fields by the provider's `thinking_field`."""
 _REFUSED = re.compile(r"reasoning|thinking|effort|chat_template_kwargs")
+_OF_THE_REPLY_OR_HISTORY = re.compile(r"(thinking|reasoning)\W{0,3}(block|_?content|_?details|_?parser)")
 _REFUSING = frozenset({400, 422, 500})  # 500: a local server whose template knows the level not
 
 
@@ -172,8 +173,10 @@ def _takes_a_level(provider: ProviderConfig, model: ModelConfig) -> bool:
 
 def refuses_thinking(error: BackendError) -> bool:
     """Whether the server says that it is the thinking level that it cannot take."""
-    if error.status not in _REFUSING or type(error) is not BackendError or "block" in error.body:
-        return False  # blocks are thoughts of before: they are in the history, whatever the level is now
+    if error.status not in _REFUSING or type(error) is not BackendError:
+        return False
+    if _OF_THE_REPLY_OR_HISTORY.search(error.body):
+        return False  # thoughts of before, or the reading of new ones: the level is not what is wrong
     return _REFUSED.search(error.body) is not None
 
 

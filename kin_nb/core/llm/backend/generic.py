@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
-from kin_nb.core.config import ConfigError, ModelConfig, ProviderConfig
+from kin_nb.core.config import ConfigError, ModelConfig, ProviderConfig, Thinking
 from kin_nb.core.llm.adapters.anthropic import AnthropicAdapter
 from kin_nb.core.llm.adapters.base import (
     BACKEND_ADAPTERS,
@@ -68,8 +68,8 @@ class GenericBackend:
         self._adapter = adapter()
         self._wants_model = isinstance(self._adapter, NeedsModel)  # asked once: such checks are slow
         self._view = TextView()
-        self._refused: set[tuple[str, bool]] = set()
-        """(model, whether there were tools) of requests whose thinking level the server refused."""
+        self._refused: set[tuple[str, Thinking, bool]] = set()
+        """(model, thinking level, whether there were tools) of requests that succeeded only without the level."""
         self._reply = async_generator_retry(policy=retry, announce=_retry_notice)(self.attempt)
         self._client = ProviderClient(provider, timeout)
 
@@ -142,25 +142,30 @@ class GenericBackend:
         return self._replies(request, streaming=True)
 
     async def _replies(self, request: ReplyRequest, *, streaming: bool) -> AsyncGenerator[LLMChunk, None]:
-        """A reply. A thinking level that the server refuses is left out of a second request, and from then on."""
-        model, kind = request["model"], (request["model"].name, bool(request["tools"]))
-        refused = kind in self._refused
+        """A reply. Thinking that is refused before any part of a reply came is left out of a second request.
+
+        It is left out from then on if that request succeeds.
+        """
+        model = request["model"]
+        kind = (model.name, model.thinking, bool(request["tools"]))
+        without = model.model_copy(update={"thinking": "off"})
+        refused, started = kind in self._refused, False
         try:
-            thinking = model.model_copy(update={"thinking": "off"}) if refused else model
-            async with aclosing(self._reply_to(request, thinking, streaming=streaming)) as chunks:
+            async with aclosing(self._reply_to(request, without if refused else model, streaming=streaming)) as chunks:
                 async for chunk in chunks:
+                    started = started or chunk.notice is None
                     yield chunk
         except BackendError as error:
-            if refused or model.thinking == "off" or not refuses_thinking(error):
+            if started or refused or model.thinking == "off" or not refuses_thinking(error):
                 raise
             notice = BackendNotice(message=thinking_refused(model, self._provider, error))
         else:
             return
-        self._refused.add(kind)
         yield _told(notice)
-        async with aclosing(self._replies(request, streaming=streaming)) as chunks:
+        async with aclosing(self._reply_to(request, without, streaming=streaming)) as chunks:
             async for chunk in chunks:
                 yield chunk
+        self._refused.add(kind)
 
     def _reply_to(
         self, request: ReplyRequest, model: ModelConfig, *, streaming: bool
