@@ -181,6 +181,10 @@ PAGE = "it answers with a web page, perhaps a login, and not with MCP"
             "",
             "it redirects to the same address (HTTP 308). Check its url, and whether it wants a login",
         ),
+        (300, {}, "", "it refused the request (HTTP 300: Multiple Choices). Check its url and headers"),
+        (302, {}, "", "it refused the request (HTTP 302: Found). Check its url and headers"),
+        (302, {"location": "http://[::1"}, "", "it refused the request (HTTP 302: Found). Check its url and headers"),
+        (304, {}, "", "it refused the request (HTTP 304: Not Modified). Check its url and headers"),
     ],
 )
 async def test_an_answer_that_is_not_mcp_is_a_plain_warning(make, web, status, headers, body, why):

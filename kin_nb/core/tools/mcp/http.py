@@ -97,10 +97,10 @@ class HttpLink:
         """What a response means that is an error or a redirect. `words`: the server's own, where it answered in JSON."""
         status, key = response.status_code, self._server.api_key_env
         path = urlsplit(self._server.url).path.rstrip("/")
-        what = printable(words, 300) if words not in _THE_PACKAGES_OWN else response.reason_phrase
+        own = words not in _THE_PACKAGES_OWN and not words.startswith(_WRONG_TYPE)
+        what = printable(words, 300) if own else response.reason_phrase
         code = f"HTTP {status}" + (f": {what}" if what else "")
-        if response.is_redirect:
-            place = shown(str(response.url.join(response.headers["location"])))
+        if place := _redirected_to(response):
             if place == shown(self._server.url):
                 return f"it redirects to the same address (HTTP {status}). Check its url, and whether it wants a login"
             return (
@@ -142,7 +142,20 @@ class HttpLink:
 _CHECK_URL = "Check its url: the path is often /mcp"
 _THE_PACKAGES_OWN = ("Not Found", "Session terminated", "Server returned an error response")
 """What the `mcp` package says of an error response without an error in JSON."""
+_WRONG_TYPE = "Unexpected content type:"
+"""How it begins when an answer is neither JSON nor an event stream."""
 _PARAMETER = re.compile(r'\b(resource_metadata|error|scope)=(?:"([^"]{1,500})"|([^\s,"]{1,500}))')
+
+
+def _redirected_to(response: httpx2.Response) -> str:
+    """The address, without its query; "" when the answer is no redirect or names no address that can be used."""
+    location = response.headers.get("location")
+    if not response.is_redirect or not location:
+        return ""
+    try:
+        return shown(str(response.url.join(location)))
+    except (httpx2.InvalidURL, ValueError):
+        return ""
 
 
 def _unauthorized(response: httpx2.Response, key: str, code: str) -> str:
@@ -177,7 +190,7 @@ def _odd(words: str) -> str:
     if words.startswith(("Failed to parse JSON", "Failed to parse SSE")):
         wrong = "not JSON" if "Invalid JSON" in words else "not an MCP message"
         return f"its answer is {wrong}. {_CHECK_URL}"
-    if words.startswith("Unexpected content type:"):
+    if words.startswith(_WRONG_TYPE):
         kind = printable(words.partition(":")[2].partition(";")[0].strip(), 60)
         if kind == "text/html":
             return f"it answers with a web page, perhaps a login, and not with MCP. {_CHECK_URL}"
