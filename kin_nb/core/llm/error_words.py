@@ -14,6 +14,7 @@ from typing import Any
 
 from kin_nb.core.config import ProviderConfig
 
+LONGEST_ASKED = 1e9  # seconds
 _SHORTEST_SECRET = 8  # characters: shorter header values are words like "true"
 _STATUSES = {
     "invalid_request_error": 400,
@@ -31,15 +32,19 @@ _STATUSES = {
 
 
 def retry_after_seconds(value: str | None, now: float) -> float | None:
-    """Retry-After as seconds from `now`, from a number or an HTTP date (RFC 9110, 10.2.3); None when it is neither."""
+    """Retry-After as seconds from `now`, from a number or an HTTP date (RFC 9110, 10.2.3); None when it is neither.
+
+    At most LONGEST_ASKED, whatever the server says.
+    """
     value = (value or "").strip()
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
-        return float(value)
+        return min(float(value), LONGEST_ASKED)
     try:
         when = parsedate_to_datetime(value)
     except (ValueError, OverflowError):
         return None
-    return max(0.0, (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now)
+    seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now
+    return min(max(0.0, seconds), LONGEST_ASKED)
 
 
 def certificates() -> tuple[str, str]:

@@ -17,7 +17,7 @@ from kin_nb.core.llm.error_words import retry_after_seconds, root_cause
 from kin_nb.core.llm.errors import BackendError, is_retryable
 
 LONGEST_WAIT = 60.0  # seconds: a server that asks for more is not asked again
-FIRST_WAIT = 0.5  # seconds, doubled each time
+FIRST_WAIT = 0.5  # seconds, doubled each time; a server that asks for less gets this
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class RetryPolicy:
             return None
         asked = retry_after_seconds(retry_after, self.clock())
         if asked is not None:
-            return asked if asked <= LONGEST_WAIT else None
+            return max(asked, FIRST_WAIT) if asked <= LONGEST_WAIT else None
         return float(FIRST_WAIT * 2 ** (attempt - 1) * (0.75 + 0.5 * self.jitter()))
 
 

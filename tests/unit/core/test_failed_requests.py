@@ -58,9 +58,9 @@ async def test_each_retry_is_an_event_with_its_reason_and_time(
     events = await run_turn(agent)
     await agent.aclose()
     first, second = of_kind(events, RetryEvent)
-    assert (first.seconds, first.attempt, first.tries) == (0.0, 2, 3)
+    assert (first.seconds, first.attempt, first.tries) == (0.5, 2, 3)
     assert first.message.startswith(
-        "trying again in 0 s (2 of 3): local server answered with an error (503) at http://"
+        "trying again in 1 s (2 of 3): local server answered with an error (503) at http://"
     )
     assert first.message.endswith(": warming up.")
     assert second.message.startswith(
@@ -79,6 +79,13 @@ async def test_a_server_that_asks_for_a_day_is_asked_once(agent: Agent, model_se
     assert first.endswith("come back tomorrow.")
     assert second.startswith("Ask again after that time, or choose another model")
     assert not of_kind(events, RetryEvent)
+    assert len(model_server.requests) == 1
+
+
+async def test_an_absurd_time_to_wait_is_a_plain_error(agent: Agent, model_server: ModelServer) -> None:
+    model_server.enqueue(status=429, headers={"Retry-After": "9" * 400}, body={"error": "slow down"})
+    [error] = of_kind(await run_turn(agent), ErrorEvent)
+    assert "(429: the server asks for 11,575 days)" in error.message
     assert len(model_server.requests) == 1
 
 

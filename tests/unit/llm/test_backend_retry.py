@@ -102,6 +102,7 @@ def test_jitter_spreads_a_wait_by_a_quarter() -> None:
         ("Thu, 01 Jan 1970 00:17:00 GMT", 20.0),
         ("Thu, 01 Jan 1970 00:17:00 -0000", 20.0),
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("9" * 400, 1e9),
         ("nan", None),
         ("-5", None),
         ("soon", None),
@@ -117,6 +118,12 @@ def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | N
 def test_a_server_that_asks_for_more_than_a_minute_is_not_asked_again(asked: str, wait: float | None) -> None:
     error = BackendError("busy", "wait", retryable=True, retry_after=asked)
     assert policy(Waits()).wait(error, 1) == wait
+
+
+@pytest.mark.parametrize("asked", ["0", "0.1", "Thu, 01 Jan 1970 00:00:00 GMT"])
+def test_a_server_that_asks_for_no_wait_gets_a_short_one(asked: str) -> None:
+    error = BackendError("busy", "wait", retryable=True, retry_after=asked)
+    assert policy(Waits()).wait(error, 1) == 0.5
 
 
 @pytest.mark.parametrize(
