@@ -31,6 +31,8 @@ class HttpServer(ThreadingHTTPServer):
         """Status, headers and body for every request, instead."""
         self.path = "/mcp"
         self.tools = list(TOOLS)
+        self.failing_lists = 0
+        """How many of the next requests for the list are refused."""
         self.session = "session-1"
         self.sse = False
         self.keeps_alive = True
@@ -100,6 +102,9 @@ class _Handler(BaseHTTPRequestHandler):
         match method:
             case "initialize":
                 answer = {"result": initialized(params["protocolVersion"])}
+            case "tools/list" if self.server.failing_lists:
+                self.server.failing_lists -= 1
+                answer = {"error": {"code": -32000, "message": "busy"}}
             case "tools/list":
                 answer = {"result": {"tools": self.server.tools}}
             case "tools/call":

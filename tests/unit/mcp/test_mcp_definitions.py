@@ -124,6 +124,18 @@ async def test_pages_are_read_to_the_end(make):
 LEFT_OUT = "are left out: at most 1,000 are offered. Name those that you do not need in its disabled_tools."
 
 
+async def test_the_pages_that_were_read_of_a_list_without_end_are_kept(make):
+    small, stuck = make(stdio("small_pages", startup_timeout_sec=60)), make(stdio("stuck_page", startup_timeout_sec=5))
+    assert await small.connect() == [
+        "MCP server test: its list of tools has more than 100 pages; what comes after them was not read"
+    ]
+    assert len(small.tool_classes()) == 100
+    assert await stuck.connect() == [
+        "MCP server test: it took too long to list its tools (startup_timeout_sec); only 2 of them were read"
+    ]
+    assert list(stuck.tool_classes()) == ["test_echo", "test_deep"]
+
+
 async def test_a_list_without_end_is_cut_and_said(make):
     again, endless = make(stdio("same_page")), make(stdio("endless", startup_timeout_sec=60))
     first, *_ = await again.connect()

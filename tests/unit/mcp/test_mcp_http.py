@@ -47,6 +47,20 @@ async def test_a_changed_list_is_heard_between_two_calls(make, web):
     assert web.methods().count("tools/list") == 2
 
 
+async def test_a_changed_list_that_could_not_be_read_is_read_the_next_time(make, web):
+    web.sse = True
+    servers = make(http(web))
+    await servers.connect()
+    await said(servers, "change")
+    web.failing_lists = 1
+    (warning,) = await servers.refresh()
+    assert "busy" in warning
+    assert await servers.refresh() == []
+    assert list(servers.tool_classes()) == ["test_echo", "test_deep", "test_new"]
+    assert await servers.refresh() == []
+    assert web.methods().count("tools/list") == 3
+
+
 async def test_headers_and_the_key_go_with_every_request(make, web, monkeypatch):
     monkeypatch.setenv("WEB_KEY", SECRET)
     servers = make(http(web, headers={"X-Team": "a"}, api_key_env="WEB_KEY"))
@@ -156,6 +170,13 @@ PAGE = "it answers with a web page, perhaps a login, and not with MCP"
             '{"jsonrpc": "2.0", "id": 1, "result": {"serverInfo": {"name": "a", "version": "1"}}}',
             f"its answer is not as MCP wants it (capabilities, protocolVersion missing or wrong). {CHECK}",
         ),
+        (
+            200,
+            {"content-type": "application/json"},
+            '{"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": "1999-01-01", "capabilities": {}, '
+            '"serverInfo": {"name": "a", "version": "1"}}}',
+            "it speaks version 1999-01-01 of MCP, which is not supported. Update the server or kin_nb",
+        ),
         (202, {}, "", f"it took a request and gave no answer (HTTP 202). {CHECK}"),
         (
             400,
@@ -234,6 +255,13 @@ async def test_tls_that_cannot_be_used_is_a_warning_that_says_why(make, web, tmp
         (another_name,) = await warnings(other)
         assert "its certificate is for another name: " in another_name
         assert another_name.endswith("; check its url")
+        nothing = tmp_path / "corporate.pem"
+        nothing.write_text("not a certificate")
+        monkeypatch.setenv("SSL_CERT_FILE", str(nothing))
+        assert await warnings("https://mcp.example.invalid/mcp") == [
+            "MCP server test: https://mcp.example.invalid/mcp: SSL_CERT_FILE names "
+            f"{nothing}, which cannot be used (it holds no certificate). Correct or remove that variable"
+        ]
         monkeypatch.setenv("SSL_CERT_FILE", "/no/such.pem")
         assert await warnings(own) == [
             f"MCP server test: {own}: SSL_CERT_FILE names /no/such.pem, which does not exist. Correct or remove that variable"

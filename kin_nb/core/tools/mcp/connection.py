@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,8 @@ CLOSE_LIMIT = 2.0
 CANCEL_LIMIT = 0.5
 """Seconds for the word to go out that a call is not wanted any more, and for an end to be seen."""
 PING_LIMIT = 5.0
+LIST_SHARE = 0.9
+"""Of the time for a start or a listing: after it no more pages are read, and those that were are kept."""
 
 T = TypeVar("T")
 Listed = tuple[list[Any], list[str]]
@@ -37,6 +40,8 @@ class Connection:
         self._life: asyncio.Task[None] = self._loop.create_task(self._live())
         self._session: ToolSession | None = None
         self._why: Exception | None = None
+        self._listed_by = math.inf
+        """When the first list of tools is cut, in the loop's time."""
         self._silent = False
         """The last call got no answer: find out whether there is someone before the next."""
 
@@ -46,6 +51,7 @@ class Connection:
 
     async def open(self, seconds: float) -> Listed:
         """Start, agree, list the tools. Raises ServerFailed, and then nothing is left running."""
+        self._listed_by = self._list_deadline(seconds)
         try:
             either: set[asyncio.Future[Any]] = {self._opened, self._life}
             await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -62,7 +68,7 @@ class Connection:
     async def list_tools(self, seconds: float) -> Listed:
         """Raises ServerFailed."""
         try:
-            return await self._within(seconds, self._agreed().list_tools())
+            return await self._within(seconds, self._agreed().list_tools(self._list_deadline(seconds)))
         except TimeoutError:
             raise ServerFailed(f"it did not list its tools within {seconds:g} s (startup_timeout_sec)") from None
         except ServerFailed:
@@ -127,7 +133,7 @@ class Connection:
         try:
             async with tool_session(self._link.transport()) as session:
                 self._session = session
-                listed = await session.list_tools()
+                listed = await session.list_tools(self._listed_by)
                 if not self._opened.done():
                     self._opened.set_result(listed)
                 await self._stop.wait()
@@ -149,6 +155,9 @@ class Connection:
         if self._life.done():
             raise self._end()
         raise TimeoutError
+
+    def _list_deadline(self, seconds: float) -> float:
+        return self._loop.time() + LIST_SHARE * seconds
 
     def _end(self) -> ServerFailed:
         return ServerFailed(self._link.explain(self._why) or "it was stopped")

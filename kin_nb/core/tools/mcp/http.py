@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from kin_nb.core.config.mcp_servers import MCPHttp
 from kin_nb.core.llm.address import is_local, shown
+from kin_nb.core.llm.error_words import certificates_problem
 from kin_nb.core.tools.mcp.definitions import printable
 from kin_nb.core.tools.mcp.errors import ServerFailed, not_understood
 
@@ -64,9 +65,7 @@ class HttpLink:
                 "HTTP_PROXY or ALL_PROXY"
             ) from error
         except OSError as error:
-            raise ServerFailed(
-                f"certificates cannot be read ({error.strerror or error}). Correct SSL_CERT_FILE or SSL_CERT_DIR"
-            ) from error
+            raise ServerFailed(f"{certificates_problem(error)}. Correct or remove that variable") from error
         async with client, streamable_http_client(url, http_client=client, max_sse_event_size=MESSAGE_LIMIT) as streams:
             yield streams
 

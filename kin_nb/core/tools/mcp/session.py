@@ -6,6 +6,7 @@ A server may ask for nothing: sampling, roots and elicitation are declined; of i
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -26,7 +27,7 @@ from kin_nb.core.tools.mcp.proxy import Progress
 
 MOST_LISTED = 10_000
 """Tools that are read of a list; how many of them are offered is ManagedServer's business."""
-MOST_PAGES = 1_000
+MOST_PAGES = 100
 _EMPTY: dict[str, dict[str, Any]] = {  # an answer that the package accepts in every version of the protocol
     "tools/list": {"tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"},
     "tools/call": {"content": [], "resultType": "complete"},
@@ -58,23 +59,41 @@ class ToolSession:
         """The server has said, since the last `list_tools`, that its tools are others now."""
         return self._dispatcher.list_changed
 
-    async def list_tools(self) -> tuple[list[Any], list[str]]:
-        """Definitions as they came, from every page, and a line when the list does not end."""
+    async def list_tools(self, deadline: float) -> tuple[list[Any], list[str]]:
+        """Definitions as they came, and a line when not every page was read: no page is begun or awaited after `deadline`.
+
+        The first page is awaited as long as the caller likes. Until a listing succeeds the list counts as changed.
+        """
         self._dispatcher.list_changed = False
-        tools: list[Any] = []
-        cursors: list[str | None] = [None]
-        while len(cursors) <= MOST_PAGES:
-            page = await self._page(cursors[-1])
-            tools += page["tools"]
-            cursor = page.get("nextCursor")
-            if not isinstance(cursor, str) or not cursor:
-                return tools, []
+        try:
+            return await self._pages(deadline)
+        except BaseException:
+            self._dispatcher.list_changed = True
+            raise
+
+    async def _pages(self, deadline: float) -> tuple[list[Any], list[str]]:
+        page = await self._page(None)
+        tools: list[Any] = list(page["tools"])
+        cursors: list[str] = []
+        while isinstance(cursor := page.get("nextCursor"), str) and cursor:
             if cursor in cursors:
                 return tools, ["it lists the same page of tools again and again; the rest was left out"]
             if len(tools) >= MOST_LISTED:
                 return tools, [f"it lists more than {MOST_LISTED:,} tools; what comes after them was not read"]
             cursors.append(cursor)
-        return tools, [f"its list of tools has more than {MOST_PAGES:,} pages; what comes after them was not read"]
+            if len(cursors) == MOST_PAGES:
+                return tools, [
+                    f"its list of tools has more than {MOST_PAGES} pages; what comes after them was not read"
+                ]
+            try:
+                async with asyncio.timeout_at(deadline):
+                    page = await self._page(cursor)
+            except TimeoutError:
+                return tools, [
+                    f"it took too long to list its tools (startup_timeout_sec); only {len(tools):,} of them were read"
+                ]
+            tools += page["tools"]
+        return tools, []
 
     async def call(self, name: str, arguments: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
         params = types.CallToolRequestParams(name=name, arguments=arguments)
@@ -157,6 +176,13 @@ async def _agree(client: ClientSession) -> None:
     """
     try:
         await client.initialize()
+    except RuntimeError as error:
+        what, _, version = str(error).partition(": ")
+        if not what.startswith("Unsupported protocol version"):
+            raise
+        raise ServerFailed(
+            f"it speaks version {version[:40]} of MCP, which is not supported. Update the server or kin_nb"
+        ) from error
     except MCPError as refused:
         if refused.error.code == types.CONNECTION_CLOSED:
             raise

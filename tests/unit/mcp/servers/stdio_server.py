@@ -77,6 +77,13 @@ def listed(params: dict) -> dict:
             page = int(params.get("cursor", 0))
             names = [f"t{page}_{i}" for i in range(300)]
             return {"tools": [{"name": name} for name in names], "nextCursor": str(page + 1)}
+        case "small_pages":
+            page = int(params.get("cursor", 0))
+            return {"tools": [{"name": f"t{page}"}], "nextCursor": str(page + 1)}
+        case "stuck_page":
+            if params.get("cursor"):
+                hang()
+            return {"tools": tools, "nextCursor": "next"}
         case "names":
             names = ["a.b", "a_b", "ümlaut/slash", "x" * 100, "x" * 101]
             return {"tools": [{"name": name} for name in names]}
