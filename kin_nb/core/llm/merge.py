@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import uuid
 from collections.abc import Container
@@ -12,6 +13,7 @@ from typing import Any
 from kin_nb.core.types import CallOrigin, FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 
 _PORTABLE_ID = re.compile(r"[A-Za-z0-9]{9}")  # what the strictest server (Mistral) takes
+_DEEPEST = 20  # objects in one another whose deltas are merged
 
 
 def is_portable(call_id: str) -> bool:
@@ -25,6 +27,8 @@ class _Call:
     name: str = ""
     pieces: list[str] = field(default_factory=list)
     origin: CallOrigin = field(default_factory=CallOrigin)
+    fields: list[dict[str, Any]] = field(default_factory=list)
+    """The unknown fields of each delta."""
     minted: str = field(default_factory=lambda: uuid.uuid4().hex[:9])
 
     @property
@@ -38,8 +42,8 @@ class _Call:
             provider=known.provider or origin.provider,
             model=known.model or origin.model,
             id=known.id or origin.id,
-            fields=_merged(known.fields, origin.fields),
         )
+        self.fields.append(origin.fields)
 
     def is_over(self, delta: ToolCall) -> bool:
         """True when `delta` begins another call, though its index or id says that it belongs to this one."""
@@ -155,22 +159,39 @@ class ReplyBuilder:
         own = call.origin.id or call.id
         own = "" if own in used or own in self._known_ids else own
         used.add(own)
-        fields = call.origin.fields if _is_json(call.origin.fields) else {}
+        fields = {name: value for name, value in _merged(call.fields).items() if _is_json(value)}
         return call.origin.model_copy(update={"id": own, "fields": fields}) if own or fields else None
 
 
-def _merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """Deltas of unknown fields: objects by their keys, texts joined unless one is sent again, of others the last."""
-    both = dict(before)
-    for key, value in now.items():
-        old = both.get(key)
-        if isinstance(old, dict) and isinstance(value, dict):
-            both[key] = _merged(old, value)
-        elif isinstance(old, str) and isinstance(value, str):
-            both[key] = old if old == value else old + value
-        elif value is not None:
-            both[key] = value
-    return both
+def _merged(deltas: list[dict[str, Any]], *, joined: bool = False, depth: int = 0) -> dict[str, Any]:
+    """Deltas of unknown fields: objects by their keys, of others the last value that is one.
+
+    `joined`: texts may come in pieces. They may in extra_content, and where the name speaks of a signature.
+    """
+    all_values: dict[str, list[Any]] = {}
+    for delta in deltas:
+        for key, value in delta.items():
+            if value is not None and not (isinstance(value, float) and not math.isfinite(value)):
+                all_values.setdefault(key, []).append(value)
+    merged: dict[str, Any] = {}
+    for key, values in all_values.items():
+        pieces = joined or key == "extra_content" or "signature" in key.lower()
+        if all(isinstance(value, dict) for value in values) and depth < _DEEPEST:
+            merged[key] = _merged(values, joined=pieces, depth=depth + 1)
+        elif pieces and all(isinstance(value, str) for value in values):
+            merged[key] = _text_of(values)
+        else:
+            merged[key] = values[-1]
+    return merged
+
+
+def _text_of(pieces: list[str]) -> str:
+    """Joined, unless each delta sends the whole text, or the last one repeats what the others were pieces of.
+
+    Known servers send a signature whole and once; this is for those that do otherwise.
+    """
+    last, before = pieces[-1], pieces[:-1]
+    return last if set(before) <= {last} or "".join(before) == last else "".join(pieces)
 
 
 def _is_json(value: Any) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 from kin_nb.core.config import ProviderConfig
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
 from kin_nb.core.llm.merge import ReplyBuilder
@@ -26,6 +28,12 @@ def merged(*deltas: dict[str, Any], known: frozenset[str] = frozenset()) -> Repl
 
 def calls(builder: ReplyBuilder) -> list[tuple[str, str]]:
     return [(c.function.name, c.function.arguments) for c in builder.message.tool_calls]
+
+
+def fields(builder: ReplyBuilder) -> dict[str, Any]:
+    [call] = builder.message.tool_calls or ()
+    assert call.origin is not None
+    return call.origin.fields
 
 
 def ids(builder: ReplyBuilder) -> list[str]:
@@ -153,3 +161,36 @@ def test_a_figure_that_came_before_is_not_lost() -> None:
         usage = LLMUsage(prompt_tokens=prompt, completion_tokens=completion)
         builder.add(LLMChunk(message=LLMMessage(role=Role.assistant), usage=usage))
     assert builder.usage == LLMUsage(prompt_tokens=40, completion_tokens=9)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "whole"),
+    [
+        (["SIGNED"], "SIGNED"),
+        (["AAAA", "AAAA", "B"], "AAAAAAAAB"),
+        (["SIG", "NED", "SIGNED"], "SIGNED"),
+        (["SIGNED", "SIGNED", "SIGNED"], "SIGNED"),
+    ],
+)
+def test_a_signature_is_joined_of_its_pieces_and_not_doubled(pieces: list[str], whole: str) -> None:
+    deltas = [
+        part("", "a" if number == 0 else None, index=0, signature=piece, extra_content={"google": {"thought": piece}})
+        for number, piece in enumerate(pieces)
+    ]
+    assert fields(merged(*deltas)) == {"signature": whole, "extra_content": {"google": {"thought": whole}}}
+
+
+def test_of_another_unknown_field_the_last_value_counts() -> None:
+    deltas = [part("", "a", index=0, status="in_progress", count=1), part("{}", index=0, status="completed", count=2)]
+    assert fields(merged(*deltas)) == {"status": "completed", "count": 2}
+
+
+def test_a_field_that_is_not_json_costs_no_other() -> None:
+    nan = float("nan")
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    reply = merged(
+        part("{}", "a", index=0, score=nan, scores=[nan], deep=deep, extra_content={"signature": "s", "score": nan})
+    )
+    assert fields(reply) == {"extra_content": {"signature": "s"}}

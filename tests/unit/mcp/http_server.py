@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.closing.wait(30)
         self._send(200, b"", "text/plain")
 
-    def _answer(self, method: str, message: dict[str, Any]) -> None:  # noqa: C901  (a list of cases)
+    def _answer(self, method: str, message: dict[str, Any]) -> None:  # noqa: C901, PLR0912  (a list of cases)
         params = message.get("params", {})
         match method:
             case "initialize":

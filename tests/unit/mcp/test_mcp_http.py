@@ -18,6 +18,10 @@ from tests.unit.mcp.conftest import http, said
 from tests.unit.mcp.http_server import HttpServer
 
 SECRET = "s3cret-and-long"
+OF_1999 = (
+    '{"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": "1999-01-01", "capabilities": {}, '
+    '"serverInfo": {"name": "a", "version": "1"}}}'
+)
 
 
 @pytest.mark.parametrize("sse", [False, True], ids=["json", "sse"])
@@ -173,8 +177,7 @@ PAGE = "it answers with a web page, perhaps a login, and not with MCP"
         (
             200,
             {"content-type": "application/json"},
-            '{"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": "1999-01-01", "capabilities": {}, '
-            '"serverInfo": {"name": "a", "version": "1"}}}',
+            OF_1999,
             "it speaks version 1999-01-01 of MCP, which is not supported. Update the server or kin_nb",
         ),
         (202, {}, "", f"it took a request and gave no answer (HTTP 202). {CHECK}"),
@@ -258,10 +261,9 @@ async def test_tls_that_cannot_be_used_is_a_warning_that_says_why(make, web, tmp
         nothing = tmp_path / "corporate.pem"
         nothing.write_text("not a certificate")
         monkeypatch.setenv("SSL_CERT_FILE", str(nothing))
-        assert await warnings("https://mcp.example.invalid/mcp") == [
-            "MCP server test: https://mcp.example.invalid/mcp: SSL_CERT_FILE names "
-            f"{nothing}, which cannot be used (it holds no certificate). Correct or remove that variable"
-        ]
+        example = "https://mcp.example.invalid/mcp"
+        why = f"SSL_CERT_FILE names {nothing}, which cannot be used (it holds no certificate)"
+        assert await warnings(example) == [f"MCP server test: {example}: {why}. Correct or remove that variable"]
         monkeypatch.setenv("SSL_CERT_FILE", "/no/such.pem")
         assert await warnings(own) == [
             f"MCP server test: {own}: SSL_CERT_FILE names /no/such.pem, which does not exist. Correct or remove that variable"
