@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from kin_nb.core.tools.base import Accesses, BaseToolConfig
+from kin_nb.core.tools.mcp import connection
 from kin_nb.core.tools.mcp.definitions import read_tools, tool_name
 from tests.unit.mcp.conftest import stdio, tool
 from tests.unit.mcp.servers.behaviour import DEEP, TOOLS
@@ -124,12 +125,13 @@ async def test_pages_are_read_to_the_end(make):
 LEFT_OUT = "are left out: at most 1,000 are offered. Name those that you do not need in its disabled_tools."
 
 
-async def test_the_pages_that_were_read_of_a_list_without_end_are_kept(make):
-    small, stuck = make(stdio("small_pages", startup_timeout_sec=60)), make(stdio("stuck_page", startup_timeout_sec=5))
+async def test_the_pages_that_were_read_of_a_list_without_end_are_kept(make, monkeypatch):
+    small, stuck = (make(stdio(name, startup_timeout_sec=60)) for name in ("small_pages", "stuck_page"))
     assert await small.connect() == [
         "MCP server test: its list of tools has more than 100 pages; what comes after them was not read"
     ]
     assert len(small.tool_classes()) == 100
+    monkeypatch.setattr(connection, "LIST_SHARE", 0.01)
     assert await stuck.connect() == [
         "MCP server test: it took too long to list its tools (startup_timeout_sec); only 2 of them were read"
     ]
