@@ -117,7 +117,7 @@ class SaveCommand:
         from kin_nb.replay.runner.running import STILL_RUNNING  # noqa: PLC0415  (as above)
 
         try:
-            error = play_once(target, CHECK_SECONDS, self.secrets)
+            error = play_once(target, CHECK_SECONDS, Cleaner(self.options.redact, self.secrets).plain)
         except (ReplayError, OSError) as wrong:
             return [f"Not checked: {wrong}", *read]
         if not error:

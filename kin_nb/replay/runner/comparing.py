@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import html
 import json
-from dataclasses import replace
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kin_nb.replay.cells.placing import asked_key
@@ -17,6 +20,43 @@ _SKIPPED = frozenset({"application/vnd.jupyter.widget-view+json", "image/png", "
 _Parts = list[tuple[str, str, str]]
 """(kind, MIME type or stream name, text)."""
 _UNCOMPARED_TAGS = frozenset({"nbval-ignore-output", "nbval-skip"})
+CANNOT_BE_FOUND = "not shown: a save took something out of this cell or one above it, and it cannot be found again here"
+
+
+@dataclass(frozen=True)
+class TakenOut:
+    """`values`: what was found in place of marks. `lost`: for some mark nothing was; `at`: the index of that cell."""
+
+    values: tuple[str, ...] = ()
+    lost: bool = False
+    at: int | None = None
+
+    def patterns(self, shortest: int) -> list[re.Pattern[str]]:
+        """What finds the values, also as repr, JSON and HTML spell them."""
+        spelled = [
+            each
+            for value in self.values
+            for each in (value, repr(value)[1:-1], json.dumps(value)[1:-1], html.escape(value))
+            if len(each) >= shortest
+        ]
+        return [re.compile(re.escape(each)) for each in sorted(set(spelled), key=len, reverse=True)]
+
+    def hidden(self, cells: tuple[CellResult, ...], executed: Any) -> tuple[CellResult, ...]:
+        """`cells` without what those from `at` on say in detail, but for names of exceptions; after `hide_taken_out`."""
+
+        def detail(cell: CellResult) -> str:
+            if self.at is None or cell.cell <= self.at or not cell.detail or cell.detail.endswith(NOT_SHOWN):
+                return cell.detail
+            return _failure(executed["cells"][cell.cell - 1]) if cell.status == "error" else CANNOT_BE_FOUND
+
+        return tuple(replace(cell, detail=detail(cell)) for cell in cells)
+
+    def stopped(self, error: str, stopped_at: int | None, executed: Any) -> str:
+        """`error`, why the cell at `stopped_at` stopped the run, in the same way."""
+        if self.at is None or stopped_at is None or stopped_at < self.at:
+            return error
+        failed = any(output["output_type"] == "error" for output in executed["cells"][stopped_at]["outputs"])
+        return f"cell {stopped_at + 1}: {_failure(executed['cells'][stopped_at])}" if failed else error
 
 
 def compare_cells(stored: Any, executed: Any, stopped_at: int | None, *, tools: bool) -> tuple[CellResult, ...]:
@@ -71,39 +111,78 @@ def _compare(number: int, before: Any, after: Any) -> CellResult:
     return CellResult(number, "differs", _difference(old, new))
 
 
-def _aligned(before: Any, after: Any) -> tuple[_Parts, _Parts, list[str]]:
-    """(what was saved, what is shown now with the marks of that, what stood in their place)."""
+def _aligned(before: Any, after: Any) -> tuple[_Parts, _Parts, TakenOut]:
+    """(what was saved, what is shown now with the marks of that, what was found in their place)."""
     old, new = _normalised(before["outputs"]), _normalised(after["outputs"])
     values: list[str] = []
-    for n, ((kind, mime, was), (other_kind, other_mime, now)) in enumerate(zip(old, new, strict=False)):
-        if (kind, mime) == (other_kind, other_mime):
-            found = align(was, now)
-            new[n] = (kind, mime, found.text)
-            values += found.values
-    return old, new, values
+    counts: Counter[tuple[str, str]] = Counter()
+    places: dict[tuple[str, str, int], int] = {}
+    for n, (kind, name, _) in enumerate(new):
+        places[kind, name, counts[kind, name]] = n
+        counts[kind, name] += 1
+    marked = lost = False
+    counts.clear()
+    for kind, name, was in old:
+        at = places.get((kind, name, counts[kind, name]))
+        counts[kind, name] += 1
+        if not holds_marks(was):
+            continue
+        marked = True
+        if at is None:
+            lost = True
+            continue
+        found = align(was, new[at][2])
+        new[at] = (kind, name, found.text)
+        values += found.values
+        lost = lost or found.text != was
+    elsewhere = not marked and holds_marks(json.dumps(before["outputs"]))  # such as in a traceback alone
+    return old, new, TakenOut(tuple(values), lost or elsewhere)
 
 
-def hide_taken_out(stored: Any, executed: Any) -> list[str]:
+def hide_taken_out(stored: Any, executed: Any, stopped_at: int | None = None) -> TakenOut:
     """Leave out of what ordinary cells show in `executed` what saving took out of it in `stored`; returns it.
 
-    Where only that differs the saved outputs take its place, else a line that says so. Cards are drawn without it.
+    Where only that differs the saved outputs take its place, else a line that says so. Cards are drawn without it. From the
+    first cell where it cannot be found again, nothing is shown that is not as it was saved but for the names of exceptions.
     """
     from nbformat.v4 import new_output  # noqa: PLC0415  (first use)
 
     values: list[str] = []
-    for before, after in zip(stored["cells"], executed["cells"], strict=True):
-        if before["cell_type"] != "code" or not after["outputs"] or _asks(stored, before):
+    lost: int | None = None
+    for index, (before, after) in enumerate(zip(stored["cells"], executed["cells"], strict=True)):
+        if stopped_at is not None and index > stopped_at:
+            break
+        if before["cell_type"] != "code":
+            continue
+        if _asks(stored, before):
+            if lost is not None:
+                after["outputs"] = [_without_text(output) for output in after["outputs"]]
             continue
         old, new, found = _aligned(before, after)
-        if not any(holds_marks(text) for _, _, text in old):
+        values += found.values
+        lost = index if lost is None and found.lost else lost
+        if lost is None and not any(holds_marks(text) for _, _, text in old):
             continue
-        values += found
-        if old == new:
+        if old == new and not found.lost:
             after["outputs"] = copy.deepcopy(before["outputs"])
-        else:
-            failed = [output for output in after["outputs"] if output["output_type"] == "error"]
-            after["outputs"] = [new_output("stream", text=f"What this cell showed: {NOT_SHOWN}.\n"), *failed]
-    return values
+            continue
+        failed = [output for output in after["outputs"] if output["output_type"] == "error"]
+        if lost is not None:
+            failed = [_without_text(output) for output in failed]
+        why = NOT_SHOWN if lost is None else CANNOT_BE_FOUND
+        shown = [new_output("stream", text=f"What this cell showed: {why}.\n")] if after["outputs"] else []
+        after["outputs"] = [*shown, *failed]
+    return TakenOut(tuple(values), lost is not None, lost)
+
+
+def _without_text(output: Any) -> Any:
+    """An error with its name alone; any other output as it is."""
+    from nbformat.v4 import new_output  # noqa: PLC0415  (first use)
+
+    if output["output_type"] != "error":
+        return output
+    name = output["ename"]
+    return new_output("error", ename=name, evalue=CANNOT_BE_FOUND, traceback=[f"{name}: {CANNOT_BE_FOUND}"])
 
 
 def _normalised(outputs: list[Any]) -> _Parts:

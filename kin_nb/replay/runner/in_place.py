@@ -25,10 +25,16 @@ def contents_of(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def put_in_place(paths: Sequence[Path], rows: Sequence[Row], before: dict[Path, str]) -> None:
-    """Raises ReplayError when one was changed or opened meanwhile, before any is written."""
+    """Raises ReplayError, before any is written, when one was changed or opened meanwhile, or may show what a save took out."""
     for path, now in contents_of(paths).items():
         if before.get(path) != now:
             raise ReplayError(f"{path} was changed while it ran: nothing was written in place. Run it again.")
+    for path, row in zip(paths, rows, strict=True):
+        if row.report is not None and row.report.lost:
+            raise ReplayError(
+                f"{path}: a save took something out of cell {row.report.lost}, and it cannot be found again: "
+                "nothing was written in place. Use --output-dir."
+            )
     for path, row in zip(paths, rows, strict=True):
         if row.report is not None:
             executed = row.report.executed

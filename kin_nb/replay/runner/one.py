@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import re
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from kin_nb.core.paths import real_path
@@ -13,7 +13,7 @@ from kin_nb.render import one_line
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.runner.comparing import compare_cells, hide_taken_out
+from kin_nb.replay.runner.comparing import CANNOT_BE_FOUND, compare_cells, hide_taken_out
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.parameters import inject
 from kin_nb.replay.runner.place import place
@@ -56,11 +56,17 @@ def replay_notebook(
         stopped_at, error = run_cells(executed, there, options, on_progress)
     clean_outputs(executed, Cleaner((), secrets))
     cells = compare_cells(stored, executed, stopped_at, tools=options.tools)
-    taken_out = [value for value in hide_taken_out(stored, executed) if len(value) >= _SHORTEST]
-    cleaner = Cleaner([re.compile(re.escape(value)) for value in dict.fromkeys(taken_out)], secrets)
+    calls = call_results(executed, recording, tools=options.tools)
+    undos = undo_results(executed, recording) if options.tools else ()
+    missing = not_applied(executed)
+    taken_out = hide_taken_out(stored, executed, stopped_at)
+    cells, error = taken_out.hidden(cells, executed), taken_out.stopped(error, stopped_at, executed)
+    if taken_out.lost and options.tools:  # the agent's calls see what cells above them read
+        calls = tuple(replace(each, detail=CANNOT_BE_FOUND if each.detail else "") for each in calls)
+        undos = tuple(replace(each, detail=CANNOT_BE_FOUND if each.detail else "") for each in undos)
+    cleaner = Cleaner(taken_out.patterns(_SHORTEST), secrets)
     clean_outputs(executed, cleaner)
     write_notebook(executed, destination, open_file=path)
-    calls = call_results(executed, recording, tools=options.tools)
     report = ReplayReport(
         mode=options.way,
         executed=destination,
@@ -69,10 +75,11 @@ def replay_notebook(
         calls=calls,
         workspace=there.copy.says if there.copy else "",
         error=error,
-        undos=undo_results(executed, recording) if options.tools else (),
-        not_applied=not_applied(executed),
+        undos=undos,
+        not_applied=missing,
         fail_on=options.fail_on,
         approve_recorded=options.approve_recorded,
+        lost=taken_out.at + 1 if taken_out.at is not None else 0,
     )
     return report.cleaned(cleaner.plain)
 

@@ -94,6 +94,8 @@ class ReplayReport:
     live: RunDiff | None = None
     fail_on: FailOn = "text"
     approve_recorded: bool = False
+    lost: int = 0
+    """The first cell, from 1, of which saving took something out that could not be found again; 0: none."""
 
     def cleaned(self, clean: Callable[[str], str]) -> ReplayReport:
         """The same with what `clean` takes out of texts gone from all that a run may have printed."""

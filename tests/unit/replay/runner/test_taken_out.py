@@ -93,6 +93,91 @@ def test_in_place_does_not_bring_back_what_was_taken_out(saved, capsys):
     assert "customer [redacted]" in path.read_text()
 
 
+READS = "c = open('customer.txt').read(); print('customer', c)"
+
+
+@pytest.fixture
+def redacted(tmp_path):
+    """A saved session with ordinary cells, each its code and the stream it showed; what `pattern` matches is taken out."""
+
+    def redacted(*cells: tuple[str, list], value: str = CUSTOMER, pattern: str = r"ACME-\d+", check: bool = False):
+        nb = session_notebook(recording(turn(1, "first")))
+        for number, (code, outputs) in enumerate(cells):
+            nb["cells"].append(new_code_cell(code, id=f"own{number}", execution_count=3 + number, outputs=outputs))
+        source = write_notebook(nb, tmp_path / "talk.ipynb")
+        (tmp_path / "customer.txt").write_text(value)
+        options = SaveOptions(redact=(re.compile(pattern),))
+        path = tmp_path / "out.ipynb"
+        said = SaveCommand(str(source), path, options, secrets=known_secrets(), check=check).run()
+        assert value not in path.read_text()
+        return path, "\n".join(said)
+
+    return redacted
+
+
+def shown(text: str) -> list:
+    return [new_output("stream", text=text)]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("report", ["text", "json", "junit"])
+@pytest.mark.parametrize("then", ["raise KeyError(c)", "print('seen', c)"])
+def test_below_a_mark_that_cannot_be_found_again_nothing_is_shown(redacted, capsys, report, then):
+    path, _ = redacted((f"print('more')\n{READS}", shown(f"customer {CUSTOMER}\n")), (then, shown("seen none\n")))
+    code, everything = replayed(path, capsys, "--report", report)
+    assert code == (1 if "raise" in then else 3)
+    assert CUSTOMER not in everything
+    assert "not shown: a save took something out of this cell" in everything
+    assert ("KeyError" in everything) == ("raise" in then)
+
+
+@pytest.mark.kernel
+def test_another_error_than_the_saved_one_shows_its_name_alone(redacted, capsys):
+    failed = new_output("error", ename="ValueError", evalue=CUSTOMER, traceback=[f"ValueError: {CUSTOMER}"])
+    path, _ = redacted(("raise KeyError('bad ' + open('customer.txt').read())", [failed]))
+    _, everything = replayed(path, capsys)
+    assert CUSTOMER not in everything
+    assert "KeyError" in everything
+
+
+@pytest.mark.kernel
+def test_other_streams_than_saved_do_not_hide_where_the_mark_belongs(redacted, capsys):
+    code = f"import sys; print('note', file=sys.stderr)\n{READS}"
+    path, _ = redacted((code, shown(f"customer {CUSTOMER}\n")), ("print('fine')", shown("fine\n")))
+    code, everything = replayed(path, capsys)
+    assert CUSTOMER not in everything
+    assert "cannot be found again" not in everything
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    ("value", "pattern"), [("BEGIN\nsecretline\nEND", "(?s)BEGIN.*END"), ("DOM\\jdoe77", r"DOM\\\w+")]
+)
+def test_a_value_of_several_lines_or_with_a_backslash_is_not_shown(redacted, capsys, value, pattern):
+    cells = (READS, shown(f"customer {value}\n")), ("raise KeyError(c)", shown("ok\n"))
+    path, _ = redacted(*cells, value=value, pattern=pattern)
+    _, everything = replayed(path, capsys)
+    assert "secretline" not in everything
+    assert "jdoe77" not in everything
+
+
+@pytest.mark.kernel
+def test_in_place_is_refused_where_a_mark_cannot_be_found_again(redacted, capsys):
+    cells = (f"print('more')\n{READS}", shown(f"customer {CUSTOMER}\n")), ("print('seen', c)", shown("seen none\n"))
+    path, _ = redacted(*cells)
+    before = path.read_bytes()
+    assert main(["replay", str(path), "--in-place", "--fail-on", "effect"]) == 1
+    assert "nothing was written in place" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.kernel
+def test_checking_what_was_saved_does_not_print_what_was_taken_out(redacted):
+    _, said = redacted(("c = open('customer.txt').read(); raise ValueError(c)", []), check=True)
+    assert "ValueError: [redacted]" in said
+    assert CUSTOMER not in said
+
+
 @pytest.mark.kernel
 def test_nbval_neither_fails_for_it_nor_prints_it(saved):
     path = saved()
