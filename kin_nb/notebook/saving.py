@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,9 +183,14 @@ def _behind(name: str, source: Any, recording: Recording, ran: list[Any], *, ren
 def _notice(recording: Recording, target: Path, said: list[str], *, runs: bool) -> Output:
     """`runs`: nothing was found that stops it."""
     count = len(recording.turns)
-    who = "Anyone can run it" if runs else "Once what stops it is fixed, anyone can run it"
+    who = (
+        "Reading it found nothing that stops a replay. Run it"
+        if runs
+        else "Once what stops it is fixed, anyone can run it"
+    )
     lines = [
         f"{count} {'turn' if count == 1 else 'turns'}, recording {recording.name}.",
         f"{who} without a key: kin-nb replay {target.name}, jupyter execute, pytest --nbval, or open it and Run All.",
     ]
-    return render_notice(f"Saved {target}", [*lines, *said])
+    check = f"Not run after saving. To play it once in a copy: kin-nb save {shlex.quote(target.name)} --check"
+    return render_notice(f"Saved {target}", [*lines, *said, check])

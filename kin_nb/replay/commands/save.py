@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -112,7 +113,10 @@ class SaveCommand:
         """What stops the saved notebook: as far as reading it tells, or, with `check`, as playing it shows."""
         read = about_run(made, target.parent)
         if not self.check:
-            return read
+            return [
+                *read,
+                f"Not run after saving. To play it once in a copy: kin-nb save {shlex.quote(self.shown)} --check",
+            ]
         from kin_nb.replay.runner.one import play_once  # noqa: PLC0415  (runs a kernel)
         from kin_nb.replay.runner.running import STILL_RUNNING  # noqa: PLC0415  (as above)
 
@@ -125,6 +129,9 @@ class SaveCommand:
         if STILL_RUNNING in error:
             return [f"Checked in part, in a copy of these files: {error}, and what is above it ran.", *read]
         cell = error.partition(":")[0]
+        outside = re.search(r"No such file or directory: '(\.\./[^']*)'", error)
+        if outside:
+            return [f"{cell.capitalize()} not checked: it reads {outside[1]} outside of the copied folder.", *read]
         return [
             f"A replay stops at {error}",
             *(line for line in read if not line.startswith(f"A replay stops at {cell}:")),

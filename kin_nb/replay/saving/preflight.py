@@ -23,15 +23,18 @@ from kin_nb.replay.saving.making import is_made_anew
 _MOST = 5
 """Cells that are named."""
 _KNOWN = frozenset(dir(builtins)) | {"get_ipython", "display", "In", "Out", "exit", "quit"}
+_KNOWN |= {"_dh", "_ih", "_oh", "_exit_code", "__builtins__"}
 _KNOWN_MAGICS = re.compile(
     r"get_ipython\(\)\.(?:system|getoutput"
-    r"|run_line_magic\('(?:(?:matplotlib|pip|conda|time|timeit|config|autoreload|kin)'|load_ext', '(?:autoreload|kin_nb)'))"
+    r"|run_line_magic\('(?:(?:matplotlib|pip|conda|config|autoreload|kin)'|load_ext', '(?:autoreload|kin_nb)'))"
 )
 _READS = re.compile(
     r"open|open_(?:data\w+|zarr|mfdataset)|imread|genfromtxt|fromfile|load(?:txt|mat|_workbook)?"
     r"|(?:read|scan)_(?:csv|table|parquet|excel|json|feather|pickle|hdf|stata|sas|spss|orc|xml|fwf|text|bytes|file|ipc|ndjson)"
 )
 _WRITES = re.compile(r"to_(?!_)\w+|save\w*|dump|write\w*|imsave|imwrite|touch|mkdir")
+_OPENERS = frozenset({"np", "numpy", "io", "codecs", "gzip", "bz2", "lzma", "Image", "joblib", "torch"})
+"""What reads the file of the name that it is given, with `open` or `load`."""
 _LONGEST = 1000
 """Characters of a path."""
 _FILE = re.compile(r"(?!\w+:)[^\n*?<>|{}\[\]\"]*(?:/[^\n*?<>|{}\[\]\"/]+|\.\w{1,10})")
@@ -61,12 +64,15 @@ def about_run(nb: Any, folder: Path) -> list[str]:
 
     Cells that are tagged as what may fail are named too: their error is no surprise. Nothing is run. Linear.
     """
-    found, so_far, never, failing = [], _SoFar(), [], []
+    found, so_far, never, failing, interrupted = [], _SoFar(), [], [], []
     for number, cell in enumerate(nb["cells"], 1):
         if cell["cell_type"] != "code" or not cell["source"].strip() or _is_ours(nb, cell):
             continue
         tags = cell["metadata"].get("tags")
         may_fail = isinstance(tags, list) and RAISES in tags
+        if _was_interrupted(cell):
+            interrupted.append(number)
+            may_fail = False
         so_far.moved = so_far.moved or _makes_files(cell["source"])
         problems = list(_problems(_code_of(nb, cell["source"]), folder, so_far))
         if may_fail:
@@ -79,6 +85,8 @@ def about_run(nb: Any, folder: Path) -> list[str]:
     lines = found[:_MOST] + more
     if failing:
         lines.append(f"{_cells(failing)} ended in an error and may fail again: tagged {RAISES}, so a replay runs on.")
+    for number in interrupted[:_MOST]:
+        lines.append(f"Cell {number} was interrupted: a replay runs it to its end.")
     if never:
         lines.append(f"{_cells(never)} never ran here: a replay runs {'it' if len(never) == 1 else 'them'}.")
     return lines
@@ -87,6 +95,12 @@ def about_run(nb: Any, folder: Path) -> list[str]:
 def stops(lines: list[str]) -> bool:
     """Whether what `about_run` found stops a replay."""
     return any(line.startswith("A replay stops") for line in lines)
+
+
+def _was_interrupted(cell: Any) -> bool:
+    return any(
+        each.get("output_type") == "error" and each.get("ename") == "KeyboardInterrupt" for each in cell["outputs"]
+    )
 
 
 def _is_ours(nb: Any, cell: Any) -> bool:
@@ -104,8 +118,10 @@ def _code_of(nb: Any, source: str) -> str | None:
     if magic is not None:
         if not (magic["name"] in _TRANSPARENT or (magic["name"] == "python" and is_kin_kernel(nb))):
             return "" if magic["name"] in _ELSEWHERE else None
+        if magic["name"] == "timeit" and magic["line"].strip():
+            return None  # the line is set-up
         source = magic["body"]
-    if not re.search(r"(?m)^\s*[%!]|[?]\s*$|=\s*[%!]", source):
+    if not re.search(r"(?m)^\s*[%!]|[?]\s*$|^\s*[?]|=\s*[%!]", source):
         return source
     from IPython.core.inputtransformer2 import TransformerManager  # noqa: PLC0415  (rarely used)
 
@@ -170,7 +186,7 @@ class _Scope(ast.NodeVisitor):
 
     def visit_Name(self, node: ast.Name) -> None:
         (self.loads if isinstance(node.ctx, ast.Load) else self.binds).add(node.id)
-        if node.id in {"exec", "eval", "globals", "locals", "vars", "get_ipython"}:
+        if node.id in {"exec", "eval", "globals", "locals", "vars", "dir", "get_ipython"}:
             self.opaque = True
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -199,12 +215,15 @@ class _Scope(ast.NodeVisitor):
         self.binds |= {node.name} if node.name else set()
         self.generic_visit(node)
 
-    def visit_Try(self, node: ast.Try) -> None:
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
         """A name that is missing there may be just what it is for."""
         inner = _Scope()
         inner.generic_visit(node)
         self.binds |= inner.binds
         self.opaque = self.opaque or inner.opaque
+
+    def visit_TryStar(self, node: ast.TryStar) -> None:
+        self.visit_Try(node)
 
     def visit_MatchAs(self, node: ast.MatchAs) -> None:
         self.binds |= {node.name} if node.name else set()
@@ -220,7 +239,7 @@ class _Scope(ast.NodeVisitor):
 
 def _missing_files(statement: ast.stmt, folder: Path, so_far: _SoFar) -> Iterator[str]:
     """Files that a call in the statement reads by a path in its text, and that are not there."""
-    guarded = isinstance(statement, ast.Try | ast.If | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    guarded = _is_guarded(statement)
     for call in (node for node in ast.walk(statement) if isinstance(node, ast.Call)):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if name in _MAKES_FILES:
@@ -228,10 +247,27 @@ def _missing_files(statement: ast.stmt, folder: Path, so_far: _SoFar) -> Iterato
         paths = [path for node in (*call.args[:2], _path_of(call.func)) if (path := _path(node))]
         if _WRITES.fullmatch(name) or (name == "open" and _mode(call)[:1] in {"w", "a", "x"}):
             so_far.written |= set(paths)
-        elif _READS.fullmatch(name) and not so_far.moved and not guarded:
+        elif _READS.fullmatch(name) and not so_far.moved and not guarded and _is_known(call.func):
             for path in paths[:1]:
                 if path not in so_far.written and not _is_there(folder, path):
                     yield f"{one_line(path, 200)} is not there"
+
+
+def _is_guarded(statement: ast.stmt) -> bool:
+    """Whether what it reads may be missing, or is read later if at all."""
+    if isinstance(statement, ast.With):
+        calls = [item.context_expr.func for item in statement.items if isinstance(item.context_expr, ast.Call)]
+        if any(getattr(call, "id", getattr(call, "attr", "")) in {"suppress", "raises"} for call in calls):
+            return True
+    later = ast.Try | ast.TryStar | ast.If | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return isinstance(statement, later) or any(isinstance(node, ast.Lambda) for node in ast.walk(statement))
+
+
+def _is_known(function: ast.expr) -> bool:
+    """False for `x.open` and `x.load` of any object: it may read an archive, or another computer's files."""
+    if not (isinstance(function, ast.Attribute) and function.attr in {"open", "load"}):
+        return True
+    return _path_of(function) is not None or getattr(function.value, "id", "") in _OPENERS
 
 
 def _path_of(function: ast.expr) -> ast.expr | None:

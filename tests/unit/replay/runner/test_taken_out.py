@@ -179,6 +179,12 @@ def test_checking_what_was_saved_does_not_print_what_was_taken_out(redacted):
 
 
 @pytest.mark.kernel
+def test_checking_names_a_file_outside_of_the_copied_folder_as_not_checked(redacted):
+    _, said = redacted(("open('../data/x.csv').read()", []), check=True)
+    assert "Cell 3 not checked: it reads ../data/x.csv outside of the copied folder." in said
+
+
+@pytest.mark.kernel
 def test_nbval_neither_fails_for_it_nor_prints_it(saved):
     path = saved()
     argv = [sys.executable, "-m", "pytest", "-q", "--nbval", "-p", "no:cacheprovider", path.name]

@@ -136,3 +136,28 @@ def test_code_that_is_no_python_is_named(tmp_path):
     (line,) = notes_on(tmp_path, "x = = 1")
     assert line.startswith("A replay stops at cell 3: invalid syntax")
     assert stops([line])
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        ("%time df = 1", "df"),
+        ("%%timeit -n1 -r1 data = [1]\nsum(data)",),
+        ("_dh, _ih, _oh, _exit_code, __builtins__",),
+        ("?len",),
+        ("x = y if 'y' in dir() else 0",),
+        ("from contextlib import suppress\nwith suppress(FileNotFoundError):\n    open('gone.txt')",),
+        ("load = lambda: open('gone.txt')",),
+        ("files = object()", "files.open('bucket/key.csv')"),
+    ],
+)
+def test_what_reading_cannot_tell_is_left_out(tmp_path, sources):
+    assert notes_on(tmp_path, *sources) == []
+
+
+def test_a_cell_that_was_interrupted_is_said_to_run_to_its_end(tmp_path):
+    cells = [new_code_cell("%%kin\nfirst", id="ask")]
+    error = new_output("error", ename="KeyboardInterrupt", evalue="", traceback=["KeyboardInterrupt"])
+    cells.append(new_code_cell("while True: pass", id="own", execution_count=1, outputs=[error]))
+    nb = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
+    assert about_run(nb, tmp_path) == ["Cell 3 was interrupted: a replay runs it to its end."]
