@@ -26,7 +26,7 @@ USERS_OWN: tuple[KeyPath, ...] = (
     ("tools", "web_search", "api_key_header"),
     ("tools", "web_search", "api_key_format"),
 )
-_OF_EACH_TOOL = ("keep_env", "key_names")
+_OF_EACH_TOOL = ("env", "keep_env", "key_names")
 _OF_EACH_SERVER = ("api_key_env", "api_key_header", "api_key_format", "env_vars")
 _FOR_THE_USERS_SERVERS = ("name", "disabled", "disabled_tools", "prompt", "startup_timeout_sec", "tool_timeout_sec")
 """All that a project may say about an MCP server that the user has configured."""

@@ -427,6 +427,15 @@ def test_a_reader_is_told_nothing_that_changes_what_it_does(name):
     assert kept["LC_COLLATE"] == "C"
 
 
+@pytest.mark.parametrize(
+    "name", ["BASH_ENV", "ENV", "BASH_FUNC_ls%%", "SHELLOPTS", "PS4", "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "GCONV_PATH", "LOCPATH"]
+)  # fmt: skip
+def test_a_reader_loads_nothing_that_the_settings_of_bash_name(name):
+    kept = for_readers({"PATH": "/bin"}, {name: "./setup.sh", "GREETING": "hello"})
+    assert name not in kept
+    assert kept["GREETING"] == "hello"
+
+
 def test_files_come_in_the_order_in_which_they_were_judged(tmp_path):
     """`sed *`: the script is the first of them."""
     for name in ("G", "e id", "é"):

@@ -22,6 +22,10 @@ _KEPT = re.compile(
     | GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+)
     """
 )
+_LOADED = re.compile(
+    r"(?:BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PS4|(?:LD|DYLD)_.*|GCONV_PATH|LOCPATH)", re.DOTALL
+)
+"""What every shell or program runs or loads at its start: no line is proven with it, whoever set it."""
 _SET = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -42,7 +46,8 @@ _GIT = {
 
 
 def for_readers(environment: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Of `environment` what is kept, with what makes readers only read. `more`: what the person's settings add, all kept."""
+    """Of `environment` what is kept, with what makes readers only read. `more`: what the person's settings add, all but _LOADED."""
+    more = {name: value for name, value in more.items() if not _LOADED.fullmatch(name)}
     kept = {name: value for name, value in environment.items() if _KEPT.fullmatch(name)}
     return _sorting_by_code_point({**kept, **more}) | _SET | _git_settings(environment.get("GIT_CONFIG_COUNT") or "0")
 
