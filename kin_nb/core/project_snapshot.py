@@ -32,7 +32,9 @@ _KEPT_TEXT, _KEPT_TEXTS = 32_000, 300_000
 _MOST_LINES = 400
 """Of a difference that is shown."""
 _MOST_NAMES = 5
-_SKIPPED = "__pycache__"
+_CACHE = "__pycache__"
+"""Where Python leaves its own files. Those of its kind that it checks against time and size of the source are skipped."""
+_PYC_HEADER = 16
 _NOT_READ = "not read"
 """In the place of a digest: the file cannot be read, or is not a regular file."""
 
@@ -163,6 +165,7 @@ def _named_by(settings: Path, folder: Path) -> Iterator[Path]:
     values = _toml((_content(settings, LARGEST) or b"").decode("utf-8-sig", errors="replace"))
     for place in _paths(values.get("tool_paths"), folder):
         yield from sorted(place.glob("*.py"))
+        yield from _files_below(place / _CACHE)
     for place in _paths(values.get("skill_paths"), folder):
         for skill in sorted(place.glob("*/SKILL.md")):
             yield from _files_below(skill.parent)
@@ -197,14 +200,26 @@ def _paths(entries: Any, folder: Path) -> Iterator[Path]:
 
 def _files_below(folder: Path) -> Iterator[Path]:
     """All of them, links followed, each folder once."""
-    seen = set[str]()
+    seen = set[tuple[str, bool]]()
     for place, folders, names in os.walk(folder, followlinks=True):
-        if (real := os.path.realpath(place)) in seen:
+        cache = os.path.basename(place) == _CACHE  # noqa: PTH119
+        if (real := (os.path.realpath(place), cache)) in seen:
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = sorted(name for name in folders if name != _SKIPPED)
-        yield from (Path(place, name) for name in sorted(names))
+        folders.sort()
+        paths = (Path(place, name) for name in sorted(names))
+        yield from (path for path in paths if not (cache and _is_checked_by_time(path)))
+
+
+def _is_checked_by_time(path: Path) -> bool:
+    """Whether Python uses this file of its cache only while it has the time and the size of the source.
+
+    Such a file comes and goes with each import. Nothing that git brings can be one that is used: git does not store
+    times, so its author would have to guess the second in which the source was written here. Not covered is a copy that
+    keeps the times (rsync, tar). A file checked by the source's hash, or not at all, runs wherever it is put: it acts.
+    """
+    return path.suffix == ".pyc" and (_content(path, _PYC_HEADER) or b"")[4:8] == bytes(4)
 
 
 def _content(path: Path, most: int) -> bytes | None:

@@ -263,7 +263,7 @@ def test_the_warning_names_the_settings_that_changed(workspace, pulled, settings
 def test_what_does_not_act_may_change(workspace, pulled, write):
     write(workspace / "AGENTS.md", "Be brief.\n")
     write(workspace / ".kin-code" / "memory" / "a.md", "x\n")
-    write(workspace / ".kin-code" / "tools" / "__pycache__" / "x.pyc", "x")
+    write(workspace / ".kin-code" / "tools" / "__pycache__" / "x.pyc", "code" + "\0" * 12)  # checked by time
     write(workspace / "src.py", "x = 1\n")
     assert KinConfig.load().project_trusted
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import stat
 from pathlib import Path
 
@@ -141,3 +142,35 @@ def test_what_was_left_out_is_listed_unless_the_person_decided(tree):
     )
     assert left_out(folder, Trust(True)) is None
     assert left_out(folder, Trust(False)) is None
+
+
+@pytest.mark.parametrize("folder", [".kin-code/tools", "own"])
+def test_compiled_code_that_runs_in_place_of_a_trusted_module_is_a_change(tree, folder):
+    root = tree / "a"
+    tools, settings = root / folder, root / ".kin-code" / "config.toml"
+    tools.mkdir(parents=True)
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text('tool_paths = ["own"]\n')
+    source = tools / "helper.py"
+    source.write_text("WORD = 'good'\n")
+    TrustedFolders().trust(root)
+    py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
+    assert not TrustedFolders().look(root).changes
+    for mode in (py_compile.PycInvalidationMode.CHECKED_HASH, py_compile.PycInvalidationMode.UNCHECKED_HASH):
+        compiled = py_compile.compile(str(source), invalidation_mode=mode)
+        changes = TrustedFolders().look(root).changes
+        assert changes is not None
+        assert changes.added == (str(Path(compiled).relative_to(root)),)
+
+
+def test_a_link_to_python_s_cache_is_a_folder_like_any_other(tree):
+    root = tree / "a"
+    tools = root / ".kin-code" / "tools"
+    tools.mkdir(parents=True)
+    (tools / "helper.py").write_text("WORD = 'good'\n")
+    TrustedFolders().trust(root)
+    compiled = Path(py_compile.compile(str(tools / "helper.py")))
+    (tools / "library").symlink_to("__pycache__")
+    changes = TrustedFolders().look(root).changes
+    assert changes is not None
+    assert changes.added == (f".kin-code/tools/library/{compiled.name}",)
