@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from kin_nb.core.config.agent_files import MODE_KEYS, agent_files, read_agent
 from kin_nb.core.config.errors import ConfigError
-from kin_nb.core.config.files import server_names
+from kin_nb.core.config.files import users_layers
 from kin_nb.core.config.layers import FileLayer
 from kin_nb.core.config.users_own import drop_users_own
 from kin_nb.core.modes import AgentMode, ModeSafety, Policy
@@ -97,7 +97,7 @@ def list_modes(
 
 
 def _mode(layer: FileLayer) -> CustomMode:
-    ignored = drop_users_own(layer, server_names()) if layer.project is not None else []
+    ignored = drop_users_own(layer, users_layers()) if layer.project is not None else []
     settings = layer.settings()
     base = _choice(layer, "mode", AgentMode, AgentMode.DEFAULT)
     policy = _choice(layer, "policy", Policy, base.policy(Policy.ON_REQUEST))

@@ -48,21 +48,17 @@ def load_config(agent: str | None, overrides: Mapping[str, Any], trust: TrustedF
         if not notice:
             raise
         raise ConfigError(f"{error} {notice}") from error
-    own_servers = server_names((user, secrets, environment, given))
     for layer in files[1:]:
-        warnings += [*_without_workdir(layer), *drop_users_own(layer, own_servers)]
+        warnings += [*_without_workdir(layer), *drop_users_own(layer, (user, secrets, environment, given))]
     warnings = [*trust.warnings, *env_file_warnings(), *secrets_warnings, *warnings]
     if notice:
         warnings.append(notice)
     return build((*files, secrets, environment, given), warnings, trusted=found.project)
 
 
-def server_names(layers: Iterable[Layer] | None = None) -> set[str]:
-    """The MCP servers that layers name; by default those of the user: config.toml and variables. Raises ConfigError."""
-    if layers is None:
-        layers = (FileLayer.read(config_path()), secrets_layer()[0], environment_layer(os.environ)[0])
-    named = (layer.values.get("mcp_servers") for layer in layers)
-    return {name for servers in named if isinstance(servers, Mapping) for name in servers}
+def users_layers() -> tuple[Layer, ...]:
+    """What the user has set: config.toml and variables. Raises ConfigError."""
+    return FileLayer.read(config_path()), secrets_layer()[0], environment_layer(os.environ)[0]
 
 
 def build(layers: Iterable[Layer], warnings: Iterable[str] = (), trusted: Snapshot | None = None) -> KinConfig:

@@ -5,10 +5,10 @@ They decide how much runs unasked (`policy`, a mode that approves more), and whi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from kin_nb.core.config.layers import FileLayer
+from kin_nb.core.config.layers import FileLayer, Layer, deep_merge
 from kin_nb.core.config.toml_file import KeyPath
 from kin_nb.core.modes import AgentMode
 
@@ -26,7 +26,7 @@ USERS_OWN: tuple[KeyPath, ...] = (
     ("tools", "web_search", "api_key_header"),
     ("tools", "web_search", "api_key_format"),
 )
-_OF_EACH_TOOL = ("env", "keep_env", "key_names")
+_OF_EACH_TOOL = ("env", "keep_env", "key_names", "sandbox", "sandbox_network", "denylist_standalone")
 _OF_EACH_SERVER = ("api_key_env", "api_key_header", "api_key_format", "env_vars")
 _FOR_THE_USERS_SERVERS = ("name", "disabled", "disabled_tools", "prompt", "startup_timeout_sec", "tool_timeout_sec")
 """All that a project may say about an MCP server that the user has configured."""
@@ -34,20 +34,44 @@ _CAUTIOUS = (AgentMode.DEFAULT, AgentMode.PLAN)
 """The built-in modes that a project's own mode may be based on."""
 
 
-def drop_users_own(layer: FileLayer, own_servers: Collection[str] = ()) -> list[str]:
+def drop_users_own(layer: FileLayer, user: Iterable[Layer]) -> list[str]:
     """Take them out of a project's layer; a warning for each. Any other layer stays as it is.
 
-    `own_servers`: the names of the MCP servers that the user has configured.
+    `user`: the user's own layers, lowest first. What they deny a tool stays denied: the project's list adds to theirs.
     """
     if layer.project is None:
         return []
+    user = tuple(user)
+    servers = {name for own in user for name in _entries(own, "mcp_servers")}
+    tools: Mapping[str, Any] = {}
+    for own in user:
+        tools = deep_merge(tools, _entries(own, "tools"))
     warnings = []
-    for path in list(_users_own(layer, own_servers)):
+    for path in [*_users_own(layer, servers), *_lifting(layer, tools)]:
         if layer.has(path):
             name = ".".join(path)
             warnings.append(f"{layer.place(path)}{name} is the user's to set, and is ignored here; use config.toml.")
             _drop(layer.values, path)
+    _add_denied(layer, tools)
     return warnings
+
+
+def _lifting(layer: FileLayer, tools: Mapping[str, Any]) -> Iterator[KeyPath]:
+    """What would let a tool run that is `never` to run in the user's settings."""
+    for name, entry in _entries(layer, "tools").items():
+        own = tools.get(name)
+        if isinstance(entry, Mapping) and isinstance(own, Mapping) and own.get("permission") == "never":
+            if entry.get("permission") != "never":
+                yield ("tools", name, "permission")
+            yield ("tools", name, "allowlist")
+
+
+def _add_denied(layer: FileLayer, tools: Mapping[str, Any]) -> None:
+    for name, entry in _entries(layer, "tools").items():
+        own = tools.get(name)
+        denied = own.get("denylist") if isinstance(own, Mapping) else None
+        if isinstance(entry, dict) and isinstance(denied, list) and isinstance(entry.get("denylist"), list):
+            entry["denylist"] = [*denied, *(each for each in entry["denylist"] if each not in denied)]
 
 
 def _users_own(layer: FileLayer, own_servers: Collection[str]) -> Iterator[KeyPath]:
@@ -75,7 +99,7 @@ def _mode(layer: FileLayer) -> AgentMode | None:
         return None  # an error soon, with its place
 
 
-def _entries(layer: FileLayer, key: str) -> Mapping[str, Any]:
+def _entries(layer: Layer, key: str) -> Mapping[str, Any]:
     entries = layer.values.get(key)
     return entries if isinstance(entries, Mapping) else {}
 
