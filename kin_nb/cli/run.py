@@ -150,8 +150,7 @@ def _keep_secrets(config: KinConfig) -> None:
 
     names = key_names(config)
     hide_secrets(names)
-    servers = str([server.model_dump() for server in config.mcp_servers])
-    take_from_environment(name for name in names if f"${{{name}}}" not in servers)
+    take_from_environment(names)
     keep_memory_private()
 
 

@@ -52,6 +52,11 @@ def take_from_environment(variables: Iterable[str]) -> None:
             _taken[variable] = value
 
 
+def environment_with(names: Iterable[str]) -> dict[str, str]:
+    """os.environ with what was taken from it of `names`: those that the user gives to a program."""
+    return {**{name: _taken[name] for name in names if name in _taken}, **os.environ}
+
+
 def save_key(variable: str, value: str) -> Path:
     """Write `VARIABLE=value` into `~/.kin-code/.env`, mode 0600, the rest as it was; returns the file.
 

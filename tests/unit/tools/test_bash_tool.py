@@ -11,8 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kin_nb.core.config import keys
+from kin_nb.core.config.mcp_servers import MCPStdio
 from kin_nb.core.tools.base import ToolError, tool_output
 from kin_nb.core.tools.builtins.bash import LIVE_LIMIT, Bash, BashArgs, BashConfig, BashResult, CappedOutput
+from kin_nb.core.tools.mcp.managed_server import ManagedServer
 
 
 @pytest.fixture
@@ -237,3 +240,15 @@ async def test_no_descriptor_is_left_open(bash):
 
 def test_a_result_with_output_only_is_the_output(bash):
     assert bash().to_model(BashResult(output="a\n", exit_code=0)) == "a"
+
+
+def test_a_key_that_was_taken_is_for_what_the_user_gave_it_to(bash, monkeypatch, tmp_path):
+    monkeypatch.setattr(keys, "_taken", {})
+    monkeypatch.setenv("P_API_KEY", "a-key-of-the-user")
+    keys.take_from_environment(["P_API_KEY"])
+    assert bash(keep_env=["P_API_KEY"]).environment()["P_API_KEY"] == "a-key-of-the-user"
+    assert "P_API_KEY" not in bash().environment()
+    for given in ({"env_vars": ["P_API_KEY"]}, {"env": {"P_API_KEY": "${P_API_KEY}"}}, {}):
+        server = MCPStdio.model_validate({"name": "a", "command": "true", **given})
+        link = ManagedServer(server, workdir=tmp_path, environ=None)._link()
+        assert ("P_API_KEY" in link._environment) == bool(given)

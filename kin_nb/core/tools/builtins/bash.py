@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
+from kin_nb.core.config.keys import environment_with
 from kin_nb.core.safety.secrets import Redactor, child_environment, is_secret_name
 from kin_nb.core.safety.shell import Judgement, judge
 from kin_nb.core.safety.shell.carried import simple_commands
@@ -219,7 +220,8 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 
     def environment(self) -> dict[str, str]:
         """This process's variables without secrets, then what keeps programs from asking, then the config's `env`."""
-        environment = child_environment(os.environ, self.config.keep_env, also=self.config.key_names)
+        keep = self.config.keep_env
+        environment = child_environment(environment_with(keep), keep, also=self.config.key_names)
         for name, value in _THE_KERNELS_OWN.items():
             if environment.get(name) == value:
                 del environment[name]

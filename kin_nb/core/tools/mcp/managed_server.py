@@ -10,6 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.core.config.keys import environment_with
 from kin_nb.core.config.mcp_servers import MCPServer, MCPStdio
 from kin_nb.core.safety.secrets import SECRET, SHORTEST, is_secret_name, server_environment
 from kin_nb.core.tools.base import ToolError
@@ -38,7 +39,7 @@ class ManagedServer:
     def __init__(self, config: MCPServer, *, workdir: Path, environ: Mapping[str, str] | None) -> None:
         self.config = config
         self.tools: list[RemoteTool] = []
-        self._workdir, self._environ = workdir, os.environ if environ is None else environ
+        self._workdir, self._given_environ = workdir, environ
         self._connection: Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = asyncio.Lock()
@@ -179,6 +180,13 @@ class ManagedServer:
         if in_the_workspace:
             inherited["PYTHONSAFEPATH"] = "1"  # `python -m server` must not run a server.py of the workspace
         return StdioLink(argv, cwd=cwd, environment={**inherited, **own})
+
+    @property
+    def _environ(self) -> Mapping[str, str]:
+        if self._given_environ is not None or not isinstance(self.config, MCPStdio):
+            return os.environ if self._given_environ is None else self._given_environ
+        expanded = re.findall(r"\$\{(\w+)\}", " ".join(self.config.env.values()))
+        return environment_with([*self.config.env_vars, *expanded])
 
     def _expanded(self, name: str, value: str) -> str:
         """`${VAR}` from our own environment, so that a secret need not stand in the file. Raises ValueError."""
