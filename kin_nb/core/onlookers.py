@@ -6,6 +6,8 @@ program gave us (`failure`, `guarded`): it is reported and named, and never brea
 
 from __future__ import annotations
 
+import inspect
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -57,18 +59,38 @@ def _failed(error: Exception) -> str:
 def failure(callback: object, error: BaseException) -> str:
     """Which function of a program failed, and how: for a warning or a refusal."""
     name = getattr(callback, "__qualname__", type(callback).__qualname__)
-    return f"{name} failed: {type(error).__name__}{f': {error}' if str(error) else ''}"
+    text = _text(error)
+    return f"{name} failed: {type(error).__name__}{f': {text}' if text else ''}"
+
+
+def _refuse_awaitable(result: object) -> None:
+    """Raises TypeError: who calls an observer does not await it, so an `async def` would never run."""
+    if inspect.iscoroutine(result):
+        result.close()
+    if inspect.isawaitable(result):
+        raise TypeError("it returned an awaitable, which is not awaited; it must be a plain function")
+
+
+def _text(error: BaseException) -> str:
+    """Of an error whose own `__str__` fails: nothing."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  (a program's own code)
+        return ""
 
 
 def guarded(observer: Callable[[T], object], warn: Callable[[str], object], what: str) -> Callable[[T], None]:
-    """`observer`, whose errors become one warning: the first. It is called on, for what it fails at may be one value only."""
+    """`observer`, whose errors become one warning: the first. It is called on, for what it fails at may be one value only.
+
+    It is a plain function, so a CancelledError is its own error and not a cancellation of the turn. An interrupt passes.
+    """
     failed = False
 
     def observe(value: T) -> None:
         nonlocal failed
         try:
-            observer(value)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (a program's own code)
+            _refuse_awaitable(observer(value))
+        except (Exception, SystemExit, CancelledError) as error:  # noqa: BLE001  (a program's own code)
             if not failed:
                 warn(f"{what} {failure(observer, error)}. The turn continues; further errors of it are not reported.")
             failed = True

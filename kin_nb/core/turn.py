@@ -258,7 +258,12 @@ class Turn:
         """The reply is kept, and its tools run. May raise BackToTheFuture when they have ended."""
         agent = self._agent
         executor = ToolExecutor(agent, self._recorder)
-        complete = StepReplyEvent(step=self._keep(reply, injected), finish_reason=reply.finish_reason)
+        try:
+            step = self._keep(reply, injected)
+        except BaseException:
+            executor.interrupt(reply.calls)
+            raise
+        complete = StepReplyEvent(step=step, finish_reason=reply.finish_reason)
         async with aclosing(executor.run(reply.calls, complete)) as events:
             async for event in events:
                 yield event
@@ -291,10 +296,16 @@ class Turn:
         return AssistantEvent(content=why, stopped_by_middleware=True)
 
     def _keep(self, reply: Reply, injected: str) -> RecordedStep:
-        """The reply enters the history and the record."""
+        """The reply enters the history and the record: both, even if an observer of the first is interrupted."""
+        self._agent.injected.clear()
+        try:
+            self._agent.history.append(reply.message)
+        finally:
+            step = self._record(reply, injected)
+        return step
+
+    def _record(self, reply: Reply, injected: str) -> RecordedStep:
         agent = self._agent
-        agent.injected.clear()
-        agent.history.append(reply.message)
         pruned = agent.history.take_pruned()
         more = {"compaction": agent.take_compaction(), "injected": injected, "pruned": pruned, "dmail": self._dmail}
         self._dmail = None

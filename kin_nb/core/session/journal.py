@@ -86,6 +86,7 @@ class SessionJournal:
 
     def warn(self, text: str) -> None:
         """Each text once: what cannot be written fails again and again."""
+        text = self.without_secrets(text)
         if text not in self.warnings:
             self.warnings.append(text)
 

@@ -88,6 +88,11 @@ class ToolExecutor:
             await end(tasks)
             self._answer_the_rest()
 
+    def interrupt(self, calls: list[ToolCall]) -> None:
+        """Answer calls that are in the history and the record, and that will not run."""
+        self._unanswered = list(calls)
+        self._answer_the_rest()
+
     async def _when_due(
         self, call: AnyCall, place: Place, calls: list[AnyCall], earlier: list[asyncio.Task[None]]
     ) -> None:
@@ -315,7 +320,10 @@ class ToolExecutor:
         for call in self._unanswered:
             output = recorded[call.id].output if call.id in recorded else "interrupted"
             self._answers.setdefault(call.id or "", tool_message(call.id or "", call.function.name or "", output))
-        self._append_answers()
+        try:
+            self._append_answers()
+        finally:
+            self._answer_the_rest()  # an observer of messages may be interrupted at any of them
 
     def _without_undo(self, before: Before | None) -> str:
         """The note for the model and the user; "" for a call that changes nothing here, or that undo covers."""

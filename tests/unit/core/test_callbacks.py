@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections import Counter
 from typing import Any
 
@@ -71,7 +73,15 @@ async def test_the_documented_observer_meets_a_reply_without_text(start, model_s
     assert_each_call_is_answered_once(agent.messages)
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3)], ids=lambda error: type(error).__name__)
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+ERRORS = [ValueError("no"), SystemExit(3), asyncio.CancelledError(), UnprintableError()]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("at", range(MESSAGES))
 async def test_an_observer_that_fails_at_any_message_changes_nothing(start, model_server, at, error):
     seen: list[LLMMessage] = []
@@ -99,6 +109,47 @@ async def test_an_observer_that_always_fails_is_one_warning(start, model_server)
     (warning,) = warnings(events)
     assert "observe failed: RuntimeError. " in warning
     assert_each_call_is_answered_once(agent.messages)
+
+
+@pytest.mark.parametrize("often", [1, MESSAGES])
+@pytest.mark.parametrize("at", range(1, MESSAGES))
+async def test_an_interrupt_in_an_observer_leaves_every_call_answered(start, model_server, at, often):
+    """`close()` of a generator is the interrupt here: a KeyboardInterrupt would end the loop of the tests too."""
+    seen: list[LLMMessage] = []
+
+    def observe(message: LLMMessage) -> None:
+        seen.append(message)
+        if at < len(seen) <= at + often:
+            raise GeneratorExit
+
+    agent = start(message_observer=observe)
+    with contextlib.suppress(BaseException):
+        await two_turns(agent, model_server)
+    assert_each_call_is_answered_once(agent.messages)
+    recorded = [call.id for turn in agent.turns for call in turn.calls]
+    assert recorded == [call.id for message in agent.messages for call in message.tool_calls or ()]
+
+
+async def test_an_observer_that_is_a_coroutine_function_is_one_warning(start, model_server):
+    async def observe(message: LLMMessage) -> None:
+        raise AssertionError("it never runs")
+
+    agent = start(message_observer=observe)
+    (warning,) = warnings(await two_turns(agent, model_server))
+    assert "it must be a plain function" in warning
+    assert_each_call_is_answered_once(agent.messages)
+
+
+async def test_a_key_in_the_text_of_an_observers_error_is_not_shown(start, model_server):
+    key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+
+    def observe(message: LLMMessage) -> None:
+        raise KeyError(key)
+
+    agent = start(message_observer=observe)
+    (warning,) = warnings(await two_turns(agent, model_server))
+    assert "observe failed: KeyError" in warning
+    assert key not in warning
 
 
 # Who is asked.
