@@ -86,8 +86,8 @@ def _add_run(commands: Commands[argparse.ArgumentParser]) -> None:
         help="one prompt, from a script",
         description="Ask the agent once. The answer goes to stdout, everything else to stderr; nobody is asked: "
         "what the mode does not allow is refused.",
-        epilog="exit codes: 0 done, 1 an error or a refused call, 2 wrong usage, 3 stopped by a limit; "
-        "130, 143, 129 interrupted by Ctrl-C, SIGTERM, SIGHUP",
+        epilog="exit codes: 0 done, 1 an error, a refused call, or something that could not be stored, 2 wrong usage, "
+        "3 stopped by a limit; 130, 143, 129 interrupted by Ctrl-C, SIGTERM, SIGHUP",
     )
     parser.add_argument(
         "-p", "--prompt", metavar="TEXT", help="the prompt, or a /command (/help); without it, standard input is read"
@@ -290,7 +290,7 @@ def _add_installation(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def _count(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of requests")
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}")
     return int(text)
 
 
