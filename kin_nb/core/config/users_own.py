@@ -50,7 +50,9 @@ def drop_users_own(layer: FileLayer, user: Iterable[Layer]) -> list[str]:
     for path in [*_users_own(layer, servers), *_lifting(layer, tools)]:
         if layer.has(path):
             name = ".".join(path)
-            warnings.append(f"{layer.place(path)}{name} is the user's to set, and is ignored here; use config.toml.")
+            warnings.append(
+                f"{layer.place(path)}{name} is the user's to set, and is ignored here; use ~/.kin-code/config.toml."
+            )
             _drop(layer.values, path)
     _add_denied(layer, tools)
     return warnings
