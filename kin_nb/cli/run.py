@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
     from kin_nb.core.skills.models import SkillError  # noqa: PLC0415
 
+    config: KinConfig | None = None
     try:
         prompt = _prompt(arguments)
         typed = typed_command(prompt)
@@ -51,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         from kin_nb.core.first_steps import explain  # noqa: PLC0415
 
+        for warning in config.warnings if config is not None else ():
+            warn(warning)  # a project's settings that were left out may be why
         return fail(explain(error))
     except (SessionError, SkillError) as error:
         return fail(str(error))

@@ -71,7 +71,8 @@ def _shown_as_it_is(folders: TrustedFolders, folder: Path) -> Snapshot | None:
     if not found.changes or found.seen is None:
         _say_what_counts(folder)
         return None
-    print(f"{found.seen.folder} has changed since you trusted {found.since}: {found.changes.summary()}", end="\n\n")
+    what = "it" if found.since == found.seen.folder else found.since
+    print(f"{found.seen.folder} has changed since you trusted {what}: {found.changes.summary()}", end="\n\n")
     print("\n".join(found.changes.diff), end="\n\n", flush=True)
     return found.seen
 
