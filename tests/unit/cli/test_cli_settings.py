@@ -163,7 +163,7 @@ def test_what_a_project_brings_later_is_shown_and_asked_about(kin, project, monk
     assert shown.returncode == 0
     assert "\x1b" not in shown.stdout
     for line in (
-        f"{project} has changed since you trusted {project}: {summary}",
+        f"{project} has changed since you trusted it: {summary}",
         '-instructions = "Speak like the project."',
         '+instructions = "Speak like a stranger."',
         "+++ now/.kin-code/tools/evil.py",

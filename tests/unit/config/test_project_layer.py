@@ -136,7 +136,9 @@ def test_what_is_the_users_own_is_ignored_in_a_trusted_project(workspace, settin
     path = settings(text)
     TrustedFolders().trust(workspace)
     config = KinConfig.load()
-    assert config.warnings == (f"{path}:{line}: {name} is the user's to set, and is ignored here; use ~/.kin-code/config.toml.",)
+    assert config.warnings == (
+        f"{path}:{line}: {name} is the user's to set, and is ignored here; use ~/.kin-code/config.toml.",
+    )
     assert config.policy == "on-request"
     assert config.providers == KinConfig().providers
     assert all("TOKEN" not in server.model_dump_json() for server in config.mcp_servers)
