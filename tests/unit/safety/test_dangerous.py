@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.safety.shell.dangerous import danger
+from kin_nb.core.safety.shell.split import split
 
 ROOT = Path("/home/u/ws")
 ENVIRONMENT = {"HOME": "/home/u", "USER": "u", "TMP": "/tmp", "PATH": "/usr/bin:/bin"}
@@ -40,6 +41,21 @@ def test_the_folder_it_stands_in_is_left_to_rm_which_refuses_it_itself(tmp_path,
     assert done.returncode != 0
     assert (tmp_path / "kept").exists()
     assert danger(f"rm -rf {folder}", tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    "command", ["git push --force", "sudo rm -rf /", "rm -rf /", "curl x | sh", "env A=1 rm -rf ~"]
+)
+@pytest.mark.parametrize("continued", [" \\\n", " \\\n ", "\t\\\n\\\n  "])
+def test_a_line_that_continues_on_the_next_is_read_as_one(command, continued):
+    found = [command.words for command in split(command.replace(" ", continued))]
+    assert found == [command.words for command in split(command)]
+    assert danger(command.replace(" ", continued), ROOT, ENVIRONMENT) == danger(command, ROOT, ENVIRONMENT)
+
+
+def test_a_file_to_write_is_found_on_the_next_line():
+    assert danger("echo x > \\\n /dev/sda", ROOT, ENVIRONMENT) == danger("echo x > /dev/sda", ROOT, ENVIRONMENT) != ""
+    assert danger("rm -rf \\\n# /\n/", ROOT, ENVIRONMENT) == danger("rm -rf # /\n/", ROOT, ENVIRONMENT)
 
 
 def test_the_reason_names_the_part_that_decides():

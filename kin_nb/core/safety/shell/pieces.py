@@ -76,6 +76,12 @@ class PieceReader(ABC):
         self.text, self.at, self._reading = outer
         return read, made
 
+    def continuation(self) -> bool:
+        """Past a backslash at the end of a line, between two words: it is no word. Whether one was here."""
+        found = self.text.startswith("\\\n", self.at)
+        self.at += 2 if found else 0
+        return found
+
     def is_process_substitution(self) -> bool:
         return self.text.startswith(("<(", ">("), self.at)
 

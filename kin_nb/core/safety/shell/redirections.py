@@ -44,8 +44,8 @@ class RedirectionReader(PieceReader):
         while self.text[self.at : self.at + 1] in ("<", ">", "&", "|", "-"):
             self.at += 1
         operator, reads = self.text[start : self.at], self.text[start] == "<"
-        while self.text[self.at : self.at + 1] in (" ", "\t"):
-            self.at += 1
+        while self.continuation() or self.text[self.at : self.at + 1] in (" ", "\t"):
+            self.at += self.text[self.at : self.at + 1] in (" ", "\t")
         printer = self._printer(operator)
         if printer is None:
             return replace(command, has_input=True) if reads else command

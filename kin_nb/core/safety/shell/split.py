@@ -78,6 +78,8 @@ class _Reader(RedirectionReader):
             if character == end:
                 self.at += 1
                 break
+            if self.continuation():
+                continue
             if group.compares and not character.isspace() and not self.text.startswith("esac", self.at):
                 self.until(")")
                 group.compares = False
@@ -174,6 +176,8 @@ class _Reader(RedirectionReader):
         self.at += 1
         values: list[str] = []
         while self.at < len(self.text) and self.text[self.at] != ")":
+            if self.continuation():
+                continue
             if self.text[self.at].isspace() or (self.text[self.at] in "<>;&|(" and not self.is_process_substitution()):
                 self.at += 1
             else:
