@@ -72,11 +72,21 @@ _SCRIPT_RUNNERS = frozenset([("npm", "run"), ("npm", "run-script"), ("pnpm", "ru
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?$")
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]*$")
 _RUNNING_OPTIONS = _set(
-    # these run a program, load code or settings, or write a file
+    # these run a program, load code or settings, write a file, or name another host
     "exec execdir eval command to-command use-compress-program compress-program checkpoint-action rsh upload-pack "
     "receive-pack ext-diff textconv open-files-in-pager pre hostname-bin shell script-shell toolexec vettool wrapper "
-    "init-script output output-file plugin config config-file rcfile install-types"
+    "init-script output output-file plugin config config-file rcfile install-types "
+    "init-hook load-plugins python host server registry index index-url extra-index-url"
 )
+_OTHER_HOST = {
+    "docker": "H",
+    "podman": "H",
+    "kubectl": "s",
+    "pip": "i",
+    "pip3": "i",
+}
+"""The letters of options that name another host; many programs have the same letters for what is harmless."""
+_REACHING_GIT = frozenset(["fetch", "pull"])
 _GIT_OPTIONS_WITH_VALUE = _set("-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source")
 _LEAVES_THE_WORKSPACE = re.compile(r"(^|[=:,@]|^-\w)/|(^|[/=:,@]|^-\w)\.\.(/|$)|@[\w.-]+:")
 
@@ -116,7 +126,19 @@ def command_prefix(command: str) -> str | None:
     if words is None or any(reaches_out(word) for word in words[1:]):
         return None
     prefix = _prefix(words)
-    return None if prefix is None else " ".join(prefix)
+    return None if prefix is None or _reaches_another_host(words, prefix) else " ".join(prefix)
+
+
+def _reaches_another_host(words: list[str], prefix: list[str]) -> bool:
+    arguments = words[1:]
+    letters = {_OTHER_HOST[word] for word in prefix if word in _OTHER_HOST}
+    if any(_is_short(word) and any(letter in word for letter in letters) for word in arguments):
+        return True
+    return prefix[:1] == ["git"] and prefix[-1] in _REACHING_GIT and any(":" in word for word in arguments)
+
+
+def _is_short(word: str) -> bool:
+    return word.startswith("-") and not word.startswith("--")
 
 
 def _word(command: str, position: int) -> tuple[str | None, int]:

@@ -88,6 +88,10 @@ def test_everything_else_has_no_words(command):
         ("make test", "make test"),
         ("cargo build --release", "cargo build"),
         ("docker ps -a", "docker ps"),
+        ("git fetch origin", "git fetch"),
+        ("git pull --rebase origin main", "git pull"),
+        ("ls -i -s -H x", "ls"),
+        ("grep -i -H -s x y", "grep"),
         ("kubectl logs web", "kubectl logs"),
         ("python -m unittest -v", "python -m unittest"),
         ("python -m pytest -q", "python -m pytest"),
@@ -163,6 +167,13 @@ def test_the_prefix_is_the_program_and_its_subcommand(command, prefix):
         *("printf x", "test -v x", "let x=1", "declare x", "read x", "mapfile x", "jobs -x ls", "compgen -C x"),
         *("valgrind ls", "perf stat ls", "mpirun x", "hyperfine x", "bundle exec x", "nix run x", "yarn node -e x"),
         *("echo 'a[$(touch x)]'", "ls 'a[`x`]'"),
+        *("pylint --init-hook=x y", "pylint --load-plugins=x y", "pip check --python ./x", "pytest --rcfile x"),
+        # another host
+        *("docker -H tcp://evil ps", "docker ps -H tcp://evil", "docker ps --host=evil", "docker logs -Htcp://evil x"),
+        *("kubectl logs -s evil web", "kubectl logs --server=evil web", "kubectl logs -shttps://evil web"),
+        *("pip list -i evil -o", "pip list --index-url=evil -o", "pip list --extra-index-url evil -o"),
+        *("python -m pip list -i evil", "uv run pip list -ievil", "npm outdated --registry=evil"),
+        *("git fetch ext::sh", "git fetch https://evil/x", "git pull evil:x main", "git pull --rebase ssh://evil/x"),
         # nothing to name, or more than one thing
         *("git", "make", "make test deploy", "make SHELL=x test", "make test SHELL=x", "npm run", "git --version"),
         # a program that is a file, or not a name
