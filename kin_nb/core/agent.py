@@ -85,7 +85,7 @@ class Agent:
         self.journal = SessionJournal(config, self.workspace.root, session_id, log)
         self.middleware_pipeline.warn = self.journal.warn
         observer = message_observer and guarded(message_observer, self.journal.warn, "The message observer")
-        self.history = History(self.toolbox.system_prompt(), self.redact, observer)
+        self.history = History(self.system_prompt(), self.redact, observer)
         self.link = ModelLink(backend, streaming=enable_streaming)
         self.calls_tools = True  # False: the model is told that it may call none, and none runs
         self._grants = Grants()
@@ -152,6 +152,10 @@ class Agent:
         prompt = self.redact(self.messages[0].content or "")
         schemas = self.tool_manager.schemas()
         return session_header(self.journal.root_id, self.config, system_prompt=prompt, tools=schemas)
+
+    def system_prompt(self) -> str:
+        """As the model may have it: file names, branch names and instructions can hold secrets."""
+        return self.journal.without_secrets(self.toolbox.system_prompt())
 
     def redact(self, text: str) -> str:
         """`text` without secrets and without paths of this machine: what may be recorded and shown."""

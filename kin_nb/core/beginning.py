@@ -27,7 +27,8 @@ def begin_anew(agent: Agent) -> None:
     """What `Agent.clear_history` promises."""
     agent.time.check_between_turns()
     agent.history.restart()
-    agent.history.set_system_prompt(agent.toolbox.system_prompt())  # what was kept in memory since is in it
+    agent.journal.learn_secrets(agent.config)
+    agent.history.set_system_prompt(agent.system_prompt())  # what was kept in memory since is in it
     agent.toolbox.reset()
     agent.middleware_pipeline.reset(ResetReason.STOP)
     agent.injected.clear()
@@ -49,6 +50,7 @@ def set_fresh(agent: Agent, *, fresh: bool) -> None:
 def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     """What `Agent.begin_turn` promises."""
     agent.journal.learn_secrets(agent.config)
+    agent.history.set_system_prompt(agent.journal.without_secrets(agent.messages[0].content or ""))
     hide_secrets(key_names(agent.config))
     begin_log(agent)
     onlookers.begins(agent)

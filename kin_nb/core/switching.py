@@ -38,4 +38,4 @@ def switch_config(agent: Agent, config: KinConfig) -> None:
     agent.toolbox.reconfigure(new)
     agent.setup_middleware()
     agent.set_prices()
-    agent.history.set_system_prompt(agent.toolbox.system_prompt())
+    agent.history.set_system_prompt(agent.system_prompt())

@@ -373,6 +373,24 @@ async def test_no_secret_of_a_result_reaches_the_model(model_server, trusted, wo
         assert "a = '[secret]'" in content
 
 
+async def test_no_secret_reaches_the_model_in_the_system_prompt(model_server, config, workspace, monkeypatch):
+    monkeypatch.setenv("SERVICE_TOKEN", "correct-horse-battery")
+    (workspace / "name-correct-horse-battery.txt").touch()
+    agent = Agent(config, mode=AgentMode.AUTO_APPROVE)
+    for begin in (lambda: None, lambda: agent.switch_mode(AgentMode.PLAN), agent.clear_history):
+        begin()
+        assert "name-[secret].txt" in agent.messages[0].content
+        assert "correct-horse" not in agent.messages[0].content
+    model_server.enqueue("Done.")
+    await run_turn(agent)
+    assert "correct-horse" not in json.dumps(sent(model_server, 1))
+    monkeypatch.setenv("LATER_TOKEN", "wrong-donkey-battery")
+    (workspace / "name-wrong-donkey-battery.txt").touch()
+    agent.clear_history()
+    assert "wrong-donkey" not in agent.messages[0].content
+    await agent.aclose()
+
+
 async def test_a_resumed_conversation_is_the_same_where_a_result_had_a_secret(model_server, trusted, config, workspace):
     (workspace / "keys.py").write_text(f"a = '{OPENAI_KEY}'\n" * 3_000)
     model_server.enqueue(calls=[tool_call("bash", command=f"cat {workspace}/keys.py")])
