@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ LONGEST_END = supervisor.GRACE + supervisor.GIVE_UP + 5.0
 """Seconds after which a supervisor that was asked to end everything, and has not ended itself, is killed."""
 _PROGRAM = Path(supervisor.__file__)
 _REPORT = 65_536
+_KILLED = "what was started may still run: its supervisor was killed"
 _SET_BY_PYTHON = "LC_CTYPE"
 """In a C locale (PEP 538): the program gets the environment as it was."""
 
@@ -75,6 +77,11 @@ class Supervised:
         for line in text.decode("utf-8", "replace").splitlines():
             what, *words = line.split("\t")
             said[what] = tuple(words)
+        group = int(said.get(supervisor.STARTED, ("0",))[0])
+        if group > 1 and supervisor.DONE not in said and supervisor.FAILED not in said:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+            said[supervisor.REMAINS] = (_KILLED,)
         number = int(said.get(supervisor.FAILED, ("0",))[0])
         return Report(
             error=OSError(number, os.strerror(number), self._name) if number else None,

@@ -31,7 +31,7 @@ GRACE = 0.5
 GIVE_UP = 5.0
 """Seconds after which a process that SIGKILL does not end is left alone: one of another user."""
 TERMINATE, KILL = b"T", b"K"
-FAILED, ENDED, SWEPT, REMAINS = "failed", "ended", "swept", "remains"
+STARTED, FAILED, ENDED, SWEPT, REMAINS, DONE = "started", "failed", "ended", "swept", "remains", "done"
 """What a line of the report begins with."""
 _TICK = 0.02
 _LOOK = 1.0
@@ -121,6 +121,7 @@ class _Supervisor:
         if by_itself:
             self._tell(SWEPT, *(_name(process.pid) for process in remaining))
         self._sweep()
+        self._tell(DONE)
         return signal.SIGKILL if self._status is None else self._status
 
     def _start(self, argv: list[str], signals: Mapping[signal.Signals, object]) -> None:
@@ -132,6 +133,7 @@ class _Supervisor:
             return
         try:
             os.setsid()
+            self._tell(STARTED, f"{os.getpid()}")
             _control_process(_SET_PDEATHSIG, signal.SIGKILL)  # should the supervisor itself be killed
             signal.set_wakeup_fd(-1)
             for number, handler in signals.items():

@@ -161,6 +161,14 @@ async def test_a_program_that_kills_its_supervisor_ends_with_it(tmp_path, ready)
 
 
 @linux
+@pytest.mark.parametrize("kill", ["sleep 300 & echo $! > ready; kill -9 $PPID; wait"])
+async def test_the_group_of_a_program_whose_supervisor_was_killed_is_ended(tmp_path, kill):
+    ended = await run(kill, tmp_path)
+    assert has_ended(int((tmp_path / "ready").read_text()))
+    assert ended.remains == ("what was started may still run: its supervisor was killed",)
+
+
+@linux
 async def test_sigterm_to_its_supervisor_ends_all_of_it(tmp_path, ready):
     """ipykernel sends it to all that a kernel has started, when it is shut down."""
     before = set(psutil.Process().children())
