@@ -377,16 +377,16 @@ async def test_no_secret_reaches_the_model_in_the_system_prompt(model_server, co
     monkeypatch.setenv("SERVICE_TOKEN", "correct-horse-battery")
     (workspace / "name-correct-horse-battery.txt").touch()
     agent = Agent(config, mode=AgentMode.AUTO_APPROVE)
-    for begin in (lambda: None, lambda: agent.switch_mode(AgentMode.PLAN), agent.clear_history):
-        begin()
-        assert "name-[secret].txt" in agent.messages[0].content
-        assert "correct-horse" not in agent.messages[0].content
+    assert "name-[secret].txt" in agent.messages[0].content
+    assert "correct-horse" not in agent.messages[0].content
+    agent.switch_mode(AgentMode.PLAN)
+    assert "correct-horse" not in agent.messages[0].content
     model_server.enqueue("Done.")
     await run_turn(agent)
     assert "correct-horse" not in json.dumps(sent(model_server, 1))
     monkeypatch.setenv("LATER_TOKEN", "wrong-donkey-battery")
     (workspace / "name-wrong-donkey-battery.txt").touch()
-    agent.clear_history()
+    await agent.clear_history()
     assert "wrong-donkey" not in agent.messages[0].content
     await agent.aclose()
 
