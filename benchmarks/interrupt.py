@@ -55,8 +55,7 @@ def running(kernel: LiveKernel, server: ModelServer) -> float:
     server.enqueue(calls=[tool_call("bash", command=SLEEP)])
     cell = kernel.run("%%kin --mode auto-approve\ngo")
     shows(kernel, "started")
-    spent = seconds(kernel, cell)
-    return spent
+    return seconds(kernel, cell)
 
 
 def main() -> None:
