@@ -68,7 +68,10 @@ class Supervised:
         self._ask(supervisor.KILL)
 
     def report(self) -> Report:
-        """Once, after the end."""
+        """Read what the supervisor wrote. Call once, after its end.
+
+        A supervisor that was killed has ended nothing: then the program's process group is killed here, and `remains` says so.
+        """
         text = b""
         with suppress(BlockingIOError):
             while chunk := os.read(self._report, _REPORT):
