@@ -67,7 +67,7 @@ def main() -> None:
         os.environ["KIN_HOME"] = f"{folder}/home"
         for number in range(max(STEPS)):
             (Path(folder) / name(number)).write_text(module(number))
-        for steps in STEPS:
+        for steps in (min(STEPS), *STEPS):  # the first imports what a first request needs: no cost of a step
             ours, theirs = multiprocessing.Pipe()
             server = multiprocessing.Process(target=serve, args=(steps, theirs), daemon=True)
             server.start()
@@ -75,7 +75,8 @@ def main() -> None:
             spent[steps] = asyncio.run(run(ours.recv(), Path(folder)))
             ours.send(None)
             server.join()
-            print(f"{steps:>4} steps: {spent[steps]:.2f} s CPU")
+    for steps in STEPS:
+        print(f"{steps:>4} steps: {spent[steps]:.2f} s CPU")
     for few, many in itertools.pairwise(STEPS):
         print(f"{few} -> {many}: {(spent[many] - spent[few]) / (many - few) * 1000:.2f} ms CPU a step")
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from kin_nb.replay.format.loading import import_nbformat
 from tests.model_server import ModelServer
+from tests.notebook.people import UNPLAYED
+
+os.environ["KIN_SAVE"] = UNPLAYED
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background of a shell, which programs inherit
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import_nbformat()  # before a test's own import of it, which would take a second longer
 

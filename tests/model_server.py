@@ -183,7 +183,7 @@ class ModelServer:
         provider = f'[[providers]]\nname = "p"\napi_base = "{self.url}"\n'
         return f'active_model = "m"\n{before}\n{provider}\n[[models]]\nname = "m"\nprovider = "p"\n'
 
-    def wait_for_request(self, n: int, timeout: float = 10.0) -> dict[str, Any]:
+    def wait_for_request(self, n: int, timeout: float = 60.0) -> dict[str, Any]:
         """Block until `n` requests have arrived; the n-th one's body. Raises TimeoutError."""
         with self._arrived:
             if not self._arrived.wait_for(lambda: len(self.requests) >= n, timeout):

@@ -73,7 +73,7 @@ def since(text: str) -> datetime:
 
 def positive(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of entries")
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
     return int(text)
 
 

@@ -145,19 +145,20 @@ def _server(provider: ProviderConfig, *, offline: bool) -> Finding:
     import httpx  # noqa: PLC0415  (this check only)
 
     from kin_nb.core.llm.address import is_local, shown  # noqa: PLC0415
-    from kin_nb.core.llm.error_words import certificates, certificates_problem  # noqa: PLC0415
+    from kin_nb.core.llm.backend.client import ssl_context  # noqa: PLC0415
+    from kin_nb.core.llm.error_words import certificates, certificates_problem, reason_of  # noqa: PLC0415
 
     what, address, local = "model server", shown(provider.api_base), is_local(provider.api_base)
     if offline:
         return Finding("ok", what, f"{address} was not asked (--offline)")
     try:
-        client = httpx.Client(trust_env=not local, timeout=SECONDS)
+        client = httpx.Client(verify=ssl_context(provider.api_base), trust_env=not local, timeout=SECONDS)
     except (ImportError, ValueError, httpx.InvalidURL):  # its address may hold a password
         advice = "Correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY."
         return Finding("fail", what, "the proxy that the environment names cannot be used", advice)
     except OSError as error:
         return Finding("fail", what, certificates_problem(error), f"Correct {certificates()[0]}, or unset it.")
-    answers: list[int | str] = []
+    answers: list[int | str | BaseException] = []
     # Names are looked up without an end, and an answer may come byte by byte: nobody waits for this thread.
     asking = Thread(target=_ask, args=(client, f"{provider.api_base.rstrip('/')}/models", answers), daemon=True)
     asking.start()
@@ -168,12 +169,20 @@ def _server(provider: ProviderConfig, *, offline: bool) -> Finding:
     if isinstance(answer, int):
         return Finding("warn", what, f"{address} answers with error {answer}", "It may still be starting: try again.")
     advice = "Start it" if local else "Check the network, its proxy and the provider's api_base"
+    if isinstance(answer, BaseException):
+        answer = reason_of(answer)
+        if certificates()[0]:
+            advice = f"Trusted are the certificates of {'='.join(certificates())}: check these"
     return Finding("fail", what, f"{address}: {answer}", f"{advice}, or choose another model: `%kin model`.")
 
 
-def _ask(client: httpx.Client, url: str, answers: list[int | str]) -> None:
-    """Put the status of an answer into `answers`, or why there is none."""
-    import httpx  # noqa: PLC0415  (this check only)
+def _ask(client: httpx.Client, url: str, answers: list[int | str | BaseException]) -> None:
+    """Put the status of an answer into `answers`, or why there is none: a certificate that is not trusted as its error."""
+    import ssl  # noqa: PLC0415  (this check only)
+
+    import httpx  # noqa: PLC0415
+
+    from kin_nb.core.llm.error_words import root_cause  # noqa: PLC0415
 
     try:
         with client, client.stream("GET", url) as reply:
@@ -183,7 +192,9 @@ def _ask(client: httpx.Client, url: str, answers: list[int | str]) -> None:
     except (httpx.InvalidURL, httpx.UnsupportedProtocol):
         answers.append("no address that can be asked")
     except (httpx.HTTPError, OSError, ValueError) as error:  # its text may hold a proxy's password
-        answers.append(f"cannot be reached ({type(error).__name__})")
+        cause = root_cause(error)
+        untrusted = isinstance(cause, ssl.SSLCertVerificationError)
+        answers.append(cause if untrusted else f"cannot be reached ({type(error).__name__})")
 
 
 def _sessions(config: KinConfig) -> Iterator[Finding]:

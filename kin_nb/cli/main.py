@@ -158,7 +158,8 @@ def _add_notebooks(commands: Commands[argparse.ArgumentParser]) -> None:
     save.add_argument(
         "--check",
         action="store_true",
-        help="then run its cells once, in a copy of the files around it and for a minute at most, and say what stops them",
+        help="then run its cells once, in a copy of the files around it, unconfined, however long it takes; without it this is "
+        "done confined, without network, for 30 seconds at most ([save] check_seconds; --no-check: not at all)",
     )
     add_save_options(save)
     save.set_defaults(command=notebooks.save)
@@ -251,7 +252,7 @@ def _add_settings(commands: Commands[argparse.ArgumentParser]) -> None:
     trust = commands.add_parser(
         "trust",
         help="let a project folder bring its own settings, tools and instructions",
-        description="Say what of a folder counts once it is trusted, or what has changed since it was, and trust it as it is.",
+        description="Show what is read from a folder when you trust it, or what has changed since you did, and trust it as it is.",
     )
     trust.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder")
     trust.add_argument("--show", action="store_true", help="only show that, and change nothing")
@@ -300,5 +301,5 @@ def _price(text: str) -> float:
     except ValueError:
         price = -1.0
     if not price >= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no price in USD")
+        raise argparse.ArgumentTypeError(f"must be a number of USD from 0, got {text!r}")
     return price

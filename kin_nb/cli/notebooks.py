@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kin_nb.cli.exits import DONE, LIMITED, fail
+
+if TYPE_CHECKING:
+    from kin_nb.core.config import KinConfig
 
 
 def save(arguments: argparse.Namespace) -> int:
@@ -17,8 +21,18 @@ def save(arguments: argparse.Namespace) -> int:
 
     options, secrets = save_options(arguments), known_secrets()
     how = {"from_outputs": arguments.from_outputs, "session": arguments.of_session, "calibrate": arguments.calibrate}
-    how["check"] = arguments.check
+    how |= {"check": arguments.check, "config": _settings()}
     return save_session(SaveCommand(arguments.session, arguments.path, options, secrets=secrets, **how))
+
+
+def _settings() -> KinConfig:
+    """The defaults where a file of settings is broken: a notebook is saved all the same."""
+    from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415
+
+    try:
+        return KinConfig.load()
+    except ConfigError:
+        return KinConfig()
 
 
 def diff(arguments: argparse.Namespace) -> int:

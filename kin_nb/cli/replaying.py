@@ -135,5 +135,5 @@ def _wrong(arguments: argparse.Namespace) -> str:
 
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text) < 10**6):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1")
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 999999, got {text!r}")
     return int(text)

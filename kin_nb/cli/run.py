@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 LATEST = "latest"
 """What `--continue` resumes: the newest session of the workspace."""
 
+_MOST_NOTES = 3
+"""How many refusals are told with their reason."""
+
 NOT_STORED = "Not all of this session could be stored (see the warnings above): undo and resume may lack a part of it."
 
 
@@ -99,9 +102,11 @@ def _settings(arguments: argparse.Namespace) -> tuple[KinConfig, AgentMode | Cus
         workdir = _folder_of(arguments.resume)
     config = KinConfig.load(arguments.agent, active_model=arguments.model, workdir=workdir, policy=arguments.policy)
     try:
-        mode = load_mode(arguments.mode, config.effective_workdir, trusted=config.project_trusted)
+        mode = load_mode(
+            arguments.mode, config.effective_workdir, trusted=config.project_trusted, may_use=config.is_as_trusted
+        )
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError("\n".join(filter(None, [str(error), config.layers.left_out]))) from None
     _check_policy(arguments.policy, mode)
     return config, mode
 
@@ -186,7 +191,7 @@ def _folder_of(session: str) -> Path:
 def _refusals(turn: TurnRecord) -> int:
     if not turn.unasked:
         return DONE
-    return fail(
-        f"Refused, because nobody can be asked here: {', '.join(turn.unasked)}.\n"
-        "To allow edits of files: --mode accept-edits; to allow everything: --mode auto-approve"
-    )
+    decisions = [call.decision for call in turn.calls if call.decision is not None and call.decision.by == "headless"]
+    notes = list(dict.fromkeys(decision.note for decision in decisions if decision.note))[:_MOST_NOTES]
+    refused = f"Refused, because nobody can be asked here: {', '.join(turn.unasked)}."
+    return fail("\n".join([refused, *notes, "To allow everything: --mode auto-approve"]))

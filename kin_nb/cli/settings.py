@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from kin_nb.cli.exits import DONE, USAGE, fail, warn
 
 if TYPE_CHECKING:
     from kin_nb.core.project_snapshot import Snapshot
-    from kin_nb.core.trusted_folders import TrustedFolders
+    from kin_nb.core.trusted_folders import Trust
 
 _WHAT_IT_IS = {
     "AGENTS.md": "instructions to the model",
@@ -53,28 +54,45 @@ def trust(arguments: argparse.Namespace) -> int:
         if arguments.no:
             print(f"{folders.distrust(arguments.folder)} is not trusted: nothing of it is read as settings.")
             return DONE
-        seen = _shown_as_it_is(folders, arguments.folder)
+        found = folders.look(arguments.folder)
+        _show_what_acts(found, arguments.folder)
         if arguments.show:
             return DONE
-        if seen is not None and sys.stdin.isatty() and not _agreed():
+        back = f"To take that back: kin-nb trust --no {arguments.folder}"
+        if found.of_itself and found.seen is not None:
+            print(f"{found.seen.folder} is already trusted as it is; nothing was changed. {back}")
+            return DONE
+        if found.changes and sys.stdin.isatty() and not _agreed():
             return fail("Nothing was changed: it is not trusted as it is now.")
-        folder = folders.trust(arguments.folder, seen)
-        print(f"{folder} is trusted from now on, as it is. To take that back: kin-nb trust --no {arguments.folder}")
+        folder = folders.trust(arguments.folder, found.seen if found.changes else None)
+        print(f"{folder} is trusted from now on, as it is. {back}")
     except ConfigError as error:
-        return fail(str(error))
+        return fail(f"{error}{_about_codes(arguments.folder)}")
     return DONE
 
 
-def _shown_as_it_is(folders: TrustedFolders, folder: Path) -> Snapshot | None:
-    """Print what counts of a folder, or how it differs from what was trusted; then what was shown is returned."""
-    found = folders.look(folder)
+def _about_codes(folder: Path) -> str:
+    """What to say besides when the folder, which cannot be trusted, looks like a code of `%kin trust`."""
+    if folder.exists() or not re.fullmatch("[0-9a-f]{8}", str(folder)):
+        return ""
+    how = "`kin-nb trust` takes a folder, shows what has changed in it and asks."
+    return f" Codes are for `%kin trust` in a notebook: {how}"
+
+
+def _show_what_acts(found: Trust, folder: Path) -> None:
+    """Print what is read from a folder, or how it differs from what was trusted."""
     if not found.changes or found.seen is None:
-        _say_what_counts(folder)
-        return None
+        _list_what_is_read(folder, trusted=bool(found.answer))
+        return
     what = "it" if found.since == found.seen.folder else found.since
     print(f"{found.seen.folder} has changed since you trusted {what}: {found.changes.summary()}", end="\n\n")
     print("\n".join(found.changes.diff), end="\n\n", flush=True)
-    return found.seen
+    _say_what_is_not_compared(found.seen)
+
+
+def _say_what_is_not_compared(seen: Snapshot) -> None:
+    if seen.limit:
+        print(seen.limit, flush=True)
 
 
 def _agreed() -> bool:
@@ -84,9 +102,10 @@ def _agreed() -> bool:
         return False
 
 
-def _say_what_counts(folder: Path) -> None:
-    """Nothing for a folder that will be refused."""
+def _list_what_is_read(folder: Path, *, trusted: bool) -> None:
+    """Nothing for a folder that will be refused. Raises ConfigError when there is too much in it to be compared."""
     from kin_nb.core.paths import real_path  # noqa: PLC0415
+    from kin_nb.core.project_snapshot import Snapshot  # noqa: PLC0415
     from kin_nb.core.trusted_folders import is_too_broad, project_files  # noqa: PLC0415
 
     real = real_path(folder)
@@ -97,5 +116,6 @@ def _say_what_counts(folder: Path) -> None:
         print(f"{real} holds nothing that trust is needed for, yet.")
         return
     width = max(map(len, names))
-    print(f"What counts of {real} once it is trusted:")
+    print(f"{real} is trusted. What is read from it:" if trusted else f"What is read from {real} when you trust it:")
     print("\n".join(f"  {name:<{width}}  {_WHAT_IT_IS.get(name, '')}".rstrip() for name in names), flush=True)
+    _say_what_is_not_compared(Snapshot.take(real))

@@ -10,6 +10,7 @@ from typing import Any
 
 from kin_nb.core import compacting
 from kin_nb.core.beginning import begin_anew, begin_log, begin_turn
+from kin_nb.core.callback_errors import guarded
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.compaction import Compaction
 from kin_nb.core.context.history import History
@@ -27,7 +28,7 @@ from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, builtin_middleware
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.observability import Observers
-from kin_nb.core.onlookers import Onlooker, guarded
+from kin_nb.core.onlookers import Onlooker
 from kin_nb.core.questions import AskQuestion, nobody
 from kin_nb.core.resuming import resumed, taken_up
 from kin_nb.core.safety.audit import AuditLog
@@ -175,9 +176,12 @@ class Agent:
         """Put a message into the conversation without asking the model; the next request mends what it leaves open."""
         self.history.add(message)
 
-    def switch_mode(self, mode: AgentMode | CustomMode) -> None:
-        """Messages, grants and what tools remember stay; the mode's settings take the place of the last one's."""
-        switch_mode(self, mode)
+    def switch_mode(self, mode: AgentMode | CustomMode, config: KinConfig | None = None) -> None:
+        """Messages, grants and what tools remember stay; the mode's settings take the place of the last one's.
+
+        `config`: the settings from now on, those that the mode was found with; None: as before.
+        """
+        switch_mode(self, mode, config)
 
     def switch_config(self, config: KinConfig) -> None:
         """Another model or other settings from the next request on; the conversation stays.
@@ -238,7 +242,7 @@ class Agent:
         return await self.time.revert_to(checkpoint_id)
 
     async def aclose(self) -> None:
-        """Leave the backend, and close the log. It can act again: they open anew when needed."""
+        """Leave the backend, and close the log, in any event loop. It can act again: they open anew when needed."""
         await let_go(self, self.link)
 
     async def act(
@@ -302,16 +306,14 @@ class Agent:
         """Number `turn` and record from now on what happens in it."""
         return begin_turn(self, turn)
 
-    async def warnings(self, *, first_step: bool = True) -> list[str]:
-        """Make the tools ready for a step. Returns what cannot be used, each said once in a session."""
-        found = await (self.toolbox.ready() if first_step else self.toolbox.refresh())
-        if first_step:
-            found = [
-                *([self.workspace.warning] if self.workspace.warning else []),
-                *found,
-                *self.link.warnings(self.config),
-            ]
-        return self.new_warnings(found)
+    async def ready_for_turn(self) -> list[str]:
+        """Make the tools ready for a turn's first step. Returns what cannot be used, each said once in a session."""
+        found = await self.toolbox.ready()
+        return self.new_warnings(filter(None, [self.workspace.warning, *found, *self.link.warnings(self.config)]))
+
+    async def ready_for_step(self) -> list[str]:
+        """The same for a later step: tools that have come or gone meanwhile."""
+        return self.new_warnings(await self.toolbox.refresh())
 
     def new_warnings(self, found: Iterable[str] = ()) -> list[str]:
         """`found` and what could not be used or written since, each said once in a session."""

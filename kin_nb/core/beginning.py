@@ -49,8 +49,8 @@ def set_fresh(agent: Agent, *, fresh: bool) -> None:
 
 def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     """What `Agent.begin_turn` promises."""
-    agent.journal.learn_secrets(agent.config)
-    agent.history.set_system_prompt(agent.journal.without_secrets(agent.messages[0].content or ""))
+    if agent.journal.learn_secrets(agent.config):
+        agent.history.set_system_prompt(agent.journal.without_secrets(agent.messages[0].content or ""))
     hide_secrets(key_names(agent.config))
     begin_log(agent)
     onlookers.begins(agent)

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kin_nb.core.config.agent_files import MODE_KEYS, agent_files, read_agent
+from kin_nb.core.config.agent_files import MODE_KEYS, agent_files, passed_over, read_agent
 from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.config.files import users_layers
 from kin_nb.core.config.layers import FileLayer
 from kin_nb.core.config.users_own import drop_users_own
 from kin_nb.core.modes import AgentMode, ModeSafety, Policy
 from kin_nb.core.paths import kin_home, shown
+from kin_nb.core.project_snapshot import MayUse, anything
 
 _Known = TypeVar("_Known", AgentMode, ModeSafety, Policy)
 
@@ -43,7 +44,8 @@ class CustomMode:
     safety: ModeSafety = ModeSafety.NEUTRAL
     overrides: Mapping[str, Any] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
-    """A warning for each setting of a project's file that only the user may set."""
+    """A warning for each setting of a project's file that only the user may set, or that such a file is not used."""
+    of_project: bool = False
 
     @property
     def value(self) -> str:
@@ -66,10 +68,11 @@ class CustomMode:
         return Policy(self.config_overrides.get("policy", configured))
 
 
-def load_mode(name: str, workdir: Path, *, trusted: bool) -> AgentMode | CustomMode:
-    """A built-in mode, else the agent file of that name: the project's when it is `trusted`, else the person's.
+def load_mode(name: str, workdir: Path, *, trusted: bool, may_use: MayUse = anything) -> AgentMode | CustomMode:
+    """A built-in mode, else the agent file of that name: the user's, else the project's when it is `trusted`.
 
-    Raises ValueError that lists the modes when there is none, ConfigError for a file that is no mode.
+    Raises ValueError that lists the modes when there is none, ConfigError for a file that is no mode, and for a project's
+    file that `may_use` refuses.
     """
     try:
         return AgentMode.parse(name)
@@ -80,7 +83,9 @@ def load_mode(name: str, workdir: Path, *, trusted: bool) -> AgentMode | CustomM
         raise ValueError(
             f'no mode "{name}". Modes: {", ".join(known)}. One of your own is a file {shown(kin_home())}/agents/NAME.toml.'
         )
-    return _mode(layer)
+    if layer.project is not None and not layer.is_accepted(may_use):
+        raise ConfigError(f"{layer.path} has changed since its folder was trusted, and is not used.")
+    return _mode(layer, passed_over(layer, workdir, trusted=trusted))
 
 
 def list_modes(
@@ -96,8 +101,8 @@ def list_modes(
     return modes
 
 
-def _mode(layer: FileLayer) -> CustomMode:
-    ignored = drop_users_own(layer, users_layers()) if layer.project is not None else []
+def _mode(layer: FileLayer, ignored: list[str]) -> CustomMode:
+    ignored += drop_users_own(layer, users_layers()) if layer.project is not None else []
     settings = layer.settings()
     base = _choice(layer, "mode", AgentMode, AgentMode.DEFAULT)
     policy = _choice(layer, "policy", Policy, base.policy(Policy.ON_REQUEST))
@@ -115,6 +120,7 @@ def _mode(layer: FileLayer) -> CustomMode:
         safety=max(claimed, least, key=_RISING.index),
         overrides={key: value for key, value in settings.items() if key not in {*MODE_KEYS, "workdir"}},
         ignored=tuple(ignored),
+        of_project=layer.project is not None,
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
+from kin_nb.core.callback_errors import failure, must_propagate, unless_cancelled
 from kin_nb.core.context.loops import Loop
 from kin_nb.core.events import AssistantEvent, BaseEvent, LoopEvent, ReasoningEvent
-from kin_nb.core.onlookers import failure
 from kin_nb.core.questions import Question
 from kin_nb.core.session.records import RecordedStep
 from kin_nb.core.tools.base import ToolError
@@ -60,10 +60,12 @@ def _found(agent: Agent, step: RecordedStep) -> list[Loop]:
 
 async def _wanted(agent: Agent, loop: Loop) -> bool:
     try:
-        return await agent.ask_question(Question(loop.message, (STOP, GO_ON))) == GO_ON
+        return await unless_cancelled(agent.ask_question(Question(loop.message, (STOP, GO_ON)))) == GO_ON
     except ToolError:
         return False
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (a program's own code)
+    except BaseException as error:
+        if must_propagate(error):
+            raise
         agent.journal.warn(f"The question whether to go on was not answered: {failure(agent.ask_question, error)}")
         return False
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from kin_nb.core.callback_errors import failure, guarded, must_propagate, unless_cancelled
 from kin_nb.core.config import ConfigError
 from kin_nb.core.context.compaction import CompactionError
 from kin_nb.core.context.room import check_room
 from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.onlookers import failure, guarded
 from kin_nb.core.types import AgentStats, LLMMessage, Role
 
 if TYPE_CHECKING:
@@ -150,13 +150,15 @@ async def _run(hooks: list[_Hook], context: ConversationContext) -> MiddlewareRe
 
 async def _result(hook: _Hook, context: ConversationContext) -> MiddlewareResult:
     try:
-        result: Any = await hook(context)
+        result: Any = await unless_cancelled(hook(context))
         if isinstance(result, MiddlewareResult):
             return result
         raise TypeError(f"it returned {type(result).__name__}, not a MiddlewareResult")  # noqa: TRY301
     except (BackendError, ConfigError, CompactionError):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if must_propagate(error):
+            raise
         raise MiddlewareError(f"Middleware: {failure(hook, error)}") from error
 
 

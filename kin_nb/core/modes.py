@@ -61,6 +61,11 @@ class AgentMode(StrEnum):
         return ()
 
     @property
+    def of_project(self) -> bool:
+        """Whether it comes from a project's file."""
+        return False
+
+    @property
     def auto_approve(self) -> bool:
         """Whether nothing is asked at all."""
         return self.policy(Policy.ON_REQUEST) is Policy.YOLO

@@ -1,22 +1,17 @@
 """What a front end knows of the world around a turn, and the agent does not: said in the turn's own record.
 
-What is said there, the cell, the saved notebook and playback show alike. Also what becomes of an error in a function that a
-program gave us (`failure`, `guarded`): it is reported and named, and never breaks a turn.
+What is said there, the cell, the saved notebook and playback show alike.
 """
 
 from __future__ import annotations
 
-import inspect
-from asyncio import CancelledError
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from kin_nb.core.session.records import FileChange, TurnRecord
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
-
-T = TypeVar("T")
 
 
 class Onlooker(Protocol):
@@ -54,45 +49,3 @@ def files_of(turn: TurnRecord) -> tuple[FileChange, ...]:
 
 def _failed(error: Exception) -> str:
     return f"a remark on this turn could not be made: {type(error).__name__}."
-
-
-def failure(callback: object, error: BaseException) -> str:
-    """Which function of a program failed, and how: for a warning or a refusal."""
-    name = getattr(callback, "__qualname__", type(callback).__qualname__)
-    text = _text(error)
-    return f"{name} failed: {type(error).__name__}{f': {text}' if text else ''}"
-
-
-def _refuse_awaitable(result: object) -> None:
-    """Raises TypeError: who calls an observer does not await it, so an `async def` would never run."""
-    if inspect.iscoroutine(result):
-        result.close()
-    if inspect.isawaitable(result):
-        raise TypeError("it returned an awaitable, which is not awaited; it must be a plain function")
-
-
-def _text(error: BaseException) -> str:
-    """Of an error whose own `__str__` fails: nothing."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  (a program's own code)
-        return ""
-
-
-def guarded(observer: Callable[[T], object], warn: Callable[[str], object], what: str) -> Callable[[T], None]:
-    """`observer`, whose errors become one warning: the first. It is called on, for what it fails at may be one value only.
-
-    It is a plain function, so a CancelledError is its own error and not a cancellation of the turn. An interrupt passes.
-    """
-    failed = False
-
-    def observe(value: T) -> None:
-        nonlocal failed
-        try:
-            _refuse_awaitable(observer(value))
-        except (Exception, SystemExit, CancelledError) as error:  # noqa: BLE001  (a program's own code)
-            if not failed:
-                warn(f"{what} {failure(observer, error)}. The turn continues; further errors of it are not reported.")
-            failed = True
-
-    return observe

@@ -1,8 +1,8 @@
 """What a project folder brings that acts for the user, as it is now: a digest of each file, and how two states differ.
 
-A project's config.toml, agents, prompts, skills and tools act, and so do what its settings name: folders of `tool_paths`
-and `skill_paths`, and files on the command line of an MCP server. AGENTS.md and memories are text for the model that
-changes with the work, and approves nothing: they are not part of a snapshot.
+A project's config.toml, agents, prompts, skills and tools act, and so do what its settings name: all in folders of
+`tool_paths`, skills of `skill_paths`, files on the command line of an MCP server, and a folder that it runs. AGENTS.md
+and memories are text for the model that changes with the work, and approves nothing: they are not part of a snapshot.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import json
 import os
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from kin_nb.core.config.errors import ConfigError
-from kin_nb.core.paths import LARGEST
+from kin_nb.core.paths import LARGEST, real_path
 
 SETTINGS = ".kin-code/config.toml"
 ACTING = (SETTINGS, *(f".kin-code/{name}" for name in ("agents", "prompts", "skills", "tools")), ".agents/skills")
@@ -37,6 +37,9 @@ _CACHE = "__pycache__"
 _PYC_HEADER = 16
 _NOT_READ = "not read"
 """In the place of a digest: the file cannot be read, or is not a regular file."""
+
+MayUse = Callable[[Path, bytes], bool]
+"""Whether a file may act as it was read: KinConfig.is_as_trusted, or `anything`."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,23 @@ class Changes:
 @dataclass(frozen=True)
 class Snapshot:
     """What acts in `folder`, a resolved path. `digests`: file name, relative to it -> sha256 of the file's bytes. `texts`:
-    those of short text files, by the same names.
+    those of short text files, by the same names. `places`: the folders that its settings name for tools and skills.
+    `not_compared`: the servers that run nothing of the project that is compared, by name.
     """
 
     folder: Path
     digests: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    places: tuple[Path, ...] = field(default=(), compare=False)
+    not_compared: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def limit(self) -> str:
+        """A sentence about what acts and is not compared; "" when there is nothing to say."""
+        if not self.not_compared:
+            return ""
+        names = ", ".join(self.not_compared)
+        return f"What these MCP servers run is not compared, their command lines name no file of this folder: {names}."
 
     @cached_property
     def code(self) -> str:
@@ -89,23 +103,28 @@ class Snapshot:
     def take(cls, folder: Path) -> Snapshot:
         """`folder` is resolved. Raises ConfigError when there is too much in it to be compared."""
         digests, texts, size, room = dict[str, str](), dict[str, str](), 0, _KEPT_TEXTS
-        for path in _acting_files(folder):
+        settings = _settings(folder)
+        for path in _acting_files(folder, settings.values()):
             name = os.path.relpath(path, folder)
             if name in digests:
                 continue
-            content = _content(path, MOST_BYTES - size)
+            content = settings[path] if path in settings else _content(path, MOST_BYTES - size)
             size += len(content or b"")
             if size > MOST_BYTES or len(digests) >= MOST_FILES:
                 raise ConfigError(
                     f"{folder} cannot be trusted: its settings, tools and skills are more than {MOST_FILES:,} files or "
-                    f"{MOST_BYTES // 1_000_000} MB. Keep data out of .kin-code and .agents/skills."
+                    f"{MOST_BYTES // 1_000_000} MB. To be compared at each start, keep data out of .kin-code, .agents/skills, "
+                    "folders of tool_paths and a server's folder, or name the server's file and not its folder."
                 )
             digests[name] = _NOT_READ if content is None else digest(content)
             text = _text(content)
             needed = 0 if text is None else len(json.dumps(text))
             if text is not None and needed <= room:
                 texts[name], room = text, room - needed
-        return cls(folder, digests, texts)
+        read = [_toml_of(content) for content in settings.values()]
+        places = (place for values in read for place in _folders_named(values, folder))
+        unknown = (name for values in read for name in _not_compared(values, folder))
+        return cls(folder, digests, texts, tuple(dict.fromkeys(places)), tuple(dict.fromkeys(unknown)))
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
@@ -141,51 +160,94 @@ class Snapshot:
             yield _visible(line)
 
     def has(self, path: Path, content: bytes) -> bool:
-        """Whether a file of the project is as it was. True for whatever does not act in the project."""
-        name = os.path.relpath(path, self.folder)
-        if name in self.digests:
-            return self.digests[name] == digest(content)
-        return not any(name == acting or name.startswith(f"{acting}/") for acting in ACTING)
+        """Whether this very file was compared, and held this.
+
+        `path` as the project names it, no link resolved: a file that came since, or by a link that came since, is refused.
+        """
+        return self.digests.get(os.path.relpath(os.path.normpath(path), self.folder)) == digest(content)
+
+    def covers(self, path: Path) -> bool:
+        """Whether a file lies where all files are compared, by its name or by where its links lead."""
+        acting = (*(self.folder / each for each in ACTING), *self.places)
+        compared = [form for place in acting for form in (place, real_path(place))]
+        named = Path(os.path.normpath(path))
+        return any(form.is_relative_to(place) for form in (named, real_path(named)) for place in compared)
+
+
+def anything(path: Path, content: bytes) -> bool:  # noqa: ARG001  (a MayUse)
+    """Where nothing was compared."""
+    return True
 
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _acting_files(folder: Path) -> Iterator[Path]:
+def _settings(folder: Path) -> dict[Path, bytes | None]:
+    """The project's settings files, each read once: what is compared is what tells of further files."""
+    paths = (folder / SETTINGS, *sorted((folder / ".kin-code" / "agents").glob("*.toml")))
+    return {path: _content(path, LARGEST) for path in paths}
+
+
+def _acting_files(folder: Path, settings: Iterable[bytes | None]) -> Iterator[Path]:
     for name in ACTING:
         path = folder / name
         yield from _files_below(path) if path.is_dir() else [path] if os.path.lexists(path) else []
-    for settings in (folder / SETTINGS, *sorted((folder / ".kin-code" / "agents").glob("*.toml"))):
-        yield from _named_by(settings, folder)
+    for content in settings:
+        yield from _named_by(_toml_of(content), folder)
 
 
-def _named_by(settings: Path, folder: Path) -> Iterator[Path]:
+def _toml_of(content: bytes | None) -> dict[str, Any]:
+    return _toml((content or b"").decode("utf-8-sig", errors="replace"))
+
+
+def _folders_named(values: Mapping[str, Any], folder: Path) -> Iterator[Path]:
+    for key in ("tool_paths", "skill_paths"):
+        yield from _paths(values.get(key), folder)
+
+
+def _named_by(values: Mapping[str, Any], folder: Path) -> Iterator[Path]:
     """The files that a settings file makes act. Nothing of one that is not valid: loading it is an error."""
-    values = _toml((_content(settings, LARGEST) or b"").decode("utf-8-sig", errors="replace"))
     for place in _paths(values.get("tool_paths"), folder):
-        yield from sorted(place.glob("*.py"))
-        yield from _files_below(place / _CACHE)
+        yield from _files_below(place)
     for place in _paths(values.get("skill_paths"), folder):
         for skill in sorted(place.glob("*/SKILL.md")):
             yield from _files_below(skill.parent)
-    servers = values.get("mcp_servers")
-    for server in servers if isinstance(servers, list) else []:
+    for server in _programs(values):
         yield from _of_a_server(server, folder)
 
 
-def _of_a_server(server: Any, folder: Path) -> Iterator[Path]:
-    """The project's files among the words that start a server: `python tools/server.py`."""
-    if not isinstance(server, dict):
-        return
-    command, arguments, cwd = server.get("command", ""), server.get("args", []), server.get("cwd", "")
+def _not_compared(values: Mapping[str, Any], folder: Path) -> Iterator[str]:
+    for server in _programs(values):
+        if not any(True for _ in _of_a_server(server, folder)):
+            yield _visible(str(server.get("name", "")))[:64]
+
+
+def _programs(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The servers that are programs."""
+    servers = values.get("mcp_servers")
+    return (
+        [each for each in servers if isinstance(each, dict) and "command" in each] if isinstance(servers, list) else []
+    )
+
+
+def _of_a_server(server: Mapping[str, Any], folder: Path) -> Iterator[Path]:
+    """The project's files on the command line that starts a server: `python tools/server.py`, `sh -c "./server"`,
+    and those that its environment names.
+
+    Of a folder inside the project that is run, all files; the project's own folder holds too much else.
+    """
+    from kin_nb.core.safety.shell.named_scripts import named_files, named_folders  # noqa: PLC0415  (only for servers)
+
+    command, arguments, env = server.get("command", ""), server.get("args", []), server.get("env")
+    given = env.values() if isinstance(env, Mapping) else ()  # BASH_ENV, NODE_OPTIONS and such name files that run
     try:
-        words = shlex.split(command) if isinstance(command, str) else list(command)
-        begin = folder / Path(cwd).expanduser()
-        for word in (*words, *arguments):
-            path = Path(os.path.normpath(begin / word))
-            if path.is_file() and path.is_relative_to(folder):
-                yield path
+        words = [*(shlex.split(command) if isinstance(command, str) else command), *arguments]
+        begin = folder / Path(server.get("cwd", "")).expanduser()
+        for line in (words, *(str(value).split() for value in given)):
+            yield from (path for path in named_files(line, begin) if path.is_relative_to(folder))
+        for place in named_folders(words, begin):
+            yield from _files_below(place) if folder in place.parents else ()
     except (OSError, RuntimeError, TypeError, ValueError):
         return  # not a command that could be run
 

@@ -96,11 +96,12 @@ class Reply:
             completion_tokens=usage.completion_tokens,
             milliseconds=self._milliseconds,
             calls=tuple(_recorded(call) for call in self.calls),
+            provider_data=self.message.origin.to_text() if self.message.origin is not None else "",
         )
 
     def cut(self) -> bool:
         """The stream broke: keep the text that had arrived, none of the calls. False when there was no text."""
-        message = self._builder.message.model_copy(update={"tool_calls": None})
+        message = self._builder.message.model_copy(update={"tool_calls": None, "origin": None})
         self.__dict__["message"] = message  # what a broken stream amounts to, in place of the cached whole
         return bool(message.content or message.reasoning_content)
 

@@ -15,16 +15,17 @@ if TYPE_CHECKING:
 
 def settled(config: KinConfig, mode: AgentMode | CustomMode, workspace: Workspace) -> KinConfig:
     """`config` as the mode has it, in this session's workspace: that stays, wherever the process goes."""
-    return overlaid(config, mode.config_overrides, mode.ignored).model_copy(update={"workdir": workspace.root})
+    return overlaid(config, mode).model_copy(update={"workdir": workspace.root})
 
 
-def switch_mode(agent: Agent, mode: AgentMode | CustomMode) -> None:
+def switch_mode(agent: Agent, mode: AgentMode | CustomMode, config: KinConfig | None = None) -> None:
     """What `Agent.switch_mode` promises."""
-    if mode == agent.mode:
+    config = agent.configured if config is None else config
+    if mode == agent.mode and config == agent.configured:
         return
     before, agent.mode = agent.mode, mode
     try:
-        switch_config(agent, agent.configured)
+        switch_config(agent, config)
     except BaseException:
         agent.mode = before  # nothing of a mode that cannot be applied is left
         raise

@@ -49,6 +49,11 @@ class Trust:
         """What acts in the folder, when it is trusted."""
         return self.seen if self.answer else None
 
+    @property
+    def of_itself(self) -> bool:
+        """Whether the folder was trusted by its own name, and not only with one around it."""
+        return self.project is not None and self.since == self.project.folder
+
 
 class TrustedFolders:
     """The person's decisions. The file is read at each question: another program's answer counts at once.

@@ -13,6 +13,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from kin_nb.core.accounting import count_reply
+from kin_nb.core.callback_errors import describe_error
 from kin_nb.core.compacting import compacting, prune
 from kin_nb.core.config import ConfigError
 from kin_nb.core.context.compaction import CompactionError
@@ -97,7 +98,7 @@ class Turn:
             agent.history.append(user_message(self._sent, self._images))  # it is recorded: a resume has it too
             yield TurnStartEvent(turn=recorder.record.turn, prompt=self._prompt)
             yield CheckpointEvent(checkpoint_id=self._checkpoint.id, kind="turn")
-            for warning in self._recorded(await agent.warnings()):
+            for warning in self._recorded(await agent.ready_for_turn()):
                 yield warning
             self._check_prompt()
             async with aclosing(self._steps()) as events:
@@ -111,7 +112,7 @@ class Turn:
             outcome, message = "error", str(error)
             yield ErrorEvent(message=message, kind=type(error).__name__, status=getattr(error, "status", None))
         except Exception as error:
-            outcome, message = "error", f"kin_nb failed: {type(error).__name__}: {error}"
+            outcome, message = "error", f"kin_nb failed: {describe_error(error)}"
             raise
         finally:
             late = self._recorded(agent.new_warnings())
@@ -145,7 +146,7 @@ class Turn:
             if self._stopped is not None:
                 agent.stats.steps -= 1
                 return
-            for warning in await agent.warnings(first_step=False) if number > 1 else ():
+            for warning in await agent.ready_for_step() if number > 1 else ():
                 yield self._warn(warning)
             yield StepStartEvent(step=number)
             try:

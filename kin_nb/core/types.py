@@ -58,7 +58,8 @@ class LLMMessage(BaseModel):
     """One message of the conversation. Frozen: history only appends, so a message is encoded for the wire once.
 
     Beyond seed 002: `images` go with the content, and `reasoning_blocks` are a provider's own reasoning as it came
-    (Anthropic's signed thinking), sent back unchanged to the API style that gave it and never recorded.
+    (Anthropic's signed thinking), sent back unchanged to the API style that gave it and never recorded. `origin` is what a
+    server sent with a reply for itself.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -71,6 +72,7 @@ class LLMMessage(BaseModel):
     tool_call_id: str | None = None
     images: list[ImageContent] | None = None
     reasoning_blocks: list[dict[str, Any]] | None = None
+    origin: CallOrigin | None = None
 
     _encoded: dict[str, bytes] = PrivateAttr(default_factory=dict)
 

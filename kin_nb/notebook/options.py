@@ -114,7 +114,7 @@ def _variable(text: str) -> str:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
     return int(text)
 
 
@@ -124,5 +124,5 @@ def _price(text: str) -> float:
     except ValueError:
         price = -1.0
     if not 0 <= price < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no amount in USD")
+        raise argparse.ArgumentTypeError(f"must be a number of USD from 0, got {text!r}")
     return price

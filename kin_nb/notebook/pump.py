@@ -223,7 +223,7 @@ def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | No
     if error is None:
         future.set_result(result)
     elif isinstance(error, KeyboardInterrupt):
-        future.cancel()
+        return  # the turn is cancelled next, and with it whoever waits: they see whose cancellation it is
     elif isinstance(error, Exception) and not isinstance(error, StopIteration):
         future.set_exception(error)
     else:  # a future cannot carry these through asyncio

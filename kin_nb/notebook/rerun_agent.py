@@ -75,5 +75,5 @@ def rerun_undo(session: KinSession, agent: Agent, number: int, undo: UndoRecord,
     """Undo again what `undo`, the recording's of that number from 1, took back; the card says how that came out."""
     shown, drift = session.on_agent_thread(lambda: undo_again(agent, undo, so_far))
     card = undo_card(shown)
-    told = {"undo": number, "drift": {"kind": drift.kind, "detail": drift.detail}}
+    told = {"undo": number, "drift": drift.told}
     io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})

@@ -30,7 +30,7 @@ class RerunView(CellView):
         shown, drift = self._rerun.compare(call)
         self._shown[call.id] = shown
         output = render_call(shown, turn=self._turn, step=self._step)
-        output.metadata["kin"]["drift"] = {"kind": drift.kind, "detail": drift.detail}
+        output.metadata["kin"]["drift"] = drift.told
         return output
 
     def _pictures(self, call: RecordedCall) -> list[Output]:

@@ -15,7 +15,9 @@ from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.saving_in_place import agreed
 from kin_nb.notebook.since_written import SinceWritten
+from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
+from kin_nb.render.progress import render_progress
 from kin_nb.replay.cells.placing import asked_key, place_turns
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.jupytext import pairing_warnings
@@ -25,7 +27,6 @@ from kin_nb.replay.saving.live_cells import is_told, keep_what_plays
 from kin_nb.replay.saving.making import Cell, is_made_anew, session_notebook
 from kin_nb.replay.saving.options import SaveOptions, about_files, parse_save
 from kin_nb.replay.saving.preflight import about_run
-from kin_nb.replay.saving.preflight import stops as stop_a_replay
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.turn_order import about_stops
 from kin_nb.replay.saving.writing import write_notebook
@@ -33,17 +34,22 @@ from kin_nb.replay.saving.writing import write_notebook
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from kin_nb.replay.runner.after_saving import AfterSaving
+
 
 _RELOAD = "Now reload it: File > Reload Notebook from Disk. Saving what is open here would erase it."
 _WENT_ON = re.compile(r"(?P<name>.+)\.(?P<number>\d{1,3})")
 
 
-def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceWritten, session: str = "") -> Output:
+def save_session(
+    shell: InteractiveShell, agent: Agent, line: str, since: SinceWritten, session: str, display: Display
+) -> Output:
     """Write the session notebook; returns the notice to show. Raises KinError saying why it cannot be written.
 
     `line`: what follows `save`. Default: NAME.kin.ipynb beside the open notebook, NAME.2.kin.ipynb where that is open,
     `session.kin.ipynb` where the notebook's file is not known; with `session`, one of several in this notebook,
-    NAME.SESSION.kin.ipynb. The prompts of the others stay out of it. `since`: what ran since the file was written.
+    NAME.SESSION.kin.ipynb. The prompts of the others stay out of it. `since`: what ran since the file was written. `display` shows
+    how far its play is.
     """
     path, options = parse_save(line)
     own = since.own_file()
@@ -69,10 +75,37 @@ def save_session(shell: InteractiveShell, agent: Agent, line: str, since: SinceW
     except OSError as error:
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
     made = read_recording(nb)
-    stops, found = about_stops(nb, made), about_run(nb, target.parent)
-    about = [stops, *found, *pairing_warnings(nb), about_files(target, options)]
+    found = _about_run(nb, made, target, agent.config, options, display)
+    stops = about_stops(nb, made)
+    about = [stops, *found.lines, *pairing_warnings(nb), about_files(target, options)]
     said = [_RELOAD if options.in_place else "", behind, *left_out, *about, *removed]
-    return _notice(made, target, list(filter(None, said)), runs=not (stops or stop_a_replay(found)))
+    return _notice(made, target, list(filter(None, said)), stops=bool(stops) or found.stops, played=found.played)
+
+
+def _about_run(
+    nb: Any, recording: Recording, target: Path, config: KinConfig, options: SaveOptions, display: Display
+) -> AfterSaving:
+    """What stops the notebook that was written: by a play of it, for which this waits, or by reading it."""
+    from kin_nb.replay.runner.after_saving import only_read, played_after_saving  # noqa: PLC0415  (on first use)
+    from kin_nb.replay.runner.confined import ConfinedPlay  # noqa: PLC0415  (as above)
+
+    read, seconds = about_run(nb, target.parent), config.save.check_seconds
+    if not (seconds and options.play):
+        return only_read(read, target.name)
+    if options.in_place:  # its front end may save the page at any time, and so erase the recording
+        return only_read(read, target.name, "the page has to be reloaded first")
+    what = f"Saved {target.name}. Playing it once in a copy, {seconds} s at most; interrupt ends that"
+    display.draw(render_progress(what, 0, ""))
+    if not display.io.updates_in_place:
+        display.io.stream(f"… {what}\n")
+    play = ConfinedPlay(target.resolve(), nb, recording, config, seconds)
+    return played_after_saving(
+        play,
+        read,
+        target.name,
+        _cleaner(config, options).plain,
+        lambda cell, cells: display.draw(render_progress(f"{what}: cell {cell} of {cells}", 0, "")),
+    )
 
 
 def _plain(recording: Recording, source: Any, cells: list[Cell] | None, target: Path, told: list[str]) -> Output:
@@ -144,10 +177,14 @@ def _run_cells(shell: InteractiveShell, failed: Container[int]) -> dict[str, Any
 
 def _clean(nb: Any, recording: Recording, config: KinConfig, options: SaveOptions) -> tuple[Recording, list[str]]:
     """(the recording without what does not belong in it, the report of that); `nb` is cleaned in place."""
-    root = Path("/")  # a redactor without places: paths in a person's own cells must go on working
-    cleaner = Cleaner(options.redact, Redactor(secret_values(config), root, home=root).text)
+    cleaner = _cleaner(config, options)
     clean = clean_notebook(nb, recording, cleaner)
     return (clean if options.results else without_results(clean)), cleaner.report()
+
+
+def _cleaner(config: KinConfig, options: SaveOptions) -> Cleaner:
+    root = Path("/")  # a redactor without places: paths in a person's own cells must go on working
+    return Cleaner(options.redact, Redactor(secret_values(config), root, home=root).text)
 
 
 def _unknown(shell: InteractiveShell) -> str:
@@ -180,17 +217,13 @@ def _behind(name: str, source: Any, recording: Recording, ran: list[Any], *, ren
     return " ".join(said)
 
 
-def _notice(recording: Recording, target: Path, said: list[str], *, runs: bool) -> Output:
-    """`runs`: nothing was found that stops it."""
+def _notice(recording: Recording, target: Path, said: list[str], *, stops: bool, played: bool) -> Output:
+    """`stops`: something was found that stops a replay. `played`: it was played to its end."""
     count = len(recording.turns)
-    who = (
-        "Reading it found nothing that stops a replay. Run it"
-        if runs
-        else "Once what stops it is fixed, anyone can run it"
-    )
+    who = "Run it" if played else "Reading it found nothing that stops a replay. Run it"
+    who = "Once what stops it is fixed, anyone can run it" if stops else who
     lines = [
         f"{count} {'turn' if count == 1 else 'turns'}, recording {recording.name}.",
-        f"{who} without a key: kin-nb replay {target.name}, jupyter execute, pytest --nbval, or open it and Run All.",
+        f"{who} without a key: kin-nb replay {shlex.quote(target.name)}, jupyter execute, pytest --nbval, or open it and Run All.",
     ]
-    check = f"Not run after saving. To play it once in a copy: kin-nb save {shlex.quote(target.name)} --check"
-    return render_notice(f"Saved {target}", [*lines, *said, check])
+    return render_notice(f"Saved {target}", [*lines, *said])

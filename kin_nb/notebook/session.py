@@ -30,6 +30,7 @@ from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.pump import run_on_agent_thread
 from kin_nb.notebook.recorded_approvals import through_recorded
 from kin_nb.notebook.running import limits, run_flow, run_turn
+from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import ShellTap
 from kin_nb.notebook.turns import CellTurns
 from kin_nb.render import Output, render_notice
@@ -196,7 +197,9 @@ class KinSession:
             )
         if self._agent is None or not self._agent.turns:
             raise KinError("Nothing to save yet: no %%kin cell has run in this kernel.")
-        self.show(save_session(self.shell, self._agent, line, self.settings.since_written, self.name))
+        display = Display(cell_io(self.shell))
+        notice = save_session(self.shell, self._agent, line, self.settings.since_written, self.name, display)
+        display.draw(notice, settled=True)
 
     def choose_model(self, alias: str) -> None:
         """Raises KinError, listing the models, when there is none of that name."""
@@ -205,15 +208,21 @@ class KinSession:
 
     def choose_mode(self, name: str) -> None:
         """A built-in mode or one of agents/*.toml. Raises KinError, listing the modes, when there is none of that name."""
-        config = self.config()
-        try:
-            self._switch_mode(load_mode(name, config.effective_workdir, trusted=config.project_trusted))
-        except (ValueError, ConfigError) as error:
-            raise KinError(str(error)) from None
+        self._choose_mode(name, self.config())
 
-    def _switch_mode(self, mode: AgentMode | CustomMode) -> None:
+    def _choose_mode(self, name: str, config: KinConfig) -> None:
+        """The mode is found with `config`, and the agent goes on with that very value: what acts was compared once."""
+        try:
+            self._switch_mode(
+                load_mode(name, config.effective_workdir, trusted=config.project_trusted, may_use=config.is_as_trusted),
+                config,
+            )
+        except (ValueError, ConfigError) as error:
+            raise KinError("\n".join(filter(None, [str(error), config.layers.left_out]))) from None
+
+    def _switch_mode(self, mode: AgentMode | CustomMode, config: KinConfig | None = None) -> None:
         if self._agent is not None:
-            self._agent.switch_mode(mode)
+            self._agent.switch_mode(mode, config)
         self.mode, self._begins_in = mode, None
 
     @contextmanager
@@ -246,13 +255,13 @@ class KinSession:
             config.check_api_key()
             if self._agent is None:
                 if self._begins_in is not None:
-                    self.choose_mode(self._begins_in)
+                    self._choose_mode(self._begins_in, config)
                 self._agent = self.at_home(Agent(config, self.mode))
                 atexit.register(self.close)  # MCP servers end with the kernel, also those that outlive their pipes
             elif self._agent.configured != config:
                 self._agent.switch_config(config)
         except ConfigError as error:
-            raise KinError(explain(error)) from None
+            raise KinError(explain(error, config)) from None
         except (OSError, ValueError, RuntimeError) as error:  # a path among the settings that leads nowhere
             raise KinError(
                 f"The session cannot begin: {type(error).__name__}: {error}. `kin-nb config` shows the settings."

@@ -117,7 +117,7 @@ class Lab:
         self.page.reload(timeout=timeout * 1000)
         self._until("kin.attached(path)", timeout)
 
-    def save(self, *, timeout: float = 20) -> None:
+    def save(self, *, timeout: float = 60) -> None:
         """Ctrl+S, and wait till the file on disk is what the page shows."""
         self.page.locator(".jp-Notebook").press("Control+s")
         self._until("!kin.panel(path).model.dirty", timeout)
@@ -143,7 +143,7 @@ class Lab:
         """`[ ]:`, `[*]:` or `[3]:`."""
         return self.cell(cell).locator(".jp-InputPrompt").inner_text()
 
-    def wait_output(self, cell: int, text: str | re.Pattern[str], *, timeout: float = 20) -> None:
+    def wait_output(self, cell: int, text: str | re.Pattern[str], *, timeout: float = 60) -> None:
         self.outputs(cell).filter(has_text=text).first.wait_for(timeout=timeout * 1000)
 
     def run_cell(self, index: int) -> None:
@@ -174,11 +174,11 @@ class Lab:
         """A button in the cell's output, by its exact words or a pattern."""
         return self.outputs(cell).get_by_role("button", name=name, exact=True)
 
-    def click_button(self, name: str | re.Pattern[str], cell: int, *, timeout: float = 20) -> None:
+    def click_button(self, name: str | re.Pattern[str], cell: int, *, timeout: float = 60) -> None:
         """Wait for the button and click it."""
         self.button(name, cell).click(timeout=timeout * 1000)
 
-    def type_note(self, text: str, cell: int, *, timeout: float = 20) -> None:
+    def type_note(self, text: str, cell: int, *, timeout: float = 60) -> None:
         """Type into the text field in the cell's output, key by key (a widget loses keys that `fill` would hide)."""
         field = self.outputs(cell).locator("input[type=text], textarea").first
         field.press_sequentially(text, timeout=timeout * 1000)

@@ -20,6 +20,8 @@ from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
+from tests.notebook.people import UNPLAYED
+
 FrontEnd = Literal["lab", "notebook"]
 
 MODULES: dict[FrontEnd, str] = {"lab": "jupyterlab", "notebook": "notebook"}
@@ -61,6 +63,7 @@ class JupyterHome:
             "PYTHONPATH": os.pathsep.join(paths),
             "HOME": str(self.root),
             "KIN_HOME": str(self.kin_home),
+            "KIN_SAVE": UNPLAYED,
             "JUPYTER_CONFIG_DIR": str(self.root / "config"),
             "JUPYTER_DATA_DIR": str(self.root / "data"),
             "IPYTHONDIR": str(self.root / "ipython"),
@@ -92,7 +95,7 @@ class JupyterServer:
     def api(self, path: str, method: str = "GET") -> Any:
         """The REST API's JSON answer, None when it has no body. Raises urllib.error.URLError."""
         request = Request(f"{self.url}api/{path}", method=method, headers={"Authorization": f"token {self.token}"})
-        with urlopen(request, timeout=30) as answer:
+        with urlopen(request, timeout=60) as answer:
             return json.loads(answer.read() or "null")
 
     def shut_down_kernels(self) -> None:

@@ -15,6 +15,7 @@ from jupyter_client import BlockingKernelClient, KernelManager
 
 from kin_nb.replay.runner.kernel_client import over_sockets
 from tests.model_server import ModelServer
+from tests.notebook.people import UNPLAYED
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 SECONDS = 60
@@ -180,7 +181,9 @@ class LiveKernel(Client):
         self.manager = KernelManager(kernel_name="python3", **over_sockets(Path(self._sockets.name)))
         self.manager.kernel_spec.argv = [sys.executable, "-m", module, "-f", "{connection_file}"]
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("KIN_", "PYTEST_"))}
-        self.manager.start_kernel(env={**kept, **environment, "PYTHONPATH": os.pathsep.join(map(str, paths))}, cwd=cwd)
+        self.manager.start_kernel(
+            env={**kept, "KIN_SAVE": UNPLAYED, **environment, "PYTHONPATH": os.pathsep.join(map(str, paths))}, cwd=cwd
+        )
         client = self.manager.blocking_client()
         client.start_channels()
         client.wait_for_ready(timeout=60)

@@ -38,7 +38,7 @@ class Console:
 
     def __init__(self, argv: list[str], cwd: Path, env: dict[str, str]) -> None:
         self.child = pexpect.spawn(
-            sys.executable, ["-m", *argv], cwd=str(cwd), env=env, encoding="utf-8", timeout=30, dimensions=(50, 120)
+            sys.executable, ["-m", *argv], cwd=str(cwd), env=env, encoding="utf-8", timeout=120, dimensions=(50, 120)
         )
         self.raw = ""
         self._count = 0

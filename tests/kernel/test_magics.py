@@ -83,7 +83,10 @@ def test_limits_are_about_one_cell(kin, model_server):
     ("line", "said"),
     [
         ("--out 1x", "'1x' is no name for a variable"),
-        ("--max-price much", "'much' is no amount in USD"),
+        ("--max-price much", "argument --max-price: must be a number of USD from 0, got 'much'"),
+        ("--max-price nan", "must be a number of USD from 0, got 'nan'"),
+        ("--max-turns 0", "argument --max-turns: must be a whole number from 1, got '0'"),
+        ("--max-turns 2.5", "must be a whole number from 1, got '2.5'"),
         ("--redo --replay", "not allowed with argument"),
         ("--wrong", "unrecognized arguments: --wrong"),
     ],

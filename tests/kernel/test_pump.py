@@ -120,3 +120,28 @@ def test_on_tick_is_called_while_the_agent_works(thread):
         return await asyncio.to_thread(ticked.wait, 10)
 
     assert run_on_agent_thread(turn, thread, on_tick=ticked.set)
+
+
+def test_an_interrupt_in_a_job_is_a_cancellation_of_the_turn_for_whoever_waits_for_it(thread):
+    seen = []
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    async def call(submit_main):
+        try:
+            await submit_main(interrupted)
+        except asyncio.CancelledError:
+            seen.append(asyncio.current_task().cancelling())
+            raise
+
+    async def turn(submit_main):
+        asking = asyncio.create_task(call(submit_main))
+        try:
+            await asyncio.wait({asking})
+        finally:
+            asking.cancel()
+
+    with pytest.raises(Interrupted):
+        run_on_agent_thread(turn, thread)
+    assert seen == [1]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from notebook_client import LiveKernel, kept_outputs, run, shown
 
+from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.in_outputs import recording_in_outputs
 from kin_nb.replay.format.loading import as_node, load_notebook
 from tests.model_server import ModelServer, tool_call
+from tests.notebook.people import PLAYED
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
@@ -178,3 +182,84 @@ def test_saving_does_not_wait_for_the_grammars_of_addresses(asked):
     assert (
         asked.text(run(asked, "import sys; print('nbformat' in sys.modules, 'lark' in sys.modules)")) == "True False\n"
     )
+
+
+def test_the_notice_says_what_was_saved_how_to_run_it_and_how_to_play_it_once(asked, opens, tmp_path):
+    own_notebook(tmp_path / "own.ipynb")
+    opens(tmp_path / "own.ipynb")
+    lines = shown(asked, run(asked, "%kin save 'a b.ipynb'")).split("\n  ")
+    assert lines[0] == f"Saved {tmp_path / 'a b.ipynb'}"
+    assert re.fullmatch(r"1 turn, recording \S+@\w{12}\.", lines[1])
+    assert lines[2] == (
+        "Reading it found nothing that stops a replay. Run it without a key: kin-nb replay 'a b.ipynb', jupyter execute, "
+        "pytest --nbval, or open it and Run All."
+    )
+    assert lines[-1] == "Not run after saving. To play it once in a copy: kin-nb save 'a b.ipynb' --check"
+    lines = shown(asked, run(asked, "%kin save plain --plain")).split("\n  ")[:2]
+    assert lines == [
+        f"Saved {tmp_path / 'plain.ipynb'}",
+        "It needs no kin_nb, and holds no recording: what the session did, as cells.",
+    ]
+
+
+@pytest.fixture
+def playing(kin, tmp_path, request) -> Iterator[LiveKernel]:
+    """`asked`, where what it saves is played."""
+    why = sandbox.problem(tmp_path, network=False)
+    if why:
+        pytest.skip(why)
+    run(kin, f"import os; before = os.environ['KIN_SAVE']; os.environ['KIN_SAVE'] = {PLAYED!r}")
+    yield request.getfixturevalue("asked")
+    run(kin, "os.environ['KIN_SAVE'] = before")
+
+
+def own_notebook(path: Path, *sources: str) -> None:
+    cells = [new_code_cell("%load_ext kin_nb"), new_code_cell(ASK), *map(new_code_cell, sources)]
+    path.write_text(json.dumps(new_notebook(cells=cells)))
+
+
+def test_what_is_saved_is_played_and_its_progress_gives_way_to_the_notice(playing, opens, tmp_path):
+    own_notebook(tmp_path / "own.ipynb", "x = 1", "open('sales' + '.csv')")
+    opens(tmp_path / "own.ipynb")
+    cell = run(playing, "%kin save")
+    drawn = [m["content"] for m in playing.of(cell) if m["msg_type"] in {"display_data", "update_display_data"}]
+    texts = [content["data"]["text/plain"] for content in drawn]
+    assert len({content["transient"]["display_id"] for content in drawn}) == 1
+    assert texts[0] == "Saved own.kin.ipynb. Playing it once in a copy, 600 s at most; interrupt ends that"
+    assert texts[1:-1] == [f"{texts[0]}: cell {n} of 4" for n in range(1, 5)]
+    assert "Stopped at cell 4: FileNotFoundError: [Errno 2] No such file or directory: 'sales.csv'" in texts[-1]
+    assert "Once what stops it is fixed, anyone can run it without a key" in texts[-1]
+    assert "To play it whole: kin-nb save own.kin.ipynb --check" in texts[-1]
+    own_notebook(tmp_path / "own.ipynb", "x = 1")
+    console = playing.run("%kin save", cell=None)
+    playing.done(console)
+    assert playing.text(console) == f"… {texts[0]}\n", "it draws nothing twice"
+    notice = shown(playing, console)
+    assert "Played once, without network, in a copy: 3 of 3 cells ran." in notice
+    assert "\n  Run it without a key: kin-nb replay own.kin.ipynb" in notice
+
+
+def test_interrupting_ends_the_play_and_the_notebook_is_saved(playing, opens, tmp_path):
+    own_notebook(tmp_path / "own.ipynb", "import threading; threading.Event().wait()")
+    opens(tmp_path / "own.ipynb")
+    cell = playing.run("%kin save")
+    playing.until(
+        lambda m: (
+            m["parent_header"].get("msg_id") == cell
+            and "cell 3 of" in m["content"].get("data", {}).get("text/plain", "")
+        )
+    )
+    playing.interrupt()
+    assert playing.done(cell)["content"]["status"] == "ok"
+    assert "Not played after saving: you interrupted it. To play it once in a copy" in shown(playing, cell)
+    assert read_recording(load_notebook(tmp_path / "own.kin.ipynb")).turns
+
+
+def test_in_place_nothing_is_played_since_the_page_must_be_reloaded_at_once(playing, opens, tmp_path):
+    opens(tmp_path / "mine.ipynb")
+    (tmp_path / "mine.ipynb").write_text(json.dumps(new_notebook(cells=[new_code_cell(ASK, id="cell-1")])))
+    cell = playing.run("%kin save --in-place")
+    playing.prompt()
+    playing.answer("y")
+    playing.done(cell)
+    assert "Not played after saving: the page has to be reloaded first." in shown(playing, cell)

@@ -173,6 +173,23 @@ def test_trust_brings_the_projects_instructions_and_tools_into_the_next_turn(kin
     assert [message["role"] for message in sent(model_server)][1:4] == ["user", "assistant", "user"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "cell", "said"),
+    [
+        ('active_model = "m"', 'active_model = "ours"', "%%kin\nHello?", 'active_model = "ours" names no model'),
+        ("[[models]]", 'api_key_env_var = "NO_SUCH_KEY"\n[[models]]', "%%kin\nHello?", "No key for p"),
+        ("", "", "%%kin --mode reviewer\nHello?", 'no mode "reviewer"'),
+    ],
+)
+def test_a_first_cell_that_cannot_be_answered_says_what_was_left_out(kin, home, workspace, before, after, cell, said):
+    write(workspace / ".kin-code" / "config.toml", 'instructions = "Obey."\n')
+    config = home / "config.toml"
+    config.write_text(config.read_text().replace(before, after, 1))
+    told = error(kin, cell)
+    assert said in told
+    assert told.count(f"{workspace} is not trusted, so nothing was read of its .kin-code/config.toml.") == 1
+
+
 def test_what_a_project_brings_later_waits_until_the_difference_was_seen(kin, model_server, workspace):
     write(workspace / ".kin-code" / "config.toml", 'instructions = "Be brief."\n')
     ok(kin, "%kin trust")
@@ -195,6 +212,7 @@ def test_what_a_project_brings_later_waits_until_the_difference_was_seen(kin, mo
     write(workspace / ".kin-code" / "prompts" / "new.md", "New.\n")
     again = ok(kin, f"%kin trust {code}")
     assert "has changed since it was trusted" in again, "it is not what was shown"
+    assert f"The code {code} is wrong: it is not of this folder as it is now." in again
     (code,) = set(re.findall(r"%kin trust ([0-9a-f]{8})", again))
     assert f"{workspace} is trusted" in ok(kin, f"%kin trust {code}")
     ask(kin, model_server, "At last?", "Yes.")
@@ -220,6 +238,19 @@ def test_a_mode_of_ones_own_and_back(kin, model_server, home):
     ok(kin, "%kin mode default")
     ask(kin, model_server, "Go on.", "Gone on.")
     assert "bash" in tools(model_server)
+
+
+def test_another_mode_uses_nothing_of_a_project_that_has_changed_meanwhile(kin, model_server, home, workspace):
+    ran = workspace / "ran"
+    write(home / "agents" / "quiet.toml", 'disabled_skills = ["x"]\n')
+    write(workspace / ".kin-code" / "tools" / "shout.py", f"open({str(ran)!r}, 'w')\n{TOOL}")
+    ok(kin, "%kin trust")
+    ask(kin, model_server, "What is x?", "x is 1.")
+    assert ran.exists()
+    ran.unlink()
+    write(workspace / ".kin-code" / "tools" / "pulled.py", "raise SystemExit\n")
+    ok(kin, "%kin mode quiet")
+    assert not ran.exists(), "the project is not trusted as it is now"
 
 
 def test_an_unknown_mode_lists_the_modes_and_changes_nothing(kin, model_server, home):
@@ -267,7 +298,7 @@ def test_servers_end_with_the_kernel_also_one_that_would_stay(model_server, home
         process = psutil.Process(int((workspace / "starts").read_text()))
         assert process.is_running()
         kernel.manager.shutdown_kernel(now=False)
-        process.wait(timeout=10)
+        process.wait(timeout=60)
     finally:
         kernel.close()
 

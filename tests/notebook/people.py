@@ -11,6 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart.ipynb"
 SECONDS = 120
+UNPLAYED = '{"check_seconds": 0}'
+"""KIN_SAVE for tests that are not about the play after a save."""
+PLAYED = '{"check_seconds": 600}'
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -18,7 +21,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     home.mkdir(exist_ok=True)
     path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
     # TMPDIR: `kin-nb replay` leaves its executed notebook in a temporary folder
-    return {"HOME": str(home), "TMPDIR": str(home), "PATH": path, "LC_ALL": "C.UTF-8", **more}
+    return {"HOME": str(home), "TMPDIR": str(home), "PATH": path, "LC_ALL": "C.UTF-8", "KIN_SAVE": UNPLAYED, **more}
 
 
 def run(

@@ -10,7 +10,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.core.session.records import RecordedCall, RecordedStep
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.making import ends_in_error, session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.notebook.headless import shown
 from tests.notebook.people import kin_nb, run
@@ -21,6 +21,15 @@ pytestmark = pytest.mark.kernel
 
 FAILING = "rows = [1]\nrows[3]"
 ERROR = new_output("error", ename="IndexError", evalue="list index out of range", traceback=["IndexError: ..."])
+USAGE = new_output("stream", name="stderr", text="UsageError: Line magic function `%nosuch` not found.\n")
+"""IPython prints this and sends no error."""
+GROUP = """  + Exception Group Traceback (most recent call last):
+  |   File "1.py", line 3, in <module>
+  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | ValueError: x
+    +------------------------------------
+"""
 PROMPT = "@error fix this"
 AFTER = "print(half, len(rows))"
 
@@ -40,6 +49,7 @@ def saved(tmp_path) -> Path:
         cells=[
             new_code_cell(FAILING, id="failing", execution_count=1, outputs=[ERROR]),
             new_code_cell(f"%%kin\n{PROMPT}", id="ask"),
+            new_code_cell("%nosuch", id="usage", execution_count=2, outputs=[USAGE]),
             new_code_cell(AFTER, id="after", execution_count=3, outputs=[new_output("stream", text="21 1\n")]),
         ],
         metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
@@ -52,7 +62,22 @@ def saved(tmp_path) -> Path:
 def test_saving_tags_the_cell_that_failed_and_no_other(saved):
     tags = {cell["id"]: cell["metadata"].get("tags", []) for cell in nbformat.read(saved, as_version=4)["cells"]}
     assert tags["failing"] == ["kin-failed", "raises-exception"]
-    assert [name for name, each in tags.items() if "raises-exception" in each] == ["failing"]
+    assert [name for name, each in tags.items() if "raises-exception" in each] == ["failing", "usage"]
+
+
+@pytest.mark.parametrize(
+    ("name", "printed", "failed"),
+    [
+        ("stderr", (GROUP[:99], GROUP[99:]), True),
+        ("stderr", ("a warning\n", USAGE["text"]), True),
+        ("stderr", (GROUP, "handled\n"), False),
+        ("stderr", (USAGE["text"], "handled\n"), False),
+        ("stdout", (USAGE["text"],), False),
+    ],
+)
+def test_what_ipython_only_prints_counts_where_the_cell_ends_with_it(name, printed, failed):
+    cell = new_code_cell("x", outputs=[new_output("stream", name=name, text=text) for text in printed])
+    assert ends_in_error(cell) == failed
 
 
 def test_the_tag_goes_once_the_cell_does_not_fail(saved):

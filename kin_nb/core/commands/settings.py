@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult
+from kin_nb.core.project_snapshot import Changes, Snapshot
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.trusted_folders import TrustedFolders, project_files
 
@@ -37,13 +38,26 @@ def trust(host: CommandHost, words: list[str]) -> CommandResult:
     if len(words) > 1:
         raise CommandError("Usage: /trust [CODE]")
     workdir, folders = host.config().effective_workdir, TrustedFolders()
-    found = folders.look(workdir)
-    seen = found.seen if found.changes else None
-    if seen is not None and found.changes is not None and words != [seen.code]:
-        lines = (*found.changes.diff, f"To trust it as it is now: `/trust {seen.code}`, or `%kin trust {seen.code}`.")
-        return CommandResult(f"{seen.folder} has changed since it was trusted: {found.changes.summary()}", lines=lines)
-    if words and seen is None and not found.answer:
-        raise CommandError("That code is not of this folder as it is now. `%kin trust` trusts it.")
-    folder = folders.trust(workdir, seen)
+    found, code = folders.look(workdir), "".join(words)
+    wrong = bool(code) and (found.seen is None or code != found.seen.code)
+    if found.seen is not None and found.changes and code != found.seen.code:
+        return _changed(found.seen, found.changes, code)
+    if wrong and not found.answer:
+        raise CommandError(
+            f"The code {code} is wrong: {workdir} is not trusted, and has no code. `%kin trust` trusts it as it is."
+        )
+    needless = (f"The code {code} is wrong, and none is needed.",) if wrong else ()
+    if found.of_itself:
+        return CommandResult(f"{workdir} is already trusted as it is; nothing was changed", lines=needless)
+    folder = folders.trust(workdir, found.seen if found.changes else None)
     used = ", ".join(project_files(folder)) or "nothing yet"
-    return CommandResult(f"{folder} is trusted", lines=(f"What is used of it now: {used}.",))
+    lines = (*needless, f"What is used of it now: {used}.", Snapshot.take(folder).limit)
+    return CommandResult(f"{folder} is trusted", lines=tuple(filter(None, lines)))
+
+
+def _changed(seen: Snapshot, changes: Changes, code: str) -> CommandResult:
+    """The difference and the code that trusts it; `code` is "" or a wrong one, most often of an earlier state."""
+    wrong = (f"The code {code} is wrong: it is not of this folder as it is now. Nothing was trusted.",) if code else ()
+    how = f"To trust it as it is now: `/trust {seen.code}`, or `%kin trust {seen.code}`."
+    title = f"{seen.folder} has changed since it was trusted: {changes.summary()}"
+    return CommandResult(title, lines=(*wrong, *changes.diff, *filter(None, [seen.limit]), how))

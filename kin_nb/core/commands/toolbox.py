@@ -11,4 +11,4 @@ def toolbox_of(host: CommandHost) -> Toolbox:
     """The agent's; before the first prompt the one that it would have. Starts nothing. Raises ConfigError."""
     if host.agent is not None:
         return host.agent.toolbox
-    return Toolbox(overlaid(host.config(), host.mode.config_overrides))
+    return Toolbox(overlaid(host.config(), host.mode))

@@ -23,7 +23,7 @@ def tools(host: CommandHost, words: list[str]) -> CommandResult:
     manager = toolbox_of(host).manager
     found = manager.available_tools()
     rows = [(name, _permission(manager, name), _origin(tool), _first_line(tool)) for name, tool in found.items()]
-    policy = overlaid(host.config(), host.mode.config_overrides).policy
+    policy = overlaid(host.config(), host.mode).policy
     return CommandResult(
         f"{len(rows)} tools in mode {host.mode.shown}, policy {Policy(policy).value}",
         Table(("tool", "runs", "from", "what it does"), tuple(rows)),

@@ -14,14 +14,12 @@ MODE_KEYS = ("display_name", "description", "safety", "mode")
 
 
 def agent_files(workdir: Path, *, trusted: bool) -> dict[str, Path]:
-    """Name -> file. The project's, when it is trusted, stand before the person's of the same name.
+    """Name -> file. A project's, when it is trusted, never takes the name of a user's: that would lift what it forbids.
 
     A file named like a built-in mode is left out: the mode keeps its meaning.
     """
-    folders = [kin_home() / "agents"]
-    if trusted:
-        folders.append(workdir / ".kin-code" / "agents")
-    found = {_normal(path.stem): path for folder in folders for path in _toml_files(folder)}
+    folders = [workdir / ".kin-code" / "agents"] if trusted else []
+    found = {_normal(path.stem): path for folder in (*folders, kin_home() / "agents") for path in _toml_files(folder)}
     return {path.stem: path for name, path in sorted(found.items()) if name not in set(AgentMode)}
 
 
@@ -32,6 +30,15 @@ def read_agent(name: str, workdir: Path, *, trusted: bool) -> FileLayer | None:
     if path is None:
         return None
     return FileLayer.read(path, project=None if path.parent == kin_home() / "agents" else workdir)
+
+
+def passed_over(layer: FileLayer, workdir: Path, *, trusted: bool) -> list[str]:
+    """A warning for each file of a trusted project that has the name of the user's agent that was read."""
+    if not trusted or layer.project is not None:
+        return []
+    files = _toml_files(workdir / ".kin-code" / "agents")
+    same = (path for path in files if _normal(path.stem) == _normal(layer.path.stem) and path != layer.path)
+    return [f"{path} is not used: {shown(layer.path)} is yours and has that name." for path in same]
 
 
 def agent_layer(name: str, workdir: Path, *, trusted: bool) -> FileLayer:

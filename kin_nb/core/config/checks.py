@@ -74,10 +74,8 @@ def _problems(config: KinConfig) -> Iterator[tuple[KeyPath, str]]:
                 problem = f'the command of MCP server "{server.name}" cannot be run: {str(error).lower()}.'
                 yield ("mcp_servers", server.name, "command"), problem
     if "system_prompt_id" in config.model_fields_set:
-        from kin_nb.core.prompts import load_prompt  # noqa: PLC0415  (it imports this package's errors)
-
         try:
-            load_prompt(config.system_prompt_id, config.effective_workdir, trusted=config.project_trusted)
+            config.system_prompt  # noqa: B018  (it is read)
         except ConfigError as error:
             yield ("system_prompt_id",), str(error)
 

@@ -6,6 +6,11 @@ from __future__ import annotations
 class ConfigError(Exception):
     """The configuration cannot be used. The text says where and what to do."""
 
+    def explained_by(self, notice: str) -> None:
+        """Say `notice` after the text: what may be the reason."""
+        if notice:
+            self.args = (f"{self} {notice}",)
+
 
 class LLMNotConfigured(ConfigError):  # noqa: N818  (seed 001's name)
     """There is no model to ask: none of that name, no provider for it, or no key."""

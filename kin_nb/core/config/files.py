@@ -5,7 +5,6 @@ defaults < config.toml < a trusted project's config.toml < agents/NAME.toml < KI
 
 from __future__ import annotations
 
-import codecs
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kin_nb.core.config.agent_files import agent_layer
+from kin_nb.core.config.agent_files import agent_layer, passed_over
 from kin_nb.core.config.checks import check, raising_trust, unknown_keys, validation_error
 from kin_nb.core.config.environment import environment_layer, secrets_layer
 from kin_nb.core.config.errors import ConfigError
@@ -41,19 +40,18 @@ def load_config(agent: str | None, overrides: Mapping[str, Any], trust: TrustedF
     folder = _workdir(Layers((user, secrets, environment, given)))
     trust = trust or TrustedFolders()
     found = trust.look(folder) if is_project(folder) else Trust()
-    notice = left_out(folder, found)
+    notice = left_out(folder, found) or ""
     try:
         files = [user, *_named_by_the_project(agent, folder, found.project)]
+        own = (*(layer for layer in files if layer.project is None), secrets, environment, given)
+        for layer in files[1:]:
+            warnings += passed_over(layer, folder, trusted=found.project is not None)
+            warnings += [*_without_workdir(layer), *drop_users_own(layer, own)]
+        warnings = [*trust.warnings, *env_file_warnings(), *secrets_warnings, *warnings]
+        return build((*files, secrets, environment, given), warnings, found.project, notice)
     except ConfigError as error:
-        if not notice:
-            raise
-        raise ConfigError(f"{error} {notice}") from error
-    for layer in files[1:]:
-        warnings += [*_without_workdir(layer), *drop_users_own(layer, (user, secrets, environment, given))]
-    warnings = [*trust.warnings, *env_file_warnings(), *secrets_warnings, *warnings]
-    if notice:
-        warnings.append(notice)
-    return build((*files, secrets, environment, given), warnings, trusted=found.project)
+        error.explained_by(notice)
+        raise
 
 
 def users_layers() -> tuple[Layer, ...]:
@@ -61,8 +59,13 @@ def users_layers() -> tuple[Layer, ...]:
     return FileLayer.read(config_path()), secrets_layer()[0], environment_layer(os.environ)[0]
 
 
-def build(layers: Iterable[Layer], warnings: Iterable[str] = (), trusted: Snapshot | None = None) -> KinConfig:
-    """The configuration that `layers`, lowest first, make on top of the defaults. Raises ConfigError."""
+def build(
+    layers: Iterable[Layer], warnings: Iterable[str] = (), trusted: Snapshot | None = None, left_out: str = ""
+) -> KinConfig:
+    """The configuration that `layers`, lowest first, make on top of the defaults; `left_out` is a warning too.
+
+    Raises ConfigError.
+    """
     layers = tuple(layers)
     values = merge_layers(layers, {"providers": default_providers, "models": default_models})
     try:
@@ -71,8 +74,10 @@ def build(layers: Iterable[Layer], warnings: Iterable[str] = (), trusted: Snapsh
         # without the cause: pydantic's own text shows values, which may be secret
         raise validation_error(error, values, Layers(layers)) from None
     unknown = (warning for layer in layers for warning in unknown_keys(layer))
-    noted = dict.fromkeys([*warnings, *unknown, *raising_trust(layers)])  # layers may be built upon again
-    config.made_of(Layers(layers, tuple(noted), trusted))
+    noted = dict.fromkeys(
+        filter(None, [*warnings, left_out, *unknown, *raising_trust(layers)])
+    )  # layers may be built upon again
+    config.made_of(Layers(layers, tuple(noted), trusted, left_out))
     check(config)
     return config
 
@@ -83,9 +88,7 @@ def _named_by_the_project(agent: str | None, folder: Path, trusted: Snapshot | N
     if agent is not None:
         layers.append(agent_layer(agent, folder, trusted=trusted is not None))
     for layer in layers:
-        content = layer.text.encode()
-        read = [content, codecs.BOM_UTF8 + content] if layer.project is not None and content else []
-        if trusted and read and not any(trusted.has(layer.path, each) for each in read):
+        if trusted and layer.project is not None and not layer.is_accepted(trusted.has):
             raise ConfigError(f"{layer.path} changed while it was read. Try again.")
     return layers
 

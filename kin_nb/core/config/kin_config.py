@@ -71,6 +71,14 @@ class ObservabilityConfig(BaseModel):
     contents: bool = False
 
 
+class SaveConfig(BaseModel):
+    """`check_seconds`: how long a saved notebook is played, confined, to see what stops it; 0: it is not."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    check_seconds: int = Field(default=30, ge=0)
+
+
 class KinConfig(BaseModel):
     """The settings of one agent. Unknown keys are no error: a file may serve several programs and versions.
 
@@ -113,6 +121,7 @@ class KinConfig(BaseModel):
     disabled_skills: list[str] = Field(default_factory=list)
 
     session_logging: SessionLoggingConfig = Field(default_factory=SessionLoggingConfig)
+    save: SaveConfig = Field(default_factory=SaveConfig)
     audit: bool = True
     observability: ObservabilityConfig = Field(default_factory=ObservabilityConfig)
 
@@ -142,15 +151,20 @@ class KinConfig(BaseModel):
         return self._layers.trusted is not None and self._layers.trusted.folder == self.effective_workdir
 
     def is_as_trusted(self, path: Path, content: bytes) -> bool:
-        """Whether a file may act: one of the project's must be as it was when the settings were read."""
-        return self._layers.trusted is None or self._layers.trusted.has(path, content)
+        """Whether a file may act: it is as it was when the settings were read, or is the user's own and no project's."""
+        trusted = self._layers.trusted
+        if trusted is None or trusted.has(path, content):
+            return True
+        return any(map(path.is_relative_to, self._layers.users_places())) and not trusted.covers(path)
 
     @property
     def system_prompt(self) -> str:
         """The text of the base prompt that `system_prompt_id` names (seed 003). Raises ConfigError when there is none."""
         from kin_nb.core.prompts import load_prompt  # noqa: PLC0415  (it reads files)
 
-        return load_prompt(self.system_prompt_id, self.effective_workdir, trusted=self.project_trusted)
+        return load_prompt(
+            self.system_prompt_id, self.effective_workdir, trusted=self.project_trusted, may_use=self.is_as_trusted
+        )
 
     def made_of(self, layers: Layers) -> None:
         self._layers = layers

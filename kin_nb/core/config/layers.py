@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,8 +14,8 @@ from pydantic import BaseModel
 from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.config.mcp_servers import usable_name
 from kin_nb.core.config.toml_file import KeyPath, key_lines, read_toml
-from kin_nb.core.paths import shown
-from kin_nb.core.project_snapshot import Snapshot
+from kin_nb.core.paths import kin_home, shown
+from kin_nb.core.project_snapshot import MayUse, Snapshot
 
 NAMED: dict[str, tuple[str, str]] = {
     "providers": ("name", "provider"),
@@ -26,17 +27,22 @@ NAMED: dict[str, tuple[str, str]] = {
 OTHER_NAMES = {"providers": {"custom_headers": "extra_headers"}}
 """What a key of an entry may be called too. Read here, so that layers merge, hide and trace one setting under one name."""
 
+ADD_UP: tuple[KeyPath, ...] = (("disabled_tools",), ("disabled_skills",), ("mcp_servers", "*", "disabled_tools"))
+"""Lists of a project that take nobody's place: they are added to the user's. `*`: of each entry."""
+
 PATHS = ("tool_paths", "skill_paths")
 """Lists of paths, relative to the layer's folder; made absolute, so that they mean the same wherever the process goes."""
 
 
 class Layer:
     """Values from one place. `values`: tables as dicts; each list of NAMED as a dict, name of the entry -> entry.
+    `project`: the folder of the project whose values they are; None for the user's.
 
     Raises ConfigError for two entries of one name, for an entry without one, and for a path that is none.
     """
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], project: Path | None = None) -> None:
+        self.project = project
         self.values = {
             key: self._by_name(key, value) if key in NAMED else self._anchored(key, value) if key in PATHS else value
             for key, value in values.items()
@@ -119,8 +125,8 @@ class FileLayer(Layer):
     """A TOML file; `project`: the folder of the project that it belongs to. A file that is not there is empty."""
 
     def __init__(self, path: Path, text: str, values: Mapping[str, Any], project: Path | None = None) -> None:
-        self.path, self.text, self.project = path, text, project
-        super().__init__(values)
+        self.path, self.text, self.project = path, text, project  # before the values, which are relative to it
+        super().__init__(values, project)
 
     @classmethod
     def read(cls, path: Path, project: Path | None = None) -> FileLayer:
@@ -139,6 +145,11 @@ class FileLayer(Layer):
         path = self._with_index(path)
         found = (self._lines.get(path[:length]) for length in range(len(path), 0, -1))
         return next((line for line in found if line is not None), None)
+
+    def is_accepted(self, may_use: MayUse) -> bool:
+        """Whether the file may be used as it was read, with or without a byte order mark."""
+        content = self.text.encode()
+        return not content or any(may_use(self.path, each) for each in (content, codecs.BOM_UTF8 + content))
 
     def where(self, path: KeyPath) -> str:
         return f"{self.path}:{line}" if (line := self.line(path)) else str(self.path)
@@ -175,12 +186,19 @@ class VariableLayer(Layer):
 class Layers:
     """What a configuration was made of, lowest first, and the project that was read because it is trusted.
 
+    `left_out`: the one of `warnings` that says why a project's settings were not read, "" when there is none.
     Where a value came from is no part of a configuration: only what acts in that project is compared.
     """
 
     layers: tuple[Layer, ...] = field(default=(), compare=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)
     trusted: Snapshot | None = None
+    left_out: str = field(default="", compare=False)
+
+    def users_places(self) -> list[Path]:
+        """The folders that the user keeps tools, skills and prompts in."""
+        own = [layer.values.get(key) for layer in self.layers if layer.project is None for key in PATHS]
+        return [kin_home(), *(Path(entry) for entries in own if isinstance(entries, list) for entry in entries)]
 
     def layer_of(self, path: KeyPath) -> Layer | None:
         """The layer whose value is in force; None for a default."""
@@ -196,21 +214,29 @@ class Layers:
 
 
 def merge_layers(layers: Iterable[Layer], defaults: Mapping[str, Callable[[], Iterable[BaseModel]]]) -> dict[str, Any]:
-    """Values for KinConfig. Tables are merged, lists of NAMED by name (nearest first), everything else is replaced.
+    """Values for KinConfig. Tables are merged, lists of NAMED by name (nearest first, a project's last), lists of ADD_UP
+    are added, everything else is replaced.
 
     `defaults`: the entries that a list of NAMED begins with.
     """
-    merged: dict[str, Any] = {}
+    merged: dict[str, Any] = {key: {entry_name(key, e.model_dump()): e for e in own()} for key, own in defaults.items()}
+    given, adding = set[str](), list[Mapping[str, Any]]()
     for layer in layers:
-        for key, value in layer.values.items():
+        values: Mapping[str, Any] = layer.values
+        given.update(values)
+        if layer.project is not None:
+            adding.append(values)
+            for path in ADD_UP:
+                values = _without(values, path)
+        for key, value in values.items():
             if key in NAMED:
-                below = merged.get(key)
-                if below is None:
-                    below = {entry_name(key, entry.model_dump()): entry for entry in defaults.get(key, tuple)()}
-                merged[key] = _merge_named(below, value, key)
+                merged[key] = _merge_named(merged.get(key, {}), value, key, last=layer.project is not None)
             else:
                 merged[key] = deep_merge(merged.get(key), value)
-    return merged
+    for values in adding:
+        for path in ADD_UP:
+            merged = _added(merged, values, path)
+    return {key: value for key, value in merged.items() if key in given}
 
 
 def as_lists(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,7 +259,32 @@ def deep_merge(below: Any, above: Any) -> Any:
     return {**below, **{key: deep_merge(below.get(key), value) for key, value in above.items()}}
 
 
-def _merge_named(below: Mapping[Any, Any], above: Mapping[str, Any], key: str) -> dict[Any, Any]:
+def _without(values: Any, path: KeyPath) -> Any:
+    """`values` without what is at `path`."""
+    if not isinstance(values, Mapping):
+        return values
+    key, *rest = path
+    if not rest:
+        return {name: value for name, value in values.items() if name != key}
+    return {name: _without(each, tuple(rest)) if key in {"*", name} else each for name, each in values.items()}
+
+
+def _added(below: Any, above: Any, path: KeyPath) -> Any:
+    """`below` with what the list of `above` at `path` has, too."""
+    if not path:
+        both = isinstance(below, list) and isinstance(above, list)
+        return [*below, *(each for each in above if each not in below)] if both else above
+    if not isinstance(above, Mapping):
+        return below
+    key, rest = path[0], path[1:]
+    new = dict(below) if isinstance(below, Mapping) else {}
+    for name in above if key == "*" else {key} & above.keys():
+        new[name] = _added(new.get(name), above[name], rest)
+    return new
+
+
+def _merge_named(below: Mapping[Any, Any], above: Mapping[str, Any], key: str, *, last: bool) -> dict[Any, Any]:
+    """`last`: new entries come after those of `below`, which then are the first of a name that several have."""
     merged = {}
     for name, entry in above.items():
         base = below.get(name)
@@ -241,7 +292,7 @@ def _merge_named(below: Mapping[Any, Any], above: Mapping[str, Any], key: str) -
         if key == "mcp_servers" and base is not None and _changes_kind(base, entry):
             base = None
         merged[name] = deep_merge(base, entry)
-    return {**merged, **{name: entry for name, entry in below.items() if name not in merged}}
+    return {**below, **merged} if last else {**merged, **{n: entry for n, entry in below.items() if n not in merged}}
 
 
 def _changes_kind(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kin_nb.core.config.kin_config import KinConfig
 
+if TYPE_CHECKING:
+    from kin_nb.core.custom_modes import CustomMode
+    from kin_nb.core.modes import AgentMode
 
-def overlaid(config: KinConfig, overrides: Mapping[str, Any], warnings: tuple[str, ...] = ()) -> KinConfig:
-    """`config` with `overrides` above everything but what was given at run time; itself when there are none.
 
-    `warnings` are added to the configuration's own. Raises ConfigError. A configuration made in Python, not read, has no
-    layers: the overrides win over all of it.
+def overlaid(config: KinConfig, mode: AgentMode | CustomMode) -> KinConfig:
+    """`config` with the mode's settings above everything but what was given at run time; itself when it has none.
+
+    What the mode's file sets in vain is a warning more. Raises ConfigError. A configuration made in Python, not read, has
+    no layers: the mode wins over all of it.
     """
-    if not overrides and not warnings:
+    if not mode.config_overrides and not mode.ignored:
         return config
     from kin_nb.core.config.files import build  # noqa: PLC0415  (files.py makes values of this class)
     from kin_nb.core.config.layers import Layer, deep_merge, plain  # noqa: PLC0415
+    from kin_nb.core.config.users_own import under_mode  # noqa: PLC0415
 
-    known = config.layers
+    project = config.effective_workdir if mode.of_project else None
+    known, above = config.layers, Layer(plain(mode.config_overrides), project)
     if not known.layers:  # made in Python, not read: nothing lies beneath it
-        return KinConfig.model_validate(deep_merge(config.model_dump(), plain(overrides)))
-    *beneath, given = known.layers
-    return build((*beneath, Layer(plain(overrides)), given), (*known.warnings, *warnings), known.trusted)
+        return KinConfig.model_validate(deep_merge(config.model_dump(), above.settings()))
+    (*beneath, given), lifted = under_mode(known.layers, above)
+    warnings = (*known.warnings, *mode.ignored, *lifted)
+    return build((*beneath, above, given), warnings, known.trusted, known.left_out)

@@ -95,7 +95,7 @@ def _check(text: str, path: Path) -> None:
         return
     project = path.parent.parent.resolve() if path.parent.name == ".kin-code" else None
     layer = FileLayer(path, text, parse_toml(text, path), project)
-    trusted = Snapshot(project) if project else None
+    trusted = Snapshot.take(project) if project else None
     build([FileLayer.read(config_path()), layer, Layer({"workdir": project} if project else {})], trusted=trusted)
 
 

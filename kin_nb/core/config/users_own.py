@@ -1,108 +1,174 @@
-"""Settings that are the user's alone: no project may set them, however trusted it is.
+"""What a project may set, however trusted it is: what is listed here, and nothing else. All other settings are the user's own.
 
-They decide how much runs unasked (`policy`, a mode that approves more), and which server gets the user's keys and prompts.
+They decide how much runs unasked (`policy`, a mode that approves more), which server gets the user's keys and prompts, and
+what is kept of a session. What forbids something adds up (ADD_UP, `denylist`): no project lifts it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy, deepcopy
 from typing import Any
 
-from kin_nb.core.config.layers import FileLayer, Layer, deep_merge
+from kin_nb.core.config.kin_config import KinConfig
+from kin_nb.core.config.layers import ADD_UP, Layer, merge_layers
+from kin_nb.core.config.mcp_servers import MCPHttp, MCPStdio
+from kin_nb.core.config.providers import ModelConfig, default_models
 from kin_nb.core.config.toml_file import KeyPath
 from kin_nb.core.modes import AgentMode
 
-USERS_OWN: tuple[KeyPath, ...] = (
-    ("policy",),
-    ("providers",),
-    ("audit",),
-    ("session_logging", "encrypt"),
-    ("session_logging", "key_file"),
-    ("observability",),
-    ("tools", "web_fetch", "allow_private"),
-    ("tools", "web_fetch", "proxy"),
-    ("tools", "web_search", "url"),
-    ("tools", "web_search", "api_key_env"),
-    ("tools", "web_search", "api_key_header"),
-    ("tools", "web_search", "api_key_format"),
+ADDING = frozenset(path[0] for path in ADD_UP if len(path) == 1)
+"""A project's are added to the user's."""
+CHOSEN = frozenset(
+    {
+        *("active_model", "system_prompt_id", "instructions", "project_context"),
+        *("include_model_info", "include_project_context", "include_prompt_detail", "include_commit_signature"),
+        *("context_warnings", "prune_at", "auto_compact_threshold", "dmail", "max_dmails_per_turn"),
+        *("tool_paths", "skill_paths"),
+    }
 )
-_OF_EACH_TOOL = ("env", "keep_env", "key_names", "sandbox", "sandbox_network", "denylist_standalone")
-_OF_EACH_SERVER = ("api_key_env", "api_key_header", "api_key_format", "env_vars")
-_FOR_THE_USERS_SERVERS = ("name", "disabled", "disabled_tools", "prompt", "startup_timeout_sec", "tool_timeout_sec")
-"""All that a project may say about an MCP server that the user has configured."""
+"""A project may choose them."""
+NARROWING = frozenset({"enabled_tools", "enabled_skills"})
+"""A project may choose them where the user has not: an empty list would allow all again."""
+
+OF_A_TOOL = frozenset({"permission", "allowlist", "denylist", "denylist_of_project"})
+"""Of each tool. What else a tool of somebody's own may have is that tool's business; the session's words are not."""
+OF_BUILT_IN_TOOLS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(
+        ("read_file", "list_dir", "glob", "grep", "write_file", "search_replace", "edit_file"), frozenset()
+    ),
+    **dict.fromkeys(("web_search", "todo", "task", "ask_user", "memory", "skill", "send_dmail"), frozenset()),
+    **dict.fromkeys(("notebook", "variables", "python"), frozenset()),
+    "bash": frozenset({"default_timeout"}),
+    "web_fetch": frozenset({"timeout"}),
+}
+_OF_THE_SESSION = frozenset(
+    {"workdir", "key_names", "env", "keep_env", "sandbox", "sandbox_network", "denylist_standalone"}
+)
+
+_FOR_A_USERS_MODEL = frozenset(
+    {"alias", "temperature", "max_tokens", "context_window", "auto_compact_threshold", "supports_images", "thinking"}
+)
+"""Not which provider and model it is, nor its price, by which spending is limited."""
+_FOR_THE_USERS_SERVERS = frozenset(
+    {"name", "disabled", "disabled_tools", "prompt", "startup_timeout_sec", "tool_timeout_sec"}
+)
+_OF_A_SERVER = _FOR_THE_USERS_SERVERS | {"transport", "command", "args", "env", "cwd", "url", "headers"}
+"""Of a server of the project's own: nothing that would hand it a variable of the user's."""
 _CAUTIOUS = (AgentMode.DEFAULT, AgentMode.PLAN)
 """The built-in modes that a project's own mode may be based on."""
 
 
-def drop_users_own(layer: FileLayer, user: Iterable[Layer]) -> list[str]:
-    """Take them out of a project's layer; a warning for each. Any other layer stays as it is.
+def drop_users_own(layer: Layer, user: Iterable[Layer]) -> list[str]:
+    """Take what is the user's own out of a project's layer; a warning for each. Any other layer stays as it is.
 
-    `user`: the user's own layers, lowest first. What they deny a tool stays denied: the project's list adds to theirs.
+    `user`: the user's own layers, lowest first. What they deny a tool stays denied: the project's list adds to theirs, and
+    to the one that the tool has by itself.
     """
     if layer.project is None:
         return []
-    user = tuple(user)
-    servers = {name for own in user for name in _entries(own, "mcp_servers")}
-    tools: Mapping[str, Any] = {}
-    for own in user:
-        tools = deep_merge(tools, _entries(own, "tools"))
-    warnings = []
-    for path in [*_users_own(layer, servers), *_lifting(layer, tools)]:
-        if layer.has(path):
-            name = ".".join(path)
-            warnings.append(
-                f"{layer.place(path)}{name} is the user's to set, and is ignored here; use ~/.kin-code/config.toml."
-            )
-            _drop(layer.values, path)
-    _add_denied(layer, tools)
+    warnings = _dropped(
+        layer, _users_own(layer, merge_layers([Layer({"models": []}), *user], {"models": default_models}))
+    )
+    for entry in _entries(layer.values, "tools").values():
+        if isinstance(entry, dict) and _is_texts(entry.get("denylist")):
+            entry["denylist_of_project"] = entry.pop("denylist")
     return warnings
 
 
-def _lifting(layer: FileLayer, tools: Mapping[str, Any]) -> Iterator[KeyPath]:
-    """What would let a tool run that is `never` to run in the user's settings."""
-    for name, entry in _entries(layer, "tools").items():
-        own = tools.get(name)
-        if isinstance(entry, Mapping) and isinstance(own, Mapping) and own.get("permission") == "never":
-            if entry.get("permission") != "never":
-                yield ("tools", name, "permission")
-            yield ("tools", name, "allowlist")
+def under_mode(layers: Iterable[Layer], mode: Layer) -> tuple[tuple[Layer, ...], list[str]]:
+    """`layers` for `mode` to lie upon, without what a project among them sets of the mode's, and a warning for each.
+
+    The given layers stay as they are. Where `mode` itself is a project's own, what is the user's is taken out of it.
+    """
+    layers = tuple(layers)
+    user = [layer for layer in layers if layer.project is None]
+    if mode.project is not None:
+        return layers, drop_users_own(mode, user)
+    changed, warnings = [], list[str]()
+    for layer in layers:
+        if layer.project is not None:
+            layer = copy(layer)  # noqa: PLW2901
+            layer.values = deepcopy(layer.values)
+            warnings += drop_users_own(layer, [*user, mode])
+        changed.append(layer)
+    return tuple(changed), warnings
 
 
-def _add_denied(layer: FileLayer, tools: Mapping[str, Any]) -> None:
-    for name, entry in _entries(layer, "tools").items():
-        own = tools.get(name)
-        denied = own.get("denylist") if isinstance(own, Mapping) else None
-        if isinstance(entry, dict) and isinstance(denied, list) and isinstance(entry.get("denylist"), list):
-            entry["denylist"] = [*denied, *(each for each in entry["denylist"] if each not in denied)]
+def _dropped(layer: Layer, paths: Iterable[KeyPath]) -> list[str]:
+    warnings = []
+    for path in list(paths):
+        name = ".".join(path)
+        warnings.append(
+            f"{layer.place(path)}{name} is the user's to set, and is ignored here; use ~/.kin-code/config.toml."
+        )
+        _drop(layer.values, path)
+    return warnings
 
 
-def _users_own(layer: FileLayer, own_servers: Collection[str]) -> Iterator[KeyPath]:
-    yield from USERS_OWN
-    if _mode(layer) not in {None, *_CAUTIOUS}:
-        yield ("mode",)
-    for name in _entries(layer, "tools"):
-        yield from (("tools", name, key) for key in _OF_EACH_TOOL)
-    for name, server in _entries(layer, "mcp_servers").items():
-        entry = server if isinstance(server, Mapping) else {}
-        if name in own_servers:
-            yield from (("mcp_servers", name, key) for key in entry if key not in _FOR_THE_USERS_SERVERS)
-        yield from (("mcp_servers", name, key) for key in _OF_EACH_SERVER)
-        given = entry.get("env")
-        for variable, value in given.items() if isinstance(given, Mapping) else ():
-            if "${" in str(value):  # a variable of the user's, which may hold a key
-                yield ("mcp_servers", name, "env", variable)
+def _users_own(layer: Layer, user: Mapping[str, Any]) -> Iterator[KeyPath]:
+    """Each key that is none of a project's; `user`: the user's values, merged. Keys that are no setting are not ours."""
+    for key, value in layer.values.items():
+        if key == "mode":
+            yield from [] if _mode(value) in {None, *_CAUTIOUS} else [(key,)]
+        elif key == "tools":
+            yield from _of_tools(_entries(layer.values, key), _entries(user, key))
+        elif key == "models":
+            yield from _of_models(value, user["models"])
+        elif key == "mcp_servers":
+            yield from _of_servers(value, _entries(user, key))
+        elif key in KinConfig.model_fields and key not in CHOSEN | ADDING and (key not in NARROWING or user.get(key)):
+            table = key != "providers" and isinstance(value, Mapping)
+            yield from ((key, each) for each in value) if table else [(key,)]
 
 
-def _mode(layer: FileLayer) -> AgentMode | None:
-    value = layer.values.get("mode")
+def _of_tools(tools: Mapping[str, Any], user: Mapping[str, Any]) -> Iterator[KeyPath]:
+    for name, entry in tools.items():
+        if not isinstance(entry, Mapping):
+            continue  # an error soon, with its place
+        own = _entries(user, name)
+        never = own.get("permission") == "never"
+        for key, value in entry.items():
+            if key in OF_A_TOOL:
+                lifts = never and (key == "allowlist" or (key == "permission" and value != "never"))
+            elif name in OF_BUILT_IN_TOOLS:
+                lifts = key not in OF_BUILT_IN_TOOLS[name]
+            else:
+                lifts = key in _OF_THE_SESSION or key in own
+            if lifts:
+                yield ("tools", name, key)
+
+
+def _of_models(models: Mapping[str, Any], user: Mapping[str, Any]) -> Iterator[KeyPath]:
+    own = {*ModelConfig.model_fields, "pricing"} - _FOR_A_USERS_MODEL
+    for name, entry in models.items():
+        yield from (("models", name, key) for key in entry if name in user and key in own)
+
+
+def _of_servers(servers: Mapping[str, Any], user: Mapping[str, Any]) -> Iterator[KeyPath]:
+    known = {*MCPHttp.model_fields, *MCPStdio.model_fields}
+    for name, entry in servers.items():
+        own = known - (_FOR_THE_USERS_SERVERS if name in user else _OF_A_SERVER)
+        for key, value in entry.items():
+            if key in own or (key == "disabled" and name in user and value is not True):
+                yield ("mcp_servers", name, key)
+            elif key == "env" and isinstance(value, Mapping):  # ${NAME}: a variable of the user's, which may hold a key
+                yield from (("mcp_servers", name, key, each) for each, given in value.items() if "${" in str(given))
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _mode(value: Any) -> AgentMode | None:
     try:
-        return None if value is None else AgentMode(str(value).replace("-", "_"))
+        return AgentMode(str(value).replace("-", "_"))
     except ValueError:
         return None  # an error soon, with its place
 
 
-def _entries(layer: Layer, key: str) -> Mapping[str, Any]:
-    entries = layer.values.get(key)
+def _entries(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    entries = values.get(key)
     return entries if isinstance(entries, Mapping) else {}
 
 

@@ -45,6 +45,7 @@ class History:
     ) -> None:
         self.messages: list[LLMMessage] = []
         self._redact, self._observer = redact, observer
+        self._lines: list[bytes] = []  # of each message, what the fingerprint is taken over: prune needs them again
         self._hashes: list[hashlib._Hash] = []  # after each message; a copy takes 0.4 KB and less than a microsecond
         self._summary: tuple[LLMMessage, list[str]] | None = None  # and the person's words before it, whole
         self._to_record: list[str] = []
@@ -128,16 +129,18 @@ class History:
         if not (wanted := set(call_ids)):
             return ()  # as before nearly every step
         calls = {call.id: call.function for m in self.messages for call in m.tool_calls or () if call.id in wanted}
-        old = list(self.messages)
-        changed = [i for i, m in enumerate(old) if m.tool_call_id in calls and not is_stub(m)]
+        changed = {i: m for i, m in enumerate(self.messages) if m.tool_call_id in calls and not is_stub(m)}
         if not changed:
             return ()
-        self._rewind(changed[0])
-        for position, message in enumerate(old[changed[0] :], changed[0]):
+        first = min(changed)
+        old = list(enumerate(zip(self.messages[first:], self._lines[first:], strict=True), first))
+        self._rewind(first)
+        for position, (message, line) in old:
             if position in changed:
-                message = stub(message, calls[message.tool_call_id or ""], self._redact, expand)  # noqa: PLW2901
-            self._take(message)
-        found = tuple(dict.fromkeys(old[position].tool_call_id or "" for position in changed))
+                self._take(stub(message, calls[message.tool_call_id or ""], self._redact, expand))
+            else:
+                self._take(message, line)
+        found = tuple(dict.fromkeys(message.tool_call_id or "" for message in changed.values()))
         self._to_record += found
         return found
 
@@ -148,14 +151,14 @@ class History:
 
     def state(self) -> HistoryState:
         """The conversation as it is now, for `restore`."""
-        hidden = (tuple(self._hashes), self._summary, tuple(self._to_record), self.counted)
+        hidden = (tuple(self._lines), tuple(self._hashes), self._summary, tuple(self._to_record), self.counted)
         return HistoryState(tuple(self.messages), hidden)
 
     def restore(self, state: HistoryState) -> None:
         """As it was then, with the system prompt of now. The ids of all calls since stay taken."""
-        hashes, self._summary, to_record, self.counted = state.hidden
+        lines, hashes, self._summary, to_record, self.counted = state.hidden
         self.messages[1:] = state.messages[1:]
-        self._hashes, self._to_record = list(hashes), list(to_record)
+        self._lines, self._hashes, self._to_record = list(lines), list(hashes), list(to_record)
 
     def extend_from(self, turns: Iterable[TurnRecord], expand: Expand, checkpoints: Checkpoints | None = None) -> None:
         """Go on from recorded turns (resume, continue a session notebook); `expand` puts this machine's paths in."""
@@ -243,17 +246,20 @@ class History:
         users = [message for message in messages if message.role is Role.user]
         return before + [m.content or "" for m in users if not any(m is unsaid for unsaid in self._unsaid)]
 
-    def _take(self, message: LLMMessage) -> None:
+    def _take(self, message: LLMMessage, line: bytes | None = None) -> None:
+        """`line`: what `_lines` had for this message, when it was here before."""
         self.messages.append(message)
         for call in message.tool_calls or ():
             self.call_ids.update(filter(None, (call.id, call.origin.id if call.origin else "")))
+        if line is None:
+            line = b"" if message.role is Role.system else fingerprinted(message, self._redact)
         so_far = self._hashes[-1].copy() if self._hashes else hashlib.sha256()
-        if message.role is not Role.system:
-            so_far.update(fingerprinted(message, self._redact))
+        so_far.update(line)
+        self._lines.append(line)
         self._hashes.append(so_far)
 
     def _rewind(self, length: int) -> None:
-        del self.messages[length:], self._hashes[length:]
+        del self.messages[length:], self._lines[length:], self._hashes[length:]
 
     def _rebuild(self, messages: list[LLMMessage]) -> None:
         """The same list with these in it: whoever holds it sees the change."""
@@ -265,7 +271,9 @@ class History:
 
 def messages_of_step(step: RecordedStep, expand: Expand = str) -> list[LLMMessage]:
     answers = [tool_message(c.id, c.name, expand(c.told), images_of(c.images)) for c in step.calls]
-    return [assistant_message(step.content, step.reasoning, step.calls, expand), *answers]
+    reply = assistant_message(step.content, step.reasoning, step.calls, expand)
+    origin = CallOrigin.from_text(step.provider_data)
+    return [reply.changed(origin=origin) if origin is not None else reply, *answers]
 
 
 def user_message(text: str, images: Iterable[ImageContent] = ()) -> LLMMessage:

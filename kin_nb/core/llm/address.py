@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
+from functools import lru_cache
 from urllib.parse import urlsplit, urlunsplit
 
 
@@ -25,6 +27,17 @@ def shown(url: str) -> str:
     except ValueError:
         return "(an address that cannot be read)"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+@lru_cache(maxsize=64)
+def digest(url: str) -> str:
+    """Twelve characters that tell one server from another and do not name it: of host and port, not of the path."""
+    try:
+        parts = urlsplit(url)
+        server = f"{parts.scheme}://{_host(url)}:{parts.port or ''}"
+    except ValueError:  # a port that is none
+        server = url
+    return hashlib.sha256(server.encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def _host(url: str) -> str:

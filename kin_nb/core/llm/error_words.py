@@ -12,10 +12,12 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from kin_nb.core.bounded_json import read_json
 from kin_nb.core.config import ProviderConfig
 
 LONGEST_ASKED = 1e9  # seconds
 _SHORTEST_SECRET = 8  # characters: shorter header values are words like "true"
+_HTTP_ERROR = re.compile("[45][0-9]{2}")
 _STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -80,8 +82,8 @@ def clean(text: str, provider: ProviderConfig) -> str:
 def words(body: str) -> str:
     """The server's own message: the known fields of a JSON answer, else its first line unless it is HTML or a trace."""
     try:
-        found: Any = json.loads(body)
-    except (ValueError, RecursionError):
+        found: Any = read_json(body)
+    except ValueError:
         found = body
     while isinstance(found, dict):
         found = next((found[k] for k in ("error", "message", "detail", "msg") if found.get(k)), "")
@@ -96,9 +98,8 @@ def status_in(error: Any) -> int | None:
     if not isinstance(error, dict):
         return None
     for key in ("status", "code", "http_code"):
-        value = error.get(key)
-        if str(value).isdigit() and 400 <= int(str(value)) < 600:  # noqa: PLR2004  (HTTP error statuses)
-            return int(str(value))
+        if _HTTP_ERROR.fullmatch(code := str(error.get(key))):
+            return int(code)
     return _STATUSES.get(str(error.get("type"))) or status_in(error.get("error"))
 
 

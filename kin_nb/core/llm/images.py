@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 from kin_nb.core.config import ModelConfig
+from kin_nb.core.llm.adapters.encoding import Sent
 from kin_nb.core.types import ImageContent, LLMMessage
 
 IMAGE_TOKENS = 1_500
 """About what one image costs, whatever its size in bytes: servers scale larger ones down."""
-_IMAGES = attrgetter("images")
 
 
 class TextView:
-    """The messages as a model may see them. A message that changes for it does so once: it is then encoded once."""
+    """The messages as a model may see them. Each is looked at once, and one that changes for it is then encoded once."""
 
     def __init__(self) -> None:
-        self._model = ""
-        self._changed: dict[int, tuple[LLMMessage, LLMMessage]] = {}
+        self._seen: Sent[LLMMessage] = Sent()
 
     def of(self, messages: list[LLMMessage], model: ModelConfig) -> list[LLMMessage]:
-        if model.supports_images or not any(map(_IMAGES, messages)):
+        if model.supports_images:
             return messages
-        known = self._changed if model.name == self._model else {}
-        # By identity: comparing images is slower than the copy. The message is kept, so that its id stays its own.
-        self._changed = {id(m): known.get(id(m)) or (m, without_images(m, model.name)) for m in messages if m.images}
-        self._model = model.name
-        return [self._changed[id(m)][1] if m.images else m for m in messages]
+        new = messages[self._seen.keep(messages, model.name) :]
+        self._seen.pieces += [without_images(m, model.name) if m.images else m for m in new]
+        return self._seen.pieces[:]
 
 
 def without_images(message: LLMMessage, model: str) -> LLMMessage:

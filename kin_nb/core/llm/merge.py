@@ -10,9 +10,12 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
+from kin_nb.core.bounded_json import read_json
 from kin_nb.core.types import CallOrigin, FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 
 _PORTABLE_ID = re.compile(r"[A-Za-z0-9]{9}")  # what the strictest server (Mistral) takes
+DETAILS = "reasoning_details"
+_JOINED = frozenset({"text", "data", "summary"})
 _DEEPEST = 20  # objects in one another whose deltas are merged
 
 
@@ -40,6 +43,7 @@ class _Call:
         known = self.origin
         self.origin = CallOrigin(
             provider=known.provider or origin.provider,
+            address=known.address or origin.address,
             model=known.model or origin.model,
             id=known.id or origin.id,
         )
@@ -58,7 +62,7 @@ class _Call:
         if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
             return False
         try:
-            json.loads(self.arguments)
+            read_json(self.arguments)
         except ValueError:
             return False
         return True
@@ -81,6 +85,8 @@ class ReplyBuilder:
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._blocks: dict[int, dict[str, list[Any]]] = {}
+        self._origins: list[CallOrigin] = []
+        """What came with the reply as a whole, of each delta."""
 
     def add(self, chunk: LLMChunk) -> None:
         message = chunk.message
@@ -92,6 +98,8 @@ class ReplyBuilder:
             self._add_call(delta)
         for piece in message.reasoning_blocks or ():
             self._add_block(piece)
+        if message.origin is not None:
+            self._origins.append(message.origin)
         self.usage = latest(self.usage, chunk.usage)
         if chunk.finish_reason:
             self.finish_reason = chunk.finish_reason
@@ -99,13 +107,29 @@ class ReplyBuilder:
     @property
     def message(self) -> LLMMessage:
         """Content is "" when there is none; arguments are as the model wrote them, "{}" when it wrote nothing."""
+        calls = self._tool_calls()
         return LLMMessage(
             role=Role.assistant,
             content=_joined(self._content),
             reasoning_content=_joined(self._reasoning) or None,
-            tool_calls=self._tool_calls() or None,
+            tool_calls=calls or None,
             reasoning_blocks=self._reasoning_blocks(),
+            origin=self._own_origin(calls),
         )
+
+    def _own_origin(self, calls: list[ToolCall]) -> CallOrigin | None:
+        """What is to be sent back with the reply; calls in it are named as they will be."""
+        if not self._origins:
+            return None
+        deltas = [origin.fields for origin in self._origins]
+        fields = _merged([{key: delta[key] for key in delta if key != DETAILS} for delta in deltas])
+        pieces = [piece for delta in deltas if isinstance(delta.get(DETAILS), list) for piece in delta[DETAILS]]
+        if pieces:
+            pairs = zip(self._calls, calls, strict=True)
+            names = {own.id: call.id for own, call in pairs if own.id and not (call.origin and call.origin.id)}
+            fields[DETAILS] = [_renamed(piece, names) for piece in _merged_details(pieces)]
+        fields = {name: value for name, value in fields.items() if _is_json(value)}
+        return self._origins[0].model_copy(update={"fields": fields}) if fields else None
 
     def _add_block(self, piece: dict[str, Any]) -> None:
         """Pieces with one `index` are one block: texts are joined, of `type` the first counts. Without, it is whole."""
@@ -150,7 +174,7 @@ class ReplyBuilder:
             identity = call.id if fits else call.minted
             used.add(identity)
             origin = self._origin(call, used)
-            function = FunctionCall(name=call.name, arguments=_joined(call.pieces).strip() or "{}")
+            function = FunctionCall(name=_joined([call.name]), arguments=_joined(call.pieces).strip() or "{}")
             calls.append(ToolCall(id=identity, index=index, function=function, origin=origin))
         return calls
 
@@ -183,6 +207,41 @@ def _merged(deltas: list[dict[str, Any]], *, joined: bool = False, depth: int = 
         else:
             merged[key] = values[-1]
     return merged
+
+
+def _merged_details(pieces: list[Any]) -> list[Any]:
+    """OpenRouter's pieces as the parts that they are of, in the order in which those began.
+
+    Pieces of one `type` and `index` are one part, unless their `id`s differ: texts, data and summaries are joined, a
+    signature comes once. A piece without an index is a part.
+    """
+    parts: list[Any] = []
+    open_parts: dict[tuple[Any, int], list[dict[str, Any]]] = {}
+    for piece in pieces:
+        index = piece.get("index") if isinstance(piece, dict) else None
+        if not isinstance(index, int):
+            parts.append(piece)
+            continue
+        key = (str(piece.get("type")), index)
+        begun = open_parts.get(key)
+        ids = {each["id"] for each in [*(begun or ()), piece] if each.get("id")}
+        if begun is None or len(ids) > 1:
+            begun = open_parts[key] = []
+            parts.append(begun)
+        begun.append(piece)
+    return [_part(part) if isinstance(part, list) else part for part in parts]
+
+
+def _part(pieces: list[dict[str, Any]]) -> dict[str, Any]:
+    part = _merged(pieces)
+    for key in _JOINED & part.keys():
+        texts = [piece[key] for piece in pieces if isinstance(piece.get(key), str)]
+        part[key] = "".join(texts) if key == "text" else _text_of(texts)
+    return part
+
+
+def _renamed(piece: Any, names: dict[str, str | None]) -> Any:
+    return {**piece, "id": names[piece["id"]]} if isinstance(piece, dict) and piece.get("id") in names else piece
 
 
 def _text_of(pieces: list[str]) -> str:

@@ -1,7 +1,8 @@
 """The base prompts: what comes with kin_nb, and the person's own (seeds 000 and 003).
 
 Owns the `.md` files beside this one and where a person's own are looked for. Never puts a prompt together: that is
-core.system_prompt. May import: core.paths, core.config's errors, core.safety's workspace.
+core.system_prompt. May import: core.paths, core.project_snapshot, core.config's errors, core.safety's
+workspace.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.paths import kin_home, shown
+from kin_nb.core.project_snapshot import MayUse, anything
 from kin_nb.core.safety.workspace import read_bytes
 from kin_nb.core.tools.base import ToolError
 
@@ -38,10 +40,10 @@ class SystemPrompt(StrEnum):
         return self.path.read_text(encoding="utf-8").strip()
 
 
-def load_prompt(prompt_id: str, workdir: Path, *, trusted: bool) -> str:
+def load_prompt(prompt_id: str, workdir: Path, *, trusted: bool, may_use: MayUse = anything) -> str:
     """A built-in prompt, else `prompt_id`.md of the project when it is trusted, else of the person.
 
-    Raises ConfigError when there is none of that name, it can't be read, or it is no text.
+    Raises ConfigError when there is none of that name, it can't be read, is no text, or `may_use` refuses it.
     """
     try:
         return SystemPrompt(prompt_id).read()
@@ -51,7 +53,7 @@ def load_prompt(prompt_id: str, workdir: Path, *, trusted: bool) -> str:
     if _ID.fullmatch(prompt_id):
         for path in (folder / f"{prompt_id}.md" for folder in folders):
             if os.access(path, os.F_OK):  # no error for a name that is too long
-                return _read(prompt_id, path)
+                return _read(prompt_id, path, may_use)
     known = {p.value for p in SystemPrompt} | {path.stem for folder in folders for path in folder.glob("*.md")}
     raise ConfigError(
         f'system_prompt_id = "{prompt_id}" names no prompt. Known: {", ".join(sorted(known))}. '
@@ -63,9 +65,12 @@ def _folders(workdir: Path, *, trusted: bool) -> list[Path]:
     return [*([workdir / ".kin-code" / "prompts"] if trusted else []), kin_home() / "prompts"]
 
 
-def _read(prompt_id: str, path: Path) -> str:
+def _read(prompt_id: str, path: Path, may_use: MayUse) -> str:
     try:
-        return read_bytes(path.resolve(), LARGEST, str(path)).decode("utf-8-sig").strip()
+        content = read_bytes(path.resolve(), LARGEST, str(path))
+        if may_use(path, content):
+            return content.decode("utf-8-sig").strip()
+        what = f"{path} has changed since its folder was trusted. See `kin-nb trust --show`."
     except UnicodeDecodeError:
         what = f"{path} is not UTF-8."
     except (ToolError, OSError) as error:

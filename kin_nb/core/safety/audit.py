@@ -69,6 +69,8 @@ class AuditEntry(BaseModel):
     number: int = 0
     previous: str = ""
     """The line's place in the chain: counted from 1, and the hash of the line before. Set when it is written."""
+    head_missing: bool | None = None
+    """There were lines and no head file when it was written: a part of the chain, so that each check finds it."""
 
     @field_validator("session", "tool", "call", "same_as", "summary", "by", "reason", "note", "workspace")
     @classmethod
@@ -134,9 +136,11 @@ class AuditLog:
                 raise ValueError("it is not a regular file")
             if status.st_mode & 0o077:
                 os.fchmod(file, 0o600)
-            known = Head.read(head_path(self.path)) or Head.of_the_log(file, status.st_size)
-            head = known.before_next(file, status.st_size)
-            entry = entry.model_copy(update={"number": head.count + 1, "previous": head.last})
+            known = Head.read(head_path(self.path))
+            head = (known or Head.of_the_log(file, status.st_size)).before_next(file, status.st_size)
+            missing = True if known is None and head.count else None
+            place = {"number": head.count + 1, "previous": head.last, "head_missing": missing}
+            entry = entry.model_copy(update=place)
             line = entry.model_dump_json(exclude_none=True).encode() + b"\n"
             begin = b"\n" if status.st_size and os.pread(file, 1, status.st_size - 1) != b"\n" else b""
             if os.write(file, begin + line) < len(begin + line):

@@ -18,6 +18,9 @@ _TAIL = 1 << 16
 """Bytes at the end of a file that its last line is looked for in."""
 _WIDTH = 160
 """Bytes of the head file: it is overwritten in one call."""
+_HEAD_WAS_MISSING = (
+    "the head file was missing when this line was written: lines that were cut off before it are not noticed."
+)
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ def problems(files: Iterable[tuple[str, BinaryIO]], head: Head | None) -> Iterat
                 continue
             if problem := before.problem(values, head):
                 yield f"{name}:{at}: {problem}"
+            if values.get("head_missing"):
+                yield f"{name}:{at}: {_HEAD_WAS_MISSING}"
             before = _Place(values["number"], line_hash(line))
             if head is not None and before.number == head.count and before.hash != head.last:
                 yield f"{name}:{at}: the line was changed."

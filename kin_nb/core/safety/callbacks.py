@@ -12,15 +12,18 @@ FREE_SPACE = "{tool} was refused: {reason}, and nobody can be asked here. Free s
 Ask = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
 
 NOBODY = (
-    "{tool} was refused: {reason}, and nobody can be asked here. "
-    "To allow it, run in a notebook where you can answer, or choose a mode: --mode accept-edits, --mode auto-approve."
+    "{tool} was refused: {reason}, and nobody can be asked here. To allow it, run in a notebook where you can answer"
 )
 
 
 async def refuse(request: ApprovalRequest) -> ApprovalDecision:
     """Nobody can be asked: never a hang, never a silent yes."""
-    text = FREE_SPACE if request.without_undo else NOBODY
-    return ApprovalDecision(False, text.format(tool=request.tool_name, reason=request.reason), by="headless")
+    if request.without_undo:
+        text = FREE_SPACE.format(tool=request.tool_name, reason=request.reason)
+    else:
+        nobody = NOBODY.format(tool=request.tool_name, reason=request.reason)
+        text = f"{', or '.join([nobody, *request.ways_to_allow])}."
+    return ApprovalDecision(False, text, by="headless")
 
 
 def from_callback(callback: ApprovalCallback) -> Ask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -89,6 +90,11 @@ class ToolRequest:
         """A command that is not proven to only read, and what else does not say what it writes."""
         return self.accesses.everything and not self.accesses.shared
 
+    @property
+    def may_lose_content(self) -> bool:
+        """It may change anything, or names something that is there as what it writes: undo needs a snapshot of that."""
+        return self.may_change_anything or any(map(os.path.lexists, self.write_paths))
+
 
 @dataclass(frozen=True)
 class ApprovalRequest:
@@ -96,7 +102,7 @@ class ApprovalRequest:
 
     `editable`: the argument that they may edit before they approve, a text; "" when there is none. `writes_outside`:
     of the workspace, by name or by where a link leads. `without_undo`: it is asked, whatever the mode allows, because undo
-    cannot restore what the call changes.
+    cannot restore what the call changes. `ways_to_allow`: what would let the call run where nobody can be asked.
     """
 
     tool_name: str
@@ -109,6 +115,7 @@ class ApprovalRequest:
     editable: str = ""
     writes_outside: bool = False
     without_undo: bool = False
+    ways_to_allow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.safety.decision import ApprovalDecision, Grant, ToolRequest
+from kin_nb.core.safety.prefixes import command_prefix
 from kin_nb.core.safety.risk import is_command
-from kin_nb.core.safety.shell_words import command_prefix
 from kin_nb.core.safety.workspace import Workspace
 
 EDITS = "edits"
@@ -35,9 +35,9 @@ class Grants:
         if grant not in self.granted:
             self.granted.append(grant)
 
-    def covering(self, call: ToolRequest) -> Grant | None:
+    def covering(self, call: ToolRequest, workspace: Workspace | None = None) -> Grant | None:
         """The grant that covers this call, if any: one that the call itself would offer."""
-        offered = scopes(call)
+        offered = scopes(call, workspace)
         return next((grant for grant in self.granted if grant in offered), None)
 
     def describe(self) -> list[str]:
@@ -54,14 +54,15 @@ class Grants:
 
 
 def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant, ...]:
-    """The scopes on offer for a call, first the one that "for this session" means. Labels name files as in `workspace`.
+    """The scopes on offer for a call, first the one that "for this session" means. Labels name files as in `workspace`, and a
+    command's links are followed from there.
 
     A command that is not plain words (pipes, substitutions) offers itself only, verbatim: a prefix of it would cover commands
     that the user has not read. A request to a site offers the site: an address can carry anything to any other.
     """
     command = getattr(call.args, "command", None)
     if is_command(call) and (call.accesses.everything or not call.accesses.writes):
-        return _of_a_command(call.tool_name, str(command))
+        return _of_a_command(call.tool_name, str(command), workspace, harmless=call.accesses.only_reads)
     if call.accesses.writes and not (call.accesses.everything or call.accesses.network):
         return (*_of_a_file(call, workspace), Grant(EDITS, ANY_FILE, "edits of files in the workspace"))
     if call.accesses.network and call.accesses.site:
@@ -105,9 +106,9 @@ def _described(grant: Grant) -> str:
     return f"exactly the command `{''.join(c for c in command if c.isprintable())}`"
 
 
-def _of_a_command(tool_name: str, command: str) -> tuple[Grant, ...]:
+def _of_a_command(tool_name: str, command: str, workspace: Workspace | None, *, harmless: bool) -> tuple[Grant, ...]:
     exact = Grant(tool_name, f"{EXACT}{command}", "exactly this command")
-    prefix = command_prefix(command)
+    prefix = command_prefix(command, harmless=harmless, root=workspace.root if workspace else None)
     if not prefix:
         return (exact,)
     lasts = tool_name == BASH  # other tools' rules do not read commands

@@ -8,9 +8,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+from kin_nb.core.bounded_json import read_json
 from kin_nb.core.config.keys import find_key, known_keys
 from kin_nb.core.paths import kin_home
 
@@ -23,6 +24,8 @@ REDACTED = "[redacted]"
 WORKSPACE = "{workspace}"
 SHORTEST = 8
 """Characters below which a value is not looked for in text: it would match by chance."""
+SHORTEST_CUT = 10
+"""As SHORTEST, of a part of one."""
 
 _SECRET_WORD = re.compile(
     r"""(?x) (?:^|_) (?:
@@ -167,17 +170,32 @@ _PATH_BEGINS = r"/(?:(?<![\w.~}-]/)|(?<=\s-[IL]/))"
 _AFTER_PATH = r"(?![\w@+~-]|\.\w)"
 
 
+class _Value(NamedTuple):
+    """A secret as texts may spell it, and what is left of it where a text was cut: half of it at least."""
+
+    whole: str
+    begin: str
+    end: str
+
+    @classmethod
+    def of(cls, value: str) -> _Value:
+        """An ordinary word and a path are looked for whole: others begin or end as they do."""
+        half = len(value) if _ORDINARY.fullmatch(value) else max(SHORTEST_CUT, (len(value) + 1) // 2)
+        return cls(value, value[:half], value[-half:])
+
+
 class Redactor:
     """Takes secrets and this machine's paths out of texts: `[secret]`, `{workspace}`, `~`.
 
-    `values` are secrets to the letter, also where JSON or a URL has escaped them; well-known shapes of keys go as well.
+    `values` are secrets to the letter, also where JSON or a URL has escaped them; well-known shapes of keys go as well. Where
+    a text was cut, half of a secret at its beginning or its end, from SHORTEST_CUT characters on, counts as the secret.
     `.text` is idempotent, and linear in the text: 100 KB take milliseconds.
     """
 
     def __init__(self, values: Iterable[str], workspace: Path, home: Path | None = None) -> None:
         found = {form for value in values if len(value) >= SHORTEST for form in (value, *_escaped(value))}
         harmless = {form for form in found if form in SECRET or form in WORKSPACE}
-        self._values = sorted(found - harmless, key=lambda value: (-len(value), value))
+        self._values = [_Value.of(value) for value in sorted(found - harmless, key=lambda value: (-len(value), value))]
         self._places = dict.fromkeys(_spellings(home or Path.home()), "~")
         if home is None:  # KIN_HOME may have moved it: the record of a replay, whose own is elsewhere, reads the same
             self._places |= dict.fromkeys(_spellings(kin_home()), "~/.kin-code")
@@ -186,16 +204,61 @@ class Redactor:
         self._paths = re.compile(f"{_PATH_BEGINS}(?:{longest_first}){_AFTER_PATH}") if longest_first else None
 
     def text(self, text: str) -> str:
+        begun = [value for value in self._values if value.begin in text]
+        for value in begun:
+            text = text.replace(value.whole, SECRET)
+        for value in begun:
+            text = _without_beginnings(text, value.whole, value.begin, SECRET)
         for value in self._values:
-            text = text.replace(value, SECRET)
-        for literals, pattern, replacement in _PATTERNS:
-            if literals[0] in text or literals[-1] in text:
-                text = pattern.sub(replacement, text)
+            if value.end in text:
+                text = _without_beginnings(text[::-1], value.whole[::-1], value.end[::-1], SECRET[::-1])[::-1]
+        text = _without_shapes(text)
         return self._paths.sub(lambda match: self._places[match[0]], text) if self._paths else text
 
-    def has_value(self, text: str) -> bool:
-        """Whether one of the secrets themselves is in it, shapes and paths not counted: for text that must stay verbatim."""
-        return any(value in text for value in self._values)
+    def is_in_json(self, text: str) -> bool:
+        """Whether a secret is in JSON text that must stay verbatim; in opaque data a known one only, since shapes match that
+        by chance.
+        """
+        known = any(value.whole in text for value in self._values)
+        return known or any(is_prose(each) and _without_shapes(each) != each for each in texts_in_json(text))
+
+
+def is_prose(text: str) -> bool:
+    """Whether it is words, and not opaque data: base64, a signature."""
+    return " " in text
+
+
+def texts_in_json(text: str) -> Iterator[str]:
+    """Each text in JSON text as it reads, names too; what is no JSON, as it stands."""
+    try:
+        waiting = [read_json(text)]
+    except ValueError:
+        waiting = [text]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+
+
+def _without_shapes(text: str) -> str:
+    for literals, pattern, replacement in _PATTERNS:
+        if literals[0] in text or literals[-1] in text:
+            text = pattern.sub(replacement, text)
+    return text
+
+
+def _without_beginnings(text: str, whole: str, begin: str, mark: str) -> str:
+    """`mark` in place of what begins with `begin` and goes on as `whole` does, as far as it does. Linear in the text."""
+    kept, at = [], 0
+    while (found := text.find(begin, at)) >= 0:
+        kept.append(text[at:found])
+        pairs = enumerate(zip(text[found : found + len(whole)], whole, strict=False))
+        at = found + next((n for n, (a, b) in pairs if a != b), min(len(whole), len(text) - found))
+    return mark.join([*kept, text[at:]])
 
 
 def redact_json(text: str, redact: Callable[[str], str]) -> str:
@@ -204,8 +267,8 @@ def redact_json(text: str, redact: Callable[[str], str]) -> str:
     It stays to the letter where nothing is taken out; what is no JSON is redacted as it stands.
     """
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = read_json(text)
+    except ValueError:
         return redact(text)
     clean = _redacted(value, redact)
     return text if clean == value else json.dumps(clean, ensure_ascii=False)

@@ -84,8 +84,12 @@ def _messages(stored: StoredSession, marks: Checkpoints) -> list[LLMMessage]:
 
 
 def _dump(message: LLMMessage) -> dict[str, Any]:
-    """Without what it does not have, but for an assistant's `tool_calls`, as the seed shows them."""
-    dump = message.model_dump(mode="json", exclude_none=True)
+    """Without what it does not have, but for an assistant's `tool_calls`, as the seed shows them.
+
+    What a server sent for itself alone is left out: nobody reads it, and it is long.
+    """
+    servers_own: Any = {"origin": True, "tool_calls": {"__all__": {"origin"}}}
+    dump = message.model_dump(mode="json", exclude_none=True, exclude=servers_own)
     return {**dump, "tool_calls": dump.get("tool_calls")} if message.role is Role.assistant else dump
 
 

@@ -100,14 +100,16 @@ class SessionJournal:
 
     def holds_secret(self, text: str) -> bool:
         """Whether a secret itself is in `text`: for what must stay verbatim or go as a whole."""
-        return self._redactor.has_value(text)
+        return self._redactor.is_in_json(text)
 
-    def learn_secrets(self, config: KinConfig) -> None:
-        """A key may have been set since the last turn."""
+    def learn_secrets(self, config: KinConfig) -> bool:
+        """A key may have been set since the last turn. Returns whether there are others than before."""
         secrets = secret_values(config)
-        if secrets != self._secrets:
-            self._secrets, self._redactor = secrets, Redactor(secrets, self._root)
-            self._for_model = secrets_redactor(secrets)
+        if secrets == self._secrets:
+            return False
+        self._secrets, self._redactor = secrets, Redactor(secrets, self._root)
+        self._for_model = secrets_redactor(secrets)
+        return True
 
     def begin(
         self, header: Callable[[], dict[str, Any]], config: KinConfig, system_prompt: str, *, auto_approve: bool

@@ -50,6 +50,7 @@ class TurnRecorder:
         text = self._redact
         calls = tuple(self._redacted_call(call) for call in step.calls)
         texts = {"content": text(step.content), "reasoning": text(step.reasoning), "injected": text(step.injected)}
+        texts["provider_data"] = self._without_secret(step.provider_data)
         compaction = self._redacted_compaction(step.compaction)
         dmail = step.dmail and step.dmail.model_copy(update={"message": text(step.dmail.message)})
         step = step.model_copy(update={**texts, "calls": calls, "compaction": compaction, "dmail": dmail})
@@ -135,13 +136,15 @@ class TurnRecorder:
         return call
 
     def _redacted_call(self, call: RecordedCall) -> RecordedCall:
-        given = call.provider_data
         return call.model_copy(
             update={
                 "arguments": redact_json(call.arguments, self._redact),
-                "provider_data": "" if given and self._holds_secret(given) else given,
+                "provider_data": self._without_secret(call.provider_data),
             }
         )
+
+    def _without_secret(self, provider_data: str) -> str:
+        return "" if provider_data and self._holds_secret(provider_data) else provider_data
 
     def _redacted_decision(self, decision: RecordedDecision) -> RecordedDecision:
         note = self._redact(decision.note) if decision.note else decision.note

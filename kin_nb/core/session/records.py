@@ -99,13 +99,15 @@ class RecordedSubagent(Record):
 
 
 class CallOrigin(Record):
-    """What the server that made a call sent with it: its own `id`, and `fields` of the call that are not in the format.
+    """What a server sent with a call, or with a whole reply: its own `id`, and `fields` that are not in the format.
 
     Opaque, such as Gemini's `extra_content` with a thought signature. `fields` go back verbatim to the provider of that
-    name, `id` to the same model of it ("" where the call's `id` is the server's own); nothing of it is ever shown.
+    name at the same address, `id` and a reply's fields to the same model of it (`id` is "" where the call's is the server's
+    own); nothing of it is ever shown. `address` is a digest of host and port, "" in old records.
     """
 
     provider: str = ""
+    address: str = ""
     model: str = ""
     id: str = ""
     fields: dict[str, Any] = {}
@@ -194,6 +196,8 @@ class RecordedStep(Record):
     compaction: RecordedCompaction | None = None
     injected: str = ""
     pruned: tuple[str, ...] = ()
+    provider_data: str = ""
+    """As a call's: what came with the reply as a whole."""
     dmail: RecordedDMail | None = None
     """What came before this request, in place of all that had followed the step that it names."""
 

@@ -141,7 +141,8 @@ def _replied(turn: TurnRecord, message: LLMMessage, history: dict[str, list[Save
     if not (content or reasoning or calls):
         return turn
     recorded = tuple(_call(call, history.get(call.id or "", []), redact) for call in calls)
-    step = RecordedStep(content=content, reasoning=reasoning, calls=recorded)
+    own = message.origin.to_text() if message.origin is not None else ""
+    step = RecordedStep(content=content, reasoning=reasoning, calls=recorded, provider_data=own)
     return turn.model_copy(update={"steps": (*turn.steps, step)})
 
 

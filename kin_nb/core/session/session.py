@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb import __version__
+from kin_nb.core.bounded_json import read_json
 from kin_nb.core.context.history import History
 from kin_nb.core.paths import real_path, write_private
 from kin_nb.core.safety.secrets import redact_json
@@ -164,8 +165,8 @@ def load_session(config: KinConfig, path: Path, **options: Any) -> Agent:
 def _entry(turn: int, call: RecordedCall, *, stands: bool) -> dict[str, Any]:
     """`stands`: its turn was not undone, so that its files may be."""
     try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
+        arguments = read_json(call.arguments)
+    except ValueError:
         arguments = call.arguments
     return {
         "turn": turn,

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from kin_nb.core.config import KinConfig
 from kin_nb.core.name_patterns import chosen
 from kin_nb.core.paths import kin_home, shown
-from kin_nb.core.safety.workspace import error_text, read_bytes
+from kin_nb.core.safety.workspace import error_text
 from kin_nb.core.skills.models import SkillError, SkillInfo
-from kin_nb.core.skills.parser import LARGEST, read_skill
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.skills.parser import read_skill
 
 if TYPE_CHECKING:
     from kin_nb.core.skills.flows import Flow
@@ -34,7 +33,7 @@ class SkillManager:
 
     def __init__(self, config: KinConfig, *, trusted: bool) -> None:
         self.warnings: list[str] = []
-        self._is_as_trusted = config.is_as_trusted
+        self._may_use = config.is_as_trusted
         found: dict[str, SkillInfo] = {}
         for path in self._files(config, trusted=trusted):
             skill = self._read(path)
@@ -50,8 +49,7 @@ class SkillManager:
         if name not in self.available:
             raise SkillError(f"There is no skill {name[:64]!r}.{self._nearest(name)}")
         folder, path = self.available[name].skill_dir, self.available[name].skill_path
-        self._check(path)
-        _, body = read_skill(path)
+        _, body = read_skill(path, self._may_use)
         if len(body) > MOST_CHARACTERS:
             body = f"{body[:MOST_CHARACTERS]}\n[… the rest is in {folder / FILE_NAME} …]"
         about = [f"Paths in this skill are relative to {folder}", *_listing(folder)]
@@ -67,19 +65,7 @@ class SkillManager:
             near = get_close_matches(name, self.flows, 1)
             known = f"Did you mean {near[0]}?" if near else f"Flows: {', '.join(self.flows) or 'none'}."
             raise SkillError(f"There is no flow {name[:64]!r}. {known}")
-        self._check(self.flows[name].skill_path)
-        return read_flow(self.flows[name].skill_path)
-
-    def _check(self, path: Path) -> None:
-        """Raises SkillError for a project's skill that is not as it was when the folder was trusted."""
-        try:
-            if self._is_as_trusted(path, read_bytes(path.resolve(), LARGEST)):
-                return
-        except (ToolError, OSError, RuntimeError):
-            return  # reading it says what is wrong
-        raise SkillError(
-            f"{path} has changed since its folder was trusted, and is not used. See `kin-nb trust --show`."
-        )
+        return read_flow(self.flows[name].skill_path, self._may_use)
 
     def _nearest(self, name: str) -> str:
         if not self.available:
@@ -102,12 +88,11 @@ class SkillManager:
 
     def _read(self, path: Path) -> SkillInfo | None:
         try:
-            self._check(path)
-            skill, _ = read_skill(path)
+            skill, _ = read_skill(path, self._may_use)
             if skill.is_flow:
                 from kin_nb.core.skills.flows import read_flow  # noqa: PLC0415  (as above)
 
-                read_flow(path)
+                read_flow(path, self._may_use)
         except SkillError as error:
             self.warnings.append(str(error))
             return None

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from kin_nb.core.project_snapshot import MayUse, anything
 from kin_nb.core.safety.workspace import read_bytes
 from kin_nb.core.skills.models import SkillError, SkillInfo
 from kin_nb.core.tools.base import ToolError
@@ -17,16 +18,23 @@ _LARGEST_FRONTMATTER = 16 * 1024
 _PARTS = re.compile(r"---[ \t]*\n(?P<yaml>.*?\n)?---[ \t]*(?:\n(?P<body>.*))?", re.DOTALL)
 
 
-def read_skill(path: Path) -> tuple[SkillInfo, str]:
-    """The skill and its body. Raises SkillError that names the file, and the line where that is known."""
-    skill, body, _ = read_parts(path)
+def read_skill(path: Path, may_use: MayUse = anything) -> tuple[SkillInfo, str]:
+    """The skill and its body. Raises SkillError that names the file, and the line where that is known; also when `may_use`
+    refuses what was read.
+    """
+    skill, body, _ = read_parts(path, may_use)
     return skill, body
 
 
-def read_parts(path: Path) -> tuple[SkillInfo, str, int]:
+def read_parts(path: Path, may_use: MayUse = anything) -> tuple[SkillInfo, str, int]:
     """The same, and the line that the body begins on. Raises SkillError likewise."""
     try:
-        text = read_bytes(path.resolve(), LARGEST, str(path)).decode("utf-8-sig")
+        content = read_bytes(path.resolve(), LARGEST, str(path))
+        if not may_use(path, content):
+            raise SkillError(
+                f"{path} has changed since its folder was trusted, and is not used. See `kin-nb trust --show`."
+            )
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SkillError(f"{path}: it is not UTF-8.") from error
     except (ToolError, OSError, RuntimeError) as error:

@@ -93,10 +93,6 @@ class Subagent(Agent):
         """The parent says them."""
         return []
 
-    async def warnings(self, *, first_step: bool = True) -> list[str]:  # noqa: ARG002
-        """The parent says them. Its tools are those that it began with."""
-        return []
-
     async def _ask_the_parents(self, request: ApprovalRequest) -> ApprovalDecision:
         """The person sees the question at the parent's call, the only one that they see."""
         reason = f'the subagent "{self._title}": {request.reason}'
@@ -122,6 +118,10 @@ class SubagentToolbox(Toolbox):
 
     async def ready(self) -> list[str]:
         """The parent's are."""
+        return []
+
+    async def refresh(self) -> list[str]:
+        """Its tools are those that it began with."""
         return []
 
     async def aclose(self) -> None:

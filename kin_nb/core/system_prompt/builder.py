@@ -33,7 +33,7 @@ def build_system_prompt(
     """
     workdir, most_bytes = config.effective_workdir, config.project_context.max_doc_bytes
     sections = [
-        load_prompt(config.system_prompt_id, workdir, trusted=trusted),
+        load_prompt(config.system_prompt_id, workdir, trusted=trusted, may_use=config.is_as_trusted),
         config.instructions.strip(),
         read_document(kin_home() / "instructions.md", most_bytes),
         _facts(config, workdir, model),

@@ -40,6 +40,8 @@ class BaseToolConfig(BaseModel):
     """Variables that hold keys, whatever their names: the session's own, not for the programs that tools start."""
     allowlist: list[str] = Field(default_factory=list)
     denylist: list[str] = Field(default_factory=list)
+    denylist_of_project: list[str] = Field(default_factory=list)
+    """What a project wrote as `denylist`: added to it, whoever else wrote one (core.config.users_own)."""
 
     @property
     def effective_workdir(self) -> Path:

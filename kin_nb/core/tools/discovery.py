@@ -88,7 +88,7 @@ def first_line(error: BaseException) -> str:
 
 
 def _files(config: KinConfig, warnings: list[str]) -> list[Path]:
-    """The tool files, nearest place first, each once."""
+    """The tool files, nearest place first, each once; under the names that the settings give them, links and all."""
     project = config.effective_workdir / ".kin-code" / "tools"
     places = [project] if config.project_trusted else []
     for path in config.tool_paths:
@@ -96,8 +96,10 @@ def _files(config: KinConfig, warnings: list[str]) -> list[Path]:
         if not place.is_dir():
             warnings.append(f"tool_paths: {path} is no folder.")
         places.append(place)
-    folders = dict.fromkeys(Path(os.path.realpath(place)) for place in (*places, kin_home() / "tools"))
-    return [file for folder in folders for file in _files_in(folder, warnings)]
+    folders: dict[str, Path] = {}
+    for place in (*places, kin_home() / "tools"):
+        folders.setdefault(os.path.realpath(place), place)
+    return [file for folder in folders.values() for file in _files_in(folder, warnings)]
 
 
 def _files_in(folder: Path, warnings: list[str]) -> list[Path]:

@@ -11,15 +11,26 @@ T = TypeVar("T")
 
 
 async def end(tasks: list[asyncio.Task[Any]]) -> None:
-    """Cancel what still runs and wait for it: nothing of a turn is left behind it."""
+    """Cancel what still runs and wait for it: nothing of a turn is left behind it.
+
+    A cancellation meanwhile is passed on to what still runs, and raised when all have ended: a callback that caught the first
+    one and waits again is cancelled again.
+    """
+    cancelled = False
     for task in tasks:
         task.cancel()
     while running := {task for task in tasks if not task.done()}:
-        with suppress(asyncio.CancelledError):
+        try:
             await asyncio.wait(running)
+        except asyncio.CancelledError:
+            cancelled = True
+            for task in running:
+                task.cancel()
     for task in tasks:
         if not task.cancelled():
             task.exception()  # seen, whether or not anybody asks for it
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 async def to_its_end(work: Awaitable[T]) -> T:

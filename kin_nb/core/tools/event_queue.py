@@ -13,13 +13,20 @@ class EventQueue:
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[tuple[BaseEvent, asyncio.Future[None] | None] | None] = asyncio.Queue()
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Nobody reads any more: what is told from now on is not waited for."""
+        self.is_closed = True
 
     def put(self, event: BaseEvent) -> None:
         """For what need not be seen before the caller goes on: live output."""
         self._queue.put_nowait((event, None))
 
     async def told(self, event: BaseEvent) -> None:
-        """Returns when the reader has dealt with `event` and wants the next."""
+        """Returns when the reader has dealt with `event` and wants the next. Raises CancelledError when nobody reads any more."""
+        if self.is_closed:
+            raise asyncio.CancelledError
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.put_nowait((event, taken))
         await taken

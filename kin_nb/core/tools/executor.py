@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
+from kin_nb.core.callback_errors import must_propagate
 from kin_nb.core.context.history import images_of, tool_message
 from kin_nb.core.events import BaseEvent, ToolCallEvent, ToolOutputEvent, ToolResultEvent
 from kin_nb.core.safety.workspace import decided_paths
@@ -28,7 +29,7 @@ from kin_nb.core.tools.fitting import Fitted, fits, fitted
 from kin_nb.core.tools.gate import NOT_RUN, Gate
 from kin_nb.core.tools.images import usable
 from kin_nb.core.tools.printed import Printed
-from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve
+from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve, what_failed
 from kin_nb.core.tools.running import RunningCall, running_call
 from kin_nb.core.tools.scheduler import AnyCall, Place, in_its_turn, places
 from kin_nb.core.tools.watched_files import Changed
@@ -85,8 +86,11 @@ class ToolExecutor:
                 async for event in events:
                     yield event
         finally:
-            await end(tasks)
-            self._answer_the_rest()
+            self._events.close()
+            try:
+                await end(tasks)
+            finally:
+                self._answer_the_rest()
 
     def interrupt(self, calls: list[ToolCall]) -> None:
         """Answer calls that are in the history and the record, and that will not run."""
@@ -111,8 +115,10 @@ class ToolExecutor:
         try:
             call = await in_its_turn(call, before, self._agent.workspace)
             call, decided, snapshot = await self._admitted(call)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (a custom tool's own code)
-            return self._answer(call, status="error", output=_failure(call.tool_name, error))
+        except BaseException as error:
+            if must_propagate(error) or self._events.is_closed:
+                raise
+            return self._answer(call, status="error", output=what_failed(call.tool_name, error))
         if decided is NOT_RUN:
             return self._answer(call, status="refused", output=decided.reason or "")
         if not decided.execute:
@@ -137,7 +143,7 @@ class ToolExecutor:
         if not decided.execute:
             return call, decided, None
         before = await files.before(call.request)
-        if storage.without_undo and not known and call.request.may_change_anything:
+        if storage.without_undo and not known and call.request.may_lose_content:
             call, decided = await self._gate.admit(call, self._tell)
             before = await files.before(call.request) if decided.execute else None
         return call, decided, before
@@ -149,7 +155,8 @@ class ToolExecutor:
             await asyncio.wait({task})
         except asyncio.CancelledError:
             ended, seconds = task.done(), time.monotonic() - started
-            await end([task])
+            with suppress(asyncio.CancelledError):  # cancelled once more; this one is raised below
+                await end([task])
             if ended and not task.cancelled():  # the record says how it ended, whoever stopped listening
                 self._finished(call, *await to_its_end(self._outcome(call, task, before)), seconds)
             else:
@@ -238,8 +245,10 @@ class ToolExecutor:
                 "exit": exit_code,
                 "images": tuple(RecordedImage(**image.model_dump()) for image in images),
             }
-        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  (a tool's own code)
-            return {"status": "error", "output": _failure(call.tool_name, error)}
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  (a tool's own code, and nothing is awaited here)
+            return {"status": "error", "output": what_failed(call.tool_name, error)}
 
     def _not_done(self, call: ResolvedToolCall) -> list[str]:
         """A command that follows a failed edit in the same reply: what it shows is the state without that edit."""
@@ -337,14 +346,12 @@ def _uncovered(call: ResolvedToolCall, changed: Changed, result: BaseModel | Non
     """What undo does not bring back: of the files, and what the tool says of itself."""
     try:
         own = call.tool.uncovered(result)
-    except (Exception, SystemExit):  # noqa: BLE001  (a tool's own code)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  (a tool's own code)
         own = "it could not say what else it changed"
     return "; ".join(part for part in (changed[1], own) if part and isinstance(part, str))
 
 
 def _edits(call: ResolvedToolCall) -> bool:
     return bool(call.request.write_paths) and not call.request.accesses.everything
-
-
-def _failure(name: str, error: BaseException) -> str:
-    return str(error) if isinstance(error, ToolError) else f"{name} failed: {type(error).__name__}: {error}"

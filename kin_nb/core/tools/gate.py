@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.core.callback_errors import failure, must_propagate, unless_cancelled
 from kin_nb.core.events import ApprovalDecisionEvent, ApprovalRequestEvent, BaseEvent
-from kin_nb.core.onlookers import failure
 from kin_nb.core.safety.audit import AuditEntry
-from kin_nb.core.safety.chain import ASK, decide
+from kin_nb.core.safety.chain import ASK, decide, ways_to_allow
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Grant, Scope, Verdict
 from kin_nb.core.safety.grants import remember, scopes
@@ -139,11 +139,13 @@ class Gate:
     async def _answer(self, request: ApprovalRequest) -> ApprovalDecision:
         """What the approver says. One that fails has not said yes: the call is refused, with a warning."""
         try:
-            answer: Any = await self._ask(request)
+            answer: Any = await unless_cancelled(self._ask(request))
             if isinstance(answer, ApprovalDecision):
                 return answer
             raise TypeError(f"it returned {type(answer).__name__}, not an ApprovalDecision")  # noqa: TRY301
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (a program's own code)
+        except BaseException as error:
+            if must_propagate(error):
+                raise
             why = f"the approval callback {failure(self._agent.approval_callback or self._ask, error)}"
             self._agent.journal.warn(f"{request.tool_name} was refused: {why}")
             return ApprovalDecision(False, f"{request.tool_name} was refused: {why}", by="headless")
@@ -225,6 +227,7 @@ class Gate:
             editable=editable(call),
             writes_outside=not all(map(workspace.contains, call.request.write_paths)),
             without_undo=decision.policy == AskWithoutUndo.__name__,
+            ways_to_allow=ways_to_allow(call.request, self._context_for(call)),
         )
 
     def _on_offer(self, call: ResolvedToolCall, decision: Decision) -> tuple[Grant, ...]:

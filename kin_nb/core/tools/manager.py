@@ -78,10 +78,12 @@ class ToolManager:
         given = self._config.tools.get(tool_name)
         settings = given.model_dump(exclude_unset=True) if given else {}
         try:
-            return config_class.model_validate({**settings, **self._of_the_session()})
+            config = config_class.model_validate({**settings, **self._of_the_session()})
         except ValidationError as error:
             wrong = [f"tools.{tool_name}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
             raise ToolError(f"The settings of {tool_name} are wrong.\n" + "\n".join(wrong)) from error
+        config.denylist = list(dict.fromkeys([*config.denylist, *config.denylist_of_project]))
+        return config
 
     def register(self, classes: Mapping[str, type[AnyTool]], *, replacing: Collection[str] = ()) -> list[str]:
         """Add tools that come from elsewhere (MCP servers); returns warnings. A name that is taken stays as it is.

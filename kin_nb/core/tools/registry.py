@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from kin_nb.core.callback_errors import describe_error, must_propagate
 from kin_nb.core.tools.base import AnyTool, BaseTool, ToolError
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.simple import Tool, adapted
@@ -57,5 +58,7 @@ class ToolRegistry:
             return tool.to_model(result)
         except ToolError:
             raise
-        except (Exception, SystemExit) as error:  # a tool's own code
-            raise ToolError(f"{name} failed: {type(error).__name__}: {error}") from error
+        except BaseException as error:  # a tool's own code
+            if must_propagate(error):
+                raise
+            raise ToolError(f"{name} failed: {describe_error(error)}") from error

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import BaseModel
 
+from kin_nb.core.bounded_json import read_json
+from kin_nb.core.callback_errors import describe_error, error_text
 from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import AnyTool, ToolError
@@ -71,11 +72,15 @@ def resolve(
     try:
         name = manager.known_name(parsed.tool_name)
         return resolve_args(name, parsed.call_id, manager.get(name), parsed.raw_args, workspace)
-    except ToolError as error:
-        return FailedToolCall(parsed.tool_name, parsed.call_id, str(error))
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (the tool is anybody's, and so is what goes wrong in it)
-        what = f"{parsed.tool_name} failed: {type(error).__name__}: {error}"
-        return FailedToolCall(parsed.tool_name, parsed.call_id, what)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  (the tool is anybody's, and so is what goes wrong in it)
+        return FailedToolCall(parsed.tool_name, parsed.call_id, what_failed(parsed.tool_name, error))
+
+
+def what_failed(name: str, error: BaseException) -> str:
+    """What the model is told. A ToolError is a sentence for it."""
+    return (error_text(error) if isinstance(error, ToolError) else "") or f"{name} failed: {describe_error(error)}"
 
 
 def resolve_args(name: str, call_id: str, tool: AnyTool, raw: dict[str, Any], workspace: Workspace) -> ResolvedToolCall:
@@ -104,8 +109,8 @@ def _request(name: str, call_id: str, tool: AnyTool, args: BaseModel, workspace:
 
 def _arguments(text: str | None) -> dict[str, Any]:
     try:
-        raw = json.loads(text or "{}")
-    except (ValueError, RecursionError) as error:  # RecursionError: brackets nested without end
+        raw = read_json(text or "{}")
+    except ValueError as error:
         raise ToolError(f"The arguments are not valid JSON: {error}. Nothing was run; send the call again.") from error
     if not isinstance(raw, dict):
         raise ToolError("The arguments must be a JSON object. Nothing was run; send the call again.")

@@ -76,7 +76,9 @@ def _as_now(call: AnyCall, workspace: Workspace) -> AnyCall:
         return call
     try:
         return looked_at_again(call, workspace)
-    except (Exception, SystemExit):  # noqa: BLE001  (a custom tool's own code; that call says so itself)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  (a custom tool's own code; that call says so itself)
         return call
 
 

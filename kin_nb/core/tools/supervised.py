@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from kin_nb.core.tools import supervisor
 
@@ -16,6 +17,10 @@ GRACE = supervisor.GRACE
 LONGEST_END = supervisor.GRACE + supervisor.GIVE_UP + 5.0
 """Seconds after which a supervisor that was asked to end everything, and has not ended itself, is killed."""
 _PROGRAM = Path(supervisor.__file__)
+_START = (
+    "import os, sys; sys.path.append(os.path.dirname(sys.argv[1])); import supervisor; supervisor.main(sys.argv[2:])"
+)
+"""As an import: Python would compile a program's own file at each start."""
 _REPORT = 65_536
 _KILLED = "what was started may still run: its supervisor was killed"
 _SET_BY_PYTHON = "LC_CTYPE"
@@ -36,6 +41,12 @@ class Report:
     remains: tuple[str, ...] = ()
 
 
+class Process(Protocol):
+    """asyncio's or subprocess's: neither sends a signal to a process that has ended."""
+
+    def send_signal(self, number: int, /) -> None: ...
+
+
 class Supervised:
     """The command line that runs `argv` under a supervisor, and the pipes to it; `close` closes them.
 
@@ -47,11 +58,12 @@ class Supervised:
         control, self._control = os.pipe()
         self._report, report = os.pipe()
         os.set_blocking(self._report, False)
+        self._text = b""
         self.fds: tuple[int, ...] = (control, report)
         self._name = argv[0] if argv else ""
         unset = "" if _SET_BY_PYTHON in environment else _SET_BY_PYTHON
         numbers = map(str, (os.getpid(), *self.fds))
-        self.argv = [sys.executable, "-I", "-S", str(_PROGRAM), *numbers, unset, *argv]
+        self.argv = [sys.executable, "-I", "-S", "-c", _START, str(_PROGRAM), *numbers, unset, *argv]
 
     def started(self) -> None:
         """Also called when it could not be started: the child's ends are closed."""
@@ -59,50 +71,60 @@ class Supervised:
             os.close(descriptor)
         self.fds = ()
 
-    def terminate(self) -> None:
-        """SIGTERM to all, SIGKILL after GRACE."""
-        self._ask(supervisor.TERMINATE)
+    def terminate(self, process: Process) -> None:
+        """SIGTERM to all, SIGKILL after GRACE. `process`: the supervisor's."""
+        self._ask(supervisor.TERMINATE, process)
 
-    def kill(self) -> None:
+    def kill(self, process: Process) -> None:
         """SIGKILL to all."""
-        self._ask(supervisor.KILL)
+        self._ask(supervisor.KILL, process)
 
     def report(self) -> Report:
-        """Read what the supervisor wrote. Call once, after its end.
-
-        A supervisor that was killed has ended nothing: then the program's process group is killed here, and `remains` says so.
-        """
-        text = b""
-        with suppress(BlockingIOError):
-            while chunk := os.read(self._report, _REPORT):
-                text += chunk
-        said: dict[str, tuple[str, ...]] = {}
-        for line in text.decode("utf-8", "replace").splitlines():
-            what, *words = line.split("\t")
-            said[what] = tuple(words)
-        group = int(said.get(supervisor.STARTED, ("0",))[0])
-        if group > 1 and supervisor.DONE not in said and supervisor.FAILED not in said:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGKILL)
-            said[supervisor.REMAINS] = (_KILLED,)
-        number = int(said.get(supervisor.FAILED, ("0",))[0])
+        """What the supervisor has written until now; it is complete after its end."""
+        said = self._said()
+        number = _number(said.get(supervisor.FAILED))
+        remains = (_KILLED,) if self._left_alone() else said.get(supervisor.REMAINS, ())
         return Report(
             error=OSError(number, os.strerror(number), self._name) if number else None,
             ended=supervisor.ENDED in said,
             swept=_once(said.get(supervisor.SWEPT, ())),
-            remains=_once(said.get(supervisor.REMAINS, ())),
+            remains=_once(remains),
         )
 
     def close(self) -> None:
-        """Once. Ends what still runs, as the end of kin_nb does."""
+        """Once, after the supervisor's end where it was started. Ends what still runs, as the end of kin_nb does."""
         if self.fds:
             self.started()
+        group = self._left_alone()
+        if group:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
         os.close(self._control)
         os.close(self._report)
 
-    def _ask(self, word: bytes) -> None:
+    def _left_alone(self) -> int:
+        """The process group of a program whose supervisor did not come to its end, 0 where there is none."""
+        said = self._said()
+        over = supervisor.DONE in said or supervisor.FAILED in said
+        return 0 if over else _number(said.get(supervisor.STARTED))
+
+    def _said(self) -> dict[str, tuple[str, ...]]:
+        with suppress(BlockingIOError):
+            while chunk := os.read(self._report, _REPORT):
+                self._text += chunk
+        rows = (line.split("\t") for line in self._text.decode("utf-8", "replace").splitlines())
+        return {what: tuple(words) for what, *words in rows}
+
+    def _ask(self, word: bytes, process: Process) -> None:
         with suppress(BrokenPipeError):
             os.write(self._control, word)
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)  # should the program have stopped it
+
+
+def _number(words: tuple[str, ...] | None) -> int:
+    """0 for what is none: a program run by root can write to the report too."""
+    return int(words[0]) if words and words[0].isascii() and words[0].isdigit() else 0
 
 
 def _once(names: tuple[str, ...]) -> tuple[str, ...]:

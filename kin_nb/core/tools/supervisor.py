@@ -10,9 +10,13 @@ asks for that or is gone, however that happened; and what is still running when 
 On Linux the supervisor is a child subreaper: processes whose parent has ended become its children, also after setsid and
 a double fork. Elsewhere it finds the descendants that still have their parent, and the program's process group.
 
-It exits as the program did, with the same code or by the same signal. Only modules that load fast are imported.
+It exits as the program did, with the same code or by the same signal.
+
+Every command waits until this program has started: it does without `typing`, `contextlib` and `dataclasses`, which would
+take half of that time.
 """
 
+# ruff: noqa: SIM105  (contextlib.suppress, see above)
 from __future__ import annotations
 
 import os
@@ -21,8 +25,6 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from typing import NamedTuple
 
 SETTLE = 0.2
 """Seconds in which what the program has started may end by itself after it."""
@@ -38,19 +40,20 @@ _LOOK = 1.0
 """Seconds between two looks at the parent where no descriptor tells of its end."""
 _CANNOT_START = 127
 _LONGEST_NAME = 60
+_LONGEST_LINE = 4_000
+"""Bytes that a pipe takes at once, also beside others (PIPE_BUF), with room for the end of the line."""
 _SET_PDEATHSIG, _SET_DUMPABLE, _SET_CHILD_SUBREAPER = 1, 4, 36
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 """From the beginning: they are for the program. SIGTERM asks for the end of all as soon as that has begun."""
 
 
-class Process(NamedTuple):
+class Process:
     """`started`: in ticks since the system's start, 0 where that is not known."""
 
-    pid: int
-    parent: int
-    group: int
-    is_zombie: bool
-    started: int = 0
+    __slots__ = ("group", "is_zombie", "parent", "pid", "started")
+
+    def __init__(self, pid: int, parent: int, group: int, is_zombie: bool, started: int = 0) -> None:
+        self.pid, self.parent, self.group, self.is_zombie, self.started = pid, parent, group, is_zombie, started
 
     def descends_from(self, ancestor: int, table: Mapping[int, Process]) -> bool:
         process, seen = self, {self.pid}
@@ -79,8 +82,10 @@ def main(arguments: list[str]) -> None:
     status = supervisor.run(argv, before)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        with suppress(OSError, ValueError):  # SIGKILL has no handler
+        try:
             signal.signal(-code, signal.SIG_DFL)
+        except (OSError, ValueError):  # SIGKILL has no handler
+            pass
         os.kill(os.getpid(), -code)
     os._exit(code & 0xFF)
 
@@ -110,7 +115,11 @@ class _Supervisor:
         """The program's wait status."""
         if os.getppid() != self._parent:
             return 0
-        self._start(argv, signals)
+        try:
+            self._start(argv, signals)
+        except OSError as error:
+            self._tell(FAILED, f"{error.errno}")
+            return _CANNOT_START << 8
         signal.signal(signal.SIGTERM, self._on_sigterm)
         while self._status is None and not self._asked:
             self._wait(None)
@@ -125,9 +134,10 @@ class _Supervisor:
         return signal.SIGKILL if self._status is None else self._status
 
     def _start(self, argv: list[str], signals: Mapping[signal.Signals, object]) -> None:
+        """Raises OSError where the system has no process or descriptor left."""
+        null = os.open(os.devnull, os.O_RDWR)
         self._program = os.fork()
         if self._program:
-            null = os.open(os.devnull, os.O_RDWR)
             for descriptor in (0, 1, 2):
                 os.dup2(null, descriptor)
             return
@@ -172,14 +182,14 @@ class _Supervisor:
         return self._childless and (self._adopts or not any(self._descendants()))
 
     def _reap(self) -> None:
-        with suppress(ChildProcessError):
+        try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self._program:
                     self._status = ended[1]
                     if not self._asked:
                         self._tell(ENDED)
-            return
-        self._childless = True
+        except ChildProcessError:
+            self._childless = True
 
     def _wait(self, seconds: float | None) -> None:
         """Until a child ends, kin_nb asks for something or ends, or the time is up."""
@@ -208,8 +218,10 @@ class _Supervisor:
 
     def _signal(self, number: int) -> None:
         for process in self._descendants():
-            with suppress(ProcessLookupError, PermissionError):
+            try:
                 os.kill(process.pid, number)
+            except (ProcessLookupError, PermissionError):
+                pass
 
     def _descendants(self) -> Iterator[Process]:
         """Those that run. Outside Linux without those that have left the program's group and lost their parent."""
@@ -219,9 +231,11 @@ class _Supervisor:
                 yield process
 
     def _tell(self, what: str, *words: str) -> None:
-        text = "\t".join([what, *(word.replace("\t", " ").replace("\n", " ") for word in words)]) + "\n"
-        with suppress(OSError):
-            os.write(self._report, text.encode("utf-8", "surrogateescape")[:4_000])
+        text = "\t".join([what, *(word.replace("\t", " ").replace("\n", " ") for word in words)])
+        try:
+            os.write(self._report, text.encode("utf-8", "surrogateescape")[:_LONGEST_LINE] + b"\n")
+        except OSError:
+            pass
 
 
 def _control_process(option: int, value: int) -> bool:
@@ -245,14 +259,18 @@ def _pidfd(pid: int) -> int:
 
 
 def _by_proc() -> list[Process]:
+    try:
+        names = os.listdir("/proc")  # noqa: PTH208  (loads no module)
+    except OSError:
+        return []
     found = []
-    with suppress(OSError):
-        for name in os.listdir("/proc"):  # noqa: PTH208  (loads no module)
-            if name.isdigit():
-                with suppress(OSError, ValueError, IndexError):
-                    fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
-                    parent, group, started = (int(fields[i]) for i in (1, 2, 19))  # proc(5), without the first two
-                    found.append(Process(int(name), parent, group, fields[0] in b"ZX", started))
+    for name in filter(str.isdigit, names):
+        try:
+            fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
+            parent, group, started = (int(fields[i]) for i in (1, 2, 19))  # proc(5), without the first two
+        except (OSError, ValueError, IndexError):
+            continue
+        found.append(Process(int(name), parent, group, fields[0] in b"ZX", started))
     return found
 
 
@@ -267,19 +285,21 @@ def _by_ps() -> list[Process]:
         os.close(writing)
     with os.fdopen(reading, "rb") as output:
         rows = [line.split() for line in output]
-    with suppress(ChildProcessError):
+    try:
         os.waitpid(ps, 0)
+    except ChildProcessError:
+        pass
     found = [Process(int(row[0]), int(row[1]), int(row[2]), row[3][:1] == b"Z") for row in rows if len(row) > 3]  # noqa: PLR2004
     return [process for process in found if process.pid != ps]
 
 
 def _name(pid: int) -> str:
     """Its command line, cut; "a process" where that cannot be read."""
-    with suppress(OSError):
-        words = _read(f"/proc/{pid}/cmdline").rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
-        if words.strip():
-            return words if len(words) <= _LONGEST_NAME else f"{words[:_LONGEST_NAME]}…"
-    return "a process"
+    try:
+        words = _read(f"/proc/{pid}/cmdline").rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        words = ""
+    return (words if len(words) <= _LONGEST_NAME else f"{words[:_LONGEST_NAME]}…") or "a process"
 
 
 def _read(path: str) -> bytes:

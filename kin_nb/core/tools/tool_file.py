@@ -8,10 +8,10 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+from kin_nb.core.project_snapshot import MayUse, anything
 from kin_nb.core.safety.workspace import read_bytes
 from kin_nb.core.tools.base import AnyTool, BaseTool, ToolError
 from kin_nb.core.tools.simple import Tool
@@ -24,7 +24,7 @@ class ToolFileError(Exception):
     """A tool file is no good: where, and why."""
 
 
-def load(path: Path, may_run: Callable[[Path, bytes], bool] = lambda *_: True) -> dict[type[AnyTool | Tool], int]:
+def load(path: Path, may_run: MayUse = anything) -> dict[type[AnyTool | Tool], int]:
     """The tools that a file defines, in its order, each with its line.
 
     A tool is a class that subclasses BaseTool and has `run`, or subclasses Tool and has `execute`, and whose name does

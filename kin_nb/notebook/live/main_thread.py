@@ -8,13 +8,11 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TypeVar
 
+from kin_nb.core.callback_errors import must_propagate
 from kin_nb.core.tools.base import ToolError
 from kin_nb.notebook.pump import SubmitMain
 
 T = TypeVar("T")
-
-_SETTLING = 1.0
-"""Seconds, at most, until a turn that is being stopped has stopped its calls."""
 
 main_thread: ContextVar[SubmitMain | None] = ContextVar("main_thread", default=None)
 """Set for each turn, and inherited by the tasks of its calls."""
@@ -29,12 +27,10 @@ async def on_main_thread(work: Callable[[], T]) -> T:
         raise ToolError("The notebook's namespace is out of reach: no cell waits for this turn.")
     try:
         return await submit(partial(_for_a_tool, work))
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+    except asyncio.CancelledError as error:
+        if must_propagate(error):
             raise
-        await asyncio.sleep(_SETTLING)  # a KeyboardInterrupt over there: the turn is being stopped, and this with it
-        raise ToolError("It was interrupted.") from None
+        raise ToolError("It was interrupted.") from None  # the cell waits no more
 
 
 def _for_a_tool(work: Callable[[], T]) -> T:

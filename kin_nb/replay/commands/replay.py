@@ -12,7 +12,7 @@ from typing import Literal
 
 from kin_nb.replay.commands.steps import Steps, say
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.runner.in_place import contents_of, put_in_place
+from kin_nb.replay.runner.in_place import contents_of, put_in_place, refuse_taken_out
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.rows import Row, rows_json, table, worst
 from kin_nb.replay.runner.selection import output_folders, selected
@@ -48,6 +48,7 @@ def replay(names: Sequence[str], options: ReplayOptions, how: How) -> int:
         if ordinary:
             print(f"Left out, with no session in them: {', '.join(map(str, ordinary))}", file=sys.stderr)  # noqa: T201
         before = contents_of(paths) if how.in_place else {}
+        refuse_taken_out(paths if how.in_place else ())
         with _output(options.output_dir) as out:
             folders = output_folders(paths, out)
             jobs = [(path, replace(options, output_dir=folder)) for path, folder in zip(paths, folders, strict=True)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kin_nb.core.config import KinConfig
+from kin_nb.core.interrupts import interruptible
+from kin_nb.render import one_line
 from kin_nb.replay.cells.placing import named_session
+from kin_nb.replay.commands.steps import Playing
 from kin_nb.replay.errors import DoesNotFollowError, NoRecordingError, RecordingError, ReplayError
 from kin_nb.replay.format.gone_on import gone_on
 from kin_nb.replay.format.gone_on import whole as gone_on_after
@@ -31,14 +34,13 @@ from kin_nb.replay.saving.live_cells import keep_what_plays, what_goes
 from kin_nb.replay.saving.making import empty_notebook, session_notebook
 from kin_nb.replay.saving.named_recording import in_folder, named_recording, notebook_of
 from kin_nb.replay.saving.options import SaveOptions, about_files
-from kin_nb.replay.saving.preflight import about_run, stops
+from kin_nb.replay.saving.preflight import Preflight, about_run
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.turn_order import about_stops
 from kin_nb.replay.saving.writing import write_notebook
 
 DONE, FAILED = 0, 1
-CHECK_SECONDS = 60
-"""For all cells together, after the kernel has started."""
+_LONGEST = 400
 _SUFFIX = ".kin.ipynb"
 
 
@@ -58,7 +60,9 @@ class SaveCommand:
     session: str = ""
     calibrate: bool = False
     check: bool = False
-    """Whether what was saved is played once, in a copy of the files around it."""
+    """Whether what was saved is played once, unconfined, in a copy of the files around it."""
+    config: KinConfig | None = None
+    """With it, and unless `check`, it is played confined, as its settings have it."""
     secrets: Callable[[str], str] = str
 
     @property
@@ -87,6 +91,8 @@ class SaveCommand:
         target, options = self.target, self.options
         if options.plain and self.check:
             raise ReplayError("--check plays the recording, and --plain writes none. Leave out one of them.")
+        if self.check and not options.play:
+            raise ReplayError("--check plays it, and --no-check does not. Leave out one of them.")
         if options.plain and target.exists():
             raise ReplayError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
         nb, recording, told = self._read(target)
@@ -104,38 +110,45 @@ class SaveCommand:
         write_notebook(made, target, made_from=cells_of, in_place=options.in_place)
         saved = read_recording(made)
         said = [f"Saved {self.shown}: recording {saved.name}."]
-        said += [f"Run it again without a key: kin-nb replay {self.shown}", about_files(target, options)]
+        said += [f"Run it again without a key: kin-nb replay {shlex.quote(self.shown)}", about_files(target, options)]
         said.append(about_stops(made, saved))
-        said += self._about_run(made, target)
+        said += self._about_run(made, saved, target)
         return [*filter(None, said), *pairing_warnings(made), *told, *cleaner.report()]
 
-    def _about_run(self, made: Any, target: Path) -> list[str]:
-        """What stops the saved notebook: as far as reading it tells, or, with `check`, as playing it shows."""
-        read = about_run(made, target.parent)
-        if not self.check:
-            return [
-                *read,
-                f"Not run after saving. To play it once in a copy: kin-nb save {shlex.quote(self.shown)} --check",
-            ]
-        from kin_nb.replay.runner.one import play_once  # noqa: PLC0415  (runs a kernel)
-        from kin_nb.replay.runner.running import STILL_RUNNING  # noqa: PLC0415  (as above)
+    def _about_run(self, made: Any, recording: Recording, target: Path) -> list[str]:
+        """What stops the saved notebook: as far as a play of it tells, or reading it."""
+        from kin_nb.replay.runner.after_saving import only_read, played_after_saving  # noqa: PLC0415  (runs a kernel)
+        from kin_nb.replay.runner.confined import ConfinedPlay  # noqa: PLC0415  (as above)
 
+        read, target = about_run(made, target.parent), target.resolve()
+        if self.check:
+            return self._checked(read, target)
+        seconds = self.config.save.check_seconds if self.config and self.options.play else 0
+        if self.config is None or not seconds:
+            return only_read(read, self.shown).lines
+        play = ConfinedPlay(target, made, recording, self.config, seconds)
+        with interruptible(), Playing(f"Saved {self.shown}. Playing it once; Ctrl-C ends that") as told:
+            clean = Cleaner(self.options.redact, self.secrets).plain
+            return played_after_saving(play, read, self.shown, clean, told).lines
+
+    def _checked(self, read: Preflight, target: Path) -> list[str]:
+        """The saved notebook is played unconfined, however long it takes."""
+        from kin_nb.replay.runner.after_saving import is_there  # noqa: PLC0415  (runs a kernel)
+        from kin_nb.replay.runner.one import play_once  # noqa: PLC0415  (as above)
+
+        clean = Cleaner(self.options.redact, self.secrets).plain
         try:
-            error = play_once(target, CHECK_SECONDS, Cleaner(self.options.redact, self.secrets).plain)
+            played = play_once(target)
         except (ReplayError, OSError) as wrong:
-            return [f"Not checked: {wrong}", *read]
-        if not error:
-            return ["Checked: every cell ran, in a copy of these files.", *(line for line in read if not stops([line]))]
-        if STILL_RUNNING in error:
-            return [f"Checked in part, in a copy of these files: {error}, and what is above it ran.", *read]
-        cell = error.partition(":")[0]
-        outside = re.search(r"No such file or directory: '(\.\./[^']*)'", error)
-        if outside:
-            return [f"{cell.capitalize()} not checked: it reads {outside[1]} outside of the copied folder.", *read]
-        return [
-            f"A replay stops at {error}",
-            *(line for line in read if not line.startswith(f"A replay stops at {cell}:")),
-        ]
+            return [f"Not checked: {wrong}", *read.lines()]
+        if played.failure is None:
+            return ["Checked: every cell ran, in a copy of these files.", *read.notes]
+        missing = played.failure.missing_file
+        if missing and is_there(target, missing):
+            outside = clean(f"it reads {missing} outside of the copied folder")
+            return [f"Cell {played.at} not checked: {one_line(outside, _LONGEST)}.", *read.lines(beyond=played.at - 1)]
+        error = one_line(clean(str(played.failure)), _LONGEST)
+        return [f"A replay stops at cell {played.at}: {error}", *read.lines(beyond=played.at)]
 
     def _calibrated(self, nb: Any, recording: Recording, target: Path) -> tuple[Recording, list[str]]:
         """Its calls may do what they did: who asks for this says so."""

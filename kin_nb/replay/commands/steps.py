@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,28 @@ from kin_nb.replay.runner.running import Progress
 
 def say(text: str = "") -> None:
     print(text, flush=True)  # noqa: T201  (a command's output)
+
+
+class Playing:
+    """A line on stderr that says how far a play is, on a terminal only; it is gone afterwards."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> Playing:
+        self._show(self._what)
+        return self
+
+    def __call__(self, cell: int, cells: int) -> None:
+        self._show(f"{self._what}: cell {cell} of {cells}")
+
+    def __exit__(self, *_: object) -> None:
+        self._show("")
+
+    def _show(self, line: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.flush()
 
 
 class Steps:

@@ -27,6 +27,8 @@ _CELL_MARKER = re.compile(r"^\s*#\s*(%%|In\[)", re.MULTILINE)
 _LIGHT_MARKER = re.compile(r"^\s*#\s*([+-]|(end)?region\b)", re.MULTILINE)
 _FENCE = re.compile(r"^```", re.MULTILINE)
 _INDENTED_FENCE = re.compile(r"^ {1,3}(```|~~~)", re.MULTILINE)
+_LINE_BREAK = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""What str.splitlines takes for the end of a line, as jupytext reads text, and a notebook does not."""
 _PYTHON = re.compile(r"%%python[ \n]")
 
 
@@ -104,6 +106,11 @@ _LOSSES: list[_Loss] = [
     ("a triple quote is left open", {_MARKDOWN, _PERCENT, _LIGHT, _RMD}, _leaves_quote_open),
     ("a line begins a cell there, as `# %%` does", {_PERCENT}, _CELL_MARKER.search),
     ("a line begins or ends a cell there, as `# -` does", {_LIGHT}, _LIGHT_MARKER.search),
+    (
+        "it has a character that ends a line in text alone, such as U+2028",
+        {_MARKDOWN, _MYST, _PERCENT, _LIGHT, _RMD},
+        _LINE_BREAK.search,
+    ),
     ("a line begins with ```", {_RMD}, _FENCE.search),
     ("a line has ``` or ~~~ after blanks", {_MYST}, _INDENTED_FENCE.search),
 ]

@@ -1,17 +1,24 @@
-"""Texts that something was taken out of when they were saved: compared without it, and what stood there is never shown."""
+"""What a save took out: compared as text that may be anything, and from its first cell on no text of a run is shown."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from kin_nb.core.safety.secrets import REDACTED, SECRET
+from kin_nb.core.session.records import Record, canonical_json
+from kin_nb.replay.cells.placing import place_turns
+from kin_nb.replay.cells.undos import undoes
+from kin_nb.replay.format.embedded import is_embedding
+from kin_nb.replay.recording import Recording
 
 TAKEN_OUT = "kin-redacted"
 """The tag of an ordinary cell whose saved output has something taken out; saving sets it, and removes it."""
-NOT_SHOWN = "it is not shown: something was taken out of this text when it was saved"
+COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
 _MARK = re.compile(f"{re.escape(SECRET)}|{re.escape(REDACTED)}")
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 def holds_marks(text: str) -> bool:
@@ -19,46 +26,82 @@ def holds_marks(text: str) -> bool:
     return _MARK.search(text) is not None
 
 
-@dataclass(frozen=True)
-class Aligned:
-    """`text`: the new text, with the mark in place of each of `values`, which stands where the saved one has a mark."""
+def as_saved(saved: str, now: str) -> bool:
+    """Whether `now` is `saved`, in which each mark stands for one character or more, of any number of lines.
 
-    text: str
-    values: tuple[str, ...] = ()
-
-
-def align(saved: str, now: str) -> Aligned:
-    """Put the marks of `saved` into `now`, line by line: a mark is for one character or more of a line.
-
-    Lines that differ otherwise stay as they are. Linear.
+    Linear: what stands between two marks is looked for once, where it comes first.
     """
-    if not holds_marks(saved):
-        return Aligned(now)
+    if saved == now or not holds_marks(saved):
+        return saved == now
     if "\x1b" not in saved:  # a text from which something goes loses its colours
-        now = _COLOUR.sub("", now)
-    lines = now.split("\n")
-    values: list[str] = []
-    for number, (line, old) in enumerate(zip(lines, saved.split("\n"), strict=False)):
-        found = _values(old, line) if line != old else ()
-        if found:
-            lines[number] = old
-            values += found
-    return Aligned("\n".join(lines), tuple(values))
+        now = COLOUR.sub("", now)
+    first, *between, last = _MARK.split(saved)
+    if not now.startswith(first):
+        return False
+    at = len(first)
+    for part in between:
+        found = now.find(part, at + 1)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return len(now) - len(last) > at and now.endswith(last)
 
 
-def _values(saved: str, now: str) -> tuple[str, ...]:
-    """What stands in the line `now` where `saved` has marks; empty where the rest of it differs."""
-    first, *parts = _MARK.split(saved)
-    if not parts or not now.startswith(first):
-        return ()
-    found, at = [], len(first)
-    for part in parts[:-1]:
-        end = now.find(part, at + 1)
-        if end < 0:
-            return ()
-        found.append(now[at:end])
-        at = end + len(part)
-    end = len(now) - len(parts[-1])
-    if end <= at or not now.endswith(parts[-1]):
-        return ()
-    return (*found, now[at:end])
+@dataclass(frozen=True)
+class HiddenText:
+    """From where on text of a run is hidden. `first`: the index of the first cell of which a save took something out, None: no cell."""
+
+    first: int | None = None
+
+    @classmethod
+    def of(cls, nb: Any, recording: Recording) -> HiddenText:
+        """For a session notebook: its cells with what they showed, and what is recorded of their turns."""
+        return cls(min(_marked(nb, recording), default=None))
+
+    def __bool__(self) -> bool:
+        return self.first is not None
+
+    def covers(self, index: int) -> bool:
+        return self.first is not None and index >= self.first
+
+    @property
+    def number(self) -> int:
+        """That cell, from 1; 0: none."""
+        return 0 if self.first is None else self.first + 1
+
+    @property
+    def why(self) -> str:
+        return f"text not shown: this notebook was saved with something taken out (cell {self.number})"
+
+    def failure(self, index: int, name: str, text: str) -> str:
+        """How the cell at `index` failed: the exception's class, which is text too where it is no plain name, and its text."""
+        if not self.covers(index):
+            return f"{name}: {text}"
+        return f"{name}, {self.why}" if name.isidentifier() else self.why
+
+    def line(self, number: int) -> str:
+        """Where a text that is not shown differs; `number` 0: in no line of it."""
+        return f"line {number}, {self.why}" if number else self.why
+
+
+NOTHING_HIDDEN = HiddenText()
+
+
+def _marked(nb: Any, recording: Recording) -> Iterator[int]:
+    """Indexes of cells; 0 for a record that belongs to none."""
+    for index, cell in enumerate(nb["cells"]):
+        own = [None if is_embedding(cell) else cell["source"], cell.get("outputs"), cell.get("attachments")]
+        if holds_marks(json.dumps(own)):
+            yield index
+    placed = place_turns(nb, recording.turns)
+    yield from (placed.get(turn.turn, 0) for turn in recording.turns if _holds_marks(turn))
+    undoing = [index for index, cell in enumerate(nb["cells"]) if undoes(nb, cell) is not None]
+    for number, undo in enumerate(recording.undos):
+        if _holds_marks(undo):
+            yield undoing[number] if number < len(undoing) else 0
+    if any(map(holds_marks, recording.others)):
+        yield 0
+
+
+def _holds_marks(record: Record) -> bool:
+    return holds_marks(canonical_json(record.model_dump(exclude_defaults=True)))

@@ -101,6 +101,7 @@ def _chunk(step: RecordedStep) -> LLMChunk:
         content=step.content,
         reasoning_content=step.reasoning or None,
         tool_calls=calls or None,
+        origin=CallOrigin.from_text(step.provider_data),
     )
     usage = LLMUsage(prompt_tokens=step.prompt_tokens, completion_tokens=step.completion_tokens)
     return LLMChunk(message=message, usage=usage, finish_reason="tool_calls" if calls else "stop")

@@ -12,7 +12,7 @@ from kin_nb.core.session.journal import without_undo_note
 from kin_nb.core.session.records import FileChange, RecordedCall, sha256
 from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.render.text import clean, one_line
-from kin_nb.replay.format.taken_out import NOT_SHOWN, align, holds_marks
+from kin_nb.replay.format.taken_out import as_saved
 from kin_nb.replay.rerun.named_programs import named_programs
 from kin_nb.replay.rerun.rules import RULES
 
@@ -24,11 +24,20 @@ HARMLESS: frozenset[DriftKind] = frozenset({"same", "equivalent", "unordered", "
 
 @dataclass(frozen=True)
 class Drift:
-    """`rules` are the numbers of the rules that made two texts equal; `detail` says in one line what differs."""
+    """`rules` are the numbers of the rules that made two texts equal; `detail` says in one line what differs.
+
+    `line`: at which line, from 1, texts differ; 0 where it is no text that does.
+    """
 
     kind: DriftKind
     rules: tuple[int, ...] = ()
     detail: str = ""
+    line: int = 0
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """For the metadata of an output, from which a report is made."""
+        return {"kind": self.kind, "detail": self.detail, **({"line": self.line} if self.line else {})}
 
 
 _MOST_NAMED = 5
@@ -51,16 +60,9 @@ def compare_call(recorded: RecordedCall, actual: RecordedCall) -> Drift:
         return Drift("same") if same else Drift("text", detail="another result; the recording has its hash alone")
     if recorded.output == actual.output:
         return Drift("same")
-    if holds_marks(recorded.output):
-        actual = actual.model_copy(update={"output": align(recorded.output, actual.output).text})
-        if recorded.output == actual.output:
-            return Drift("equivalent", detail="but for what was taken out when it was saved")
+    if as_saved(recorded.output, actual.output):
+        return Drift("equivalent", detail="but for what was taken out when it was saved")
     return _compare_text(recorded, actual)
-
-
-def without_taken_out(recorded: RecordedCall, actual: RecordedCall) -> RecordedCall:
-    """`actual` as it may be shown: without a result of which something was taken out when it was saved."""
-    return actual.model_copy(update={"output": NOT_SHOWN}) if holds_marks(recorded.output) else actual
 
 
 def _without_note(call: RecordedCall) -> RecordedCall:
@@ -72,7 +74,7 @@ def _effect(recorded: RecordedCall, actual: RecordedCall) -> str:
     if recorded.name != actual.name or _ran(recorded) != _ran(actual):
         return f"another call ran: {actual.name} {actual.edited_arguments or actual.arguments}"
     if recorded.status != actual.status:
-        said = one_line(clean(without_taken_out(recorded, actual).output)) if actual.status != "ok" else ""
+        said = one_line(clean(actual.output)) if actual.status != "ok" else ""
         return f"status: recorded {recorded.status}, now {actual.status}{f': {said}' if said else ''}"
     if recorded.exit != actual.exit:
         return f"exit code: recorded {recorded.exit}, now {actual.exit}"
@@ -115,8 +117,7 @@ def _compare_text(recorded: RecordedCall, actual: RecordedCall) -> Drift:
         equivalent = _under_rules(*texts, programs)
         if equivalent is not None:
             return replace(equivalent, detail="; ".join(filter(None, [_calibrated(recorded), equivalent.detail])))
-    differs = hidden_difference if holds_marks(recorded.output) else first_difference
-    return Drift("text", detail=differs(*texts))
+    return Drift("text", detail=first_difference(*texts), line=differing_line(*texts))
 
 
 def _under_rules(recorded: str, actual: str, programs: frozenset[str]) -> Drift | None:
@@ -127,7 +128,7 @@ def _under_rules(recorded: str, actual: str, programs: frozenset[str]) -> Drift 
             if rule.found(recorded) != rule.found(actual):
                 used.append(rule)
             recorded, actual = rule.hide(recorded), rule.hide(actual)
-    if recorded != actual:
+    if not as_saved(recorded, actual):
         return None
     return Drift("equivalent", tuple(rule.number for rule in used), "; ".join(rule.says for rule in used))
 
@@ -168,25 +169,23 @@ def _command(call: RecordedCall) -> str:
     return command.strip() if isinstance(command, str) else ""
 
 
-def first_difference(old: str, new: str, *, was: str = "recorded") -> str:
-    """Where two texts part, in one line: the line's number and both spellings from shortly before the difference."""
-    before, after = old.split("\n"), new.split("\n")
-    for number, (a, b) in enumerate(zip(before, after, strict=False), 1):
-        if a != b:
-            shared = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-            start = max(0, shared - 30)
-            return f"line {number}: {was} {_short(a[start:], 100)!r}, now {_short(b[start:], 100)!r}"
-    longer, which = (before, was) if len(before) > len(after) else (after, "now")
-    number = min(len(before), len(after)) + 1
-    return f"line {number}, only {which}: {_short(longer[number - 1], 100)!r}"
-
-
-def hidden_difference(old: str, new: str, *, was: str = "recorded") -> str:
-    """Where two texts part, for a text that saving took something out of: what is there now may hold just that."""
+def differing_line(old: str, new: str) -> int:
+    """The first line, from 1, in which two texts part."""
     before, after = old.split("\n"), new.split("\n")
     pairs = enumerate(zip(before, after, strict=False), 1)
-    number = next((n for n, (a, b) in pairs if a != b), min(len(before), len(after)) + 1)
-    return f"line {number} is not as {was}; {NOT_SHOWN}"
+    return next((n for n, (a, b) in pairs if not as_saved(a, b)), min(len(before), len(after)) + 1)
+
+
+def first_difference(old: str, new: str, *, was: str = "recorded") -> str:
+    """Where two texts part, in one line: the line's number and both spellings from shortly before the difference."""
+    before, after, number = old.split("\n"), new.split("\n"), differing_line(old, new)
+    if number > min(len(before), len(after)):
+        longer, which = (before, was) if len(before) > len(after) else (after, "now")
+        return f"line {number}, only {which}: {_short(''.join(longer[number - 1 : number]), 100)!r}"
+    a, b = before[number - 1], after[number - 1]
+    shared = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    start = max(0, shared - 30)
+    return f"line {number}: {was} {_short(a[start:], 100)!r}, now {_short(b[start:], 100)!r}"
 
 
 def _short(text: str, most: int = 240) -> str:

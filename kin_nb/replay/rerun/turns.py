@@ -27,7 +27,7 @@ from kin_nb.core.types import LLMMessage
 from kin_nb.replay.rerun.approvals import arguments_here, covers
 from kin_nb.replay.rerun.backend import ReplayBackend
 from kin_nb.replay.rerun.calls_file import CameOut
-from kin_nb.replay.rerun.drift import AFTER, HARMLESS, Drift, compare_call, files_effect, without_taken_out
+from kin_nb.replay.rerun.drift import AFTER, HARMLESS, Drift, compare_call, files_effect
 from kin_nb.replay.rerun.stand_ins import NOT_HERE, StandIn, stand_ins
 from kin_nb.replay.rerun.subagent_files import write_again
 
@@ -188,7 +188,7 @@ class Rerun:
                 drift = Drift("played", detail=NOT_HERE)
             if drift.kind in HARMLESS:
                 return recorded, drift
-            actual = without_taken_out(recorded, actual).model_copy(update={"id": recorded.id})
+            actual = actual.model_copy(update={"id": recorded.id})
         drift = self._so_far.marked(drift)
         self._drifted[call_id] = f"{actual.name}: {drift.kind} drift: {drift.detail}"
         return actual, drift

@@ -9,16 +9,31 @@ import stat
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from kin_nb.core.paths import kin_home
 from kin_nb.render.text import literal, one_line
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun.inner_links import inner, turn_inward
 
 _LEFT_OUT = (".git", ".venv", "__pycache__")
-MAX_FILES = 50_000
-MAX_BYTES = 2 * 1024**3
+
+
+@dataclass(frozen=True)
+class Most:
+    """How many files, and bytes of them, are copied at the most."""
+
+    files: int = 50_000
+    size: int = 2 * 1024**3
+
+    def __str__(self) -> str:
+        size = f"{self.size // 1024**3} GB" if self.size >= 1024**3 else f"{self.size // 1024**2} MB"
+        return f"{self.files} files or {size}"
+
+
+MOST = Most()
 
 
 @dataclass(frozen=True)
@@ -29,10 +44,14 @@ class WorkspaceCopy:
     says: str
 
 
-def copy_workspace(workspace: Path, commit: str | None, folder: Path) -> WorkspaceCopy:
+class TooLargeError(ReplayError):
+    """A workspace of more files than are copied."""
+
+
+def copy_workspace(workspace: Path, commit: str | None, folder: Path, most: Most = MOST) -> WorkspaceCopy:
     """Fill `folder` (made here) from `workspace`. Never a git worktree: the repository is only read.
 
-    Raises ReplayError when `workspace` is no folder, holds over 50,000 files or 2 GB, or cannot be copied.
+    Raises ReplayError when `workspace` is no folder, holds more than `most`, or cannot be copied.
     """
     # the path is the recording's word: of any length, and with what a terminal obeys
     shown = one_line(str(workspace), 400)
@@ -42,9 +61,9 @@ def copy_workspace(workspace: Path, commit: str | None, folder: Path) -> Workspa
     if commit and (left_out := _extract_commit(workspace, commit, folder)) is not None:
         without = f" without links that lead out of it: {', '.join(left_out)}" if left_out else ""
         return WorkspaceCopy(folder, f"commit {commit[:12]}{without}")
-    _check_size(workspace)
+    _check_size(workspace, most)
     try:
-        shutil.copytree(workspace, folder, symlinks=True, ignore=_left_out, dirs_exist_ok=True)
+        shutil.copytree(workspace, folder, symlinks=True, ignore=_leaving_out(folder), dirs_exist_ok=True)
         turn_inward(folder, workspace)
     except (OSError, shutil.Error) as error:
         raise ReplayError(f"The workspace {shown} cannot be copied: {one_line(str(error), 400)}") from error
@@ -116,24 +135,41 @@ def _git(*argv: str, at: Path, **environment: str) -> bytes:
     return done.stdout
 
 
-def _left_out(folder: str, names: list[str]) -> set[str]:
-    """What is no work, and what cannot be copied: pipes, sockets, devices."""
-    special = {name for name in names if not _is_plain((Path(folder) / name).lstat().st_mode)}
-    return special | (set(names) & set(_LEFT_OUT))
+def _leaving_out(copy: Path) -> Callable[[str, list[str]], set[str]]:
+    """For copytree: what is no work, the copy itself, kin_nb's own folder with its keys, and pipes, sockets, devices.
+
+    Folders are told by what they are: any link may have led to them.
+    """
+    apart = {_identity(copy), _identity(kin_home())} - {None}
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        return {name for name in names if name in _LEFT_OUT or stays(Path(folder) / name)}
+
+    def stays(path: Path) -> bool:
+        mode = path.lstat().st_mode
+        return not _is_plain(mode) or (not stat.S_ISREG(mode) and _identity(path) in apart)
+
+    return left_out
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Of what is there, or where a link leads; None for nothing."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _is_plain(mode: int) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
 
 
-def _check_size(workspace: Path) -> None:
+def _check_size(workspace: Path, most: Most) -> None:
     files = size = 0
     for root, folders, names in os.walk(workspace):
         folders[:] = [name for name in folders if name not in _LEFT_OUT]
         files += len(names)
         size += sum((Path(root) / name).lstat().st_size for name in names)
-        if files > MAX_FILES or size > MAX_BYTES:
-            raise ReplayError(
-                f"The workspace {one_line(str(workspace), 400)} is too large to copy (over {MAX_FILES} files or "
-                f"{MAX_BYTES // 1024**3} GB). Name a smaller one: kin-nb replay --workspace PATH"
-            )
+        if files > most.files or size > most.size:
+            raise TooLargeError(f"The workspace {one_line(str(workspace), 400)} is too large to copy (over {most}).")

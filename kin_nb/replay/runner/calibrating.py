@@ -11,6 +11,7 @@ from kin_nb.core.session.records import RecordedCall
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.taken_out import HiddenText
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.calls_file import CameOut, read_calls
 from kin_nb.replay.rerun.drift import HARMLESS, compare_call
@@ -49,7 +50,9 @@ def calibrated(path: Path, options: ReplayOptions | None = None, on_progress: On
     found by and by. Of `options` the workspace, the time-out and the parameters count. Nothing is written. Raises
     RecordingError and ReplayError, also when a cell fails.
     """
-    recording = read_recording(load_notebook(path))
+    nb = load_notebook(path)
+    recording = read_recording(nb)
+    hidden = HiddenText.of(nb, recording)
     runs = [_run(path, options or ReplayOptions(), on_progress) for _ in range(RUNS)]
     found, left = list[str](), list[str]()
     turns, spoiled = [], False
@@ -60,7 +63,7 @@ def calibrated(path: Path, options: ReplayOptions | None = None, on_progress: On
             calls = []
             for call in step.calls:
                 where = f"turn {turn.turn}, step {number}, {call.name}"
-                judged = judge(call, next(came), after_drift=spoiled)
+                judged = judge(call, next(came), after_drift=spoiled, instead=hidden.why if hidden else "")
                 spoiled = spoiled or judged.spoils
                 found += [f"{where}: {judged.says}"] if judged.call != call else []
                 left += [f"{where}: {judged.says}"] if judged.call == call and judged.says else []
@@ -103,14 +106,19 @@ class Judged:
     """What comes after it may be otherwise because it was."""
 
 
-def judge(recorded: RecordedCall, runs: Sequence[CameOut | None], *, after_drift: bool = False) -> Judged:
-    """What the runs tell of one call; None for a run that did not come to it. `after_drift`: one before it was spoiled."""
+def judge(
+    recorded: RecordedCall, runs: Sequence[CameOut | None], *, after_drift: bool = False, instead: str = ""
+) -> Judged:
+    """What the runs tell of one call; None for a run that did not come to it. `after_drift`: one before it was spoiled.
+
+    `instead`: what to say in place of how it drifted, where that is not to be shown.
+    """
     came = [run for run in runs if run is not None]
     if len(came) < len(runs):
         return Judged(recorded, "it did not run", spoils=True)
     other = next((run.drift for run in came if run.drift.kind not in {*HARMLESS, "text"}), None)
     if other is not None:
-        return Judged(recorded, f"{other.kind} drift: {other.detail}", spoils=True)
+        return Judged(recorded, f"{other.kind} drift: {instead or other.detail}", spoils=True)
     drifted = [run.call for run in came if run.drift.kind == "text"]
     if not drifted:
         return Judged(recorded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -30,14 +31,16 @@ def execute(
     *,
     cwd: Path,
     env: Mapping[str, str],
-    timeout: Callable[[Any], int],
+    timeout: int,
     skips: Callable[[Any], bool],
     on_cell: Callable[[int], None],
     on_output: OnOutput,
+    quiet: bool = False,
 ) -> None:
     """Run the cells of `nb` in place, in a fresh kernel of the running interpreter, whatever the kernelspec says.
 
-    `skips` tells the cells that are left as they are. `timeout` says how many seconds a cell may take. Raises nbclient's
+    `skips` tells the cells that are left as they are. `timeout`: the seconds that a cell may take. `quiet`: what the
+    kernel's process itself prints, such as when it ends, goes nowhere. Raises nbclient's
     CellExecutionError, CellTimeoutError or DeadKernelError; then `nb` holds what had come until then. The kernel is gone
     afterwards, also when the run was interrupted (KeyboardInterrupt).
     """
@@ -74,7 +77,7 @@ def execute(
         client = Client(
             nb,
             kernel_manager_class=_kernel_manager_class(module, Path(sockets)),
-            timeout_func=timeout,
+            timeout=timeout,
             iopub_timeout=60,  # a busy machine is late with outputs; after nbclient's 4 s they would be lost
             store_widget_state=False,
             record_timing=False,
@@ -83,7 +86,8 @@ def execute(
 
         async def run() -> None:
             handlers.update({number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)})
-            await _to_its_end(client, env=dict(env), cwd=str(cwd))
+            printed = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} if quiet else {}
+            await _to_its_end(client, env=dict(env), cwd=str(cwd), **printed)
 
         run_interruptible(run())
 

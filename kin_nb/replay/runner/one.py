@@ -5,25 +5,24 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kin_nb.core.paths import real_path
-from kin_nb.render import one_line
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.runner.comparing import CANNOT_BE_FOUND, compare_cells, hide_taken_out
+from kin_nb.replay.format.taken_out import HiddenText
+from kin_nb.replay.recording import Recording
+from kin_nb.replay.runner.comparing import compare_cells
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.parameters import inject
 from kin_nb.replay.runner.place import place
+from kin_nb.replay.runner.played import Played
 from kin_nb.replay.runner.report import ReplayReport, call_results, not_applied, turn_results, undo_results
-from kin_nb.replay.runner.running import OnProgress, run_cells
+from kin_nb.replay.runner.running import OnProgress, failure_of, run_cells
 from kin_nb.replay.saving.privacy import Cleaner, clean_outputs, known_secrets
 from kin_nb.replay.saving.writing import write_notebook
-
-_SHORTEST = 3
-"""Characters of what was taken out of one output that is looked for in the rest of the report."""
 
 
 def replay_notebook(
@@ -35,65 +34,85 @@ def replay_notebook(
     """Execute a copy of the notebook at `path` in a fresh kernel; `path` itself is only read.
 
     `secrets` takes what a save takes out of a text, those that are known here by default: outputs are compared without it, and
-    neither the report nor the executed notebook has it. Nor have they what a save took out of an ordinary cell's output.
-    Raises RecordingError when the recording is damaged and ReplayError when the run cannot begin (no workspace, the
-    output would land on the input); what fails once it runs is in the report.
+    neither the report nor the executed notebook has it. From the first cell on of which a save took something out neither
+    has any text of the run (docs/session-notebook.md). Raises RecordingError when the recording is damaged and ReplayError
+    when the run cannot begin (no workspace, the output would land on the input); what fails once it runs is in the report.
     """
     options, secrets = options or ReplayOptions(), secrets or known_secrets()
     path = path.resolve()
     stored = as_node(load_notebook(path), path.name)
     recording = read_recording(stored)
     inject(stored, options.parameters)
-    if options.live:
-        from kin_nb.replay.runner.asking_again import ask_again  # noqa: PLC0415  (--live only)
+    hidden = HiddenText.of(stored, recording)
+    if not options.live:
+        try:
+            return _replay(path, stored, recording, options, on_progress, secrets, hidden).cleaned(secrets)
+        except (ReplayError, OSError):
+            raise
+        except Exception as error:
+            if not hidden:
+                raise
+            raise ReplayError(f"{type(error).__name__}, {hidden.why}") from None
+    if hidden:  # what the model is told and says now would be recorded in the new notebook
+        raise ReplayError(
+            "--live makes a notebook of all that is said and shown, and this one was saved with something taken out "
+            f"(cell {hidden.number}): nothing was run. Use --tools, or ask again in a notebook of its own."
+        )
+    from kin_nb.replay.runner.asking_again import ask_again  # noqa: PLC0415  (--live only)
 
-        report = ask_again(path, stored, recording, options, destination_of(path, options), on_progress, secrets)
-        return report.cleaned(secrets)
+    report = ask_again(path, stored, recording, options, destination_of(path, options), on_progress, secrets)
+    return report.cleaned(secrets)
+
+
+def _replay(
+    path: Path,
+    stored: Any,
+    recording: Recording,
+    options: ReplayOptions,
+    on_progress: OnProgress | None,
+    secrets: Callable[[str], str],
+    hidden: HiddenText,
+) -> ReplayReport:
+    """Run the cells of `stored`, in playback or with tools, and write what came out."""
     executed = copy.deepcopy(stored)
     clean_outputs(stored, Cleaner((), secrets))
     with place(path, recording, options) as there:
         destination = destination_of(path, options)
-        stopped_at, error = run_cells(executed, there, options, on_progress)
+        stopped_at, error = run_cells(executed, there, options, on_progress, hidden)
     clean_outputs(executed, Cleaner((), secrets))
-    cells = compare_cells(stored, executed, stopped_at, tools=options.tools)
-    calls = call_results(executed, recording, tools=options.tools)
-    undos = undo_results(executed, recording) if options.tools else ()
-    missing = not_applied(executed)
-    taken_out = hide_taken_out(stored, executed, stopped_at)
-    cells, error = taken_out.hidden(cells, executed), taken_out.stopped(error, stopped_at, executed)
-    if taken_out.lost and options.tools:  # the agent's calls see what cells above them read
-        calls = tuple(replace(each, detail=CANNOT_BE_FOUND if each.detail else "") for each in calls)
-        undos = tuple(replace(each, detail=CANNOT_BE_FOUND if each.detail else "") for each in undos)
-    cleaner = Cleaner(taken_out.patterns(_SHORTEST), secrets)
-    clean_outputs(executed, cleaner)
-    write_notebook(executed, destination, open_file=path)
+    calls = call_results(executed, recording, hidden, tools=options.tools)
     report = ReplayReport(
         mode=options.way,
         executed=destination,
-        cells=cells,
+        cells=compare_cells(stored, executed, stopped_at, hidden, tools=options.tools),
         turns=turn_results(recording, calls),
         calls=calls,
         workspace=there.copy.says if there.copy else "",
         error=error,
-        undos=undos,
-        not_applied=missing,
+        undos=undo_results(executed, recording, hidden) if options.tools else (),
+        not_applied=not_applied(executed, hidden),
         fail_on=options.fail_on,
         approve_recorded=options.approve_recorded,
-        lost=taken_out.at + 1 if taken_out.at is not None else 0,
     )
-    return report.cleaned(cleaner.plain)
+    for index, cell in enumerate(executed["cells"]):
+        if cell["cell_type"] == "code" and hidden.covers(index):
+            cell["outputs"] = []
+    write_notebook(executed, destination, open_file=path)
+    return report
 
 
-def play_once(path: Path, seconds: int, secrets: Callable[[str], str]) -> str:
-    """What stops the notebook at `path` in playback, in a line; "" where nothing does. Nothing is written.
+def play_once(path: Path) -> Played:
+    """How a playback of the notebook at `path` ends. Nothing is written.
 
-    Its cells really run, in a copy of the files around it, `seconds` in all. Raises ReplayError where there can be no copy.
+    Its cells really run, in a copy of the files around it. Raises ReplayError where there can be no copy.
     """
     stored = as_node(load_notebook(path), path.name)
-    options = ReplayOptions(in_copy=True, total=seconds)
-    with place(path, read_recording(stored), options) as there:
-        _, error = run_cells(stored, there, options, None)
-    return one_line(secrets(error), 400)
+    options = ReplayOptions(in_copy=True)
+    recording = read_recording(stored)
+    hidden = HiddenText.of(stored, recording)
+    with place(path, recording, options) as there:
+        at, error = run_cells(stored, there, options, None, hidden)
+    return Played.of(stored, at, failure_of(stored, at, error, hidden) if at is not None else None)
 
 
 def destination_of(path: Path, options: ReplayOptions) -> Path:

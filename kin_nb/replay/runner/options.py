@@ -31,8 +31,6 @@ class ReplayOptions:
     fail_on: FailOn = "text"
     in_copy: bool = False
     """In playback: in a copy of the files as they are, the notebook's folder among them."""
-    total: int | None = None
-    """Seconds for all cells together, in place of `timeout`."""
     calls: Path | None = None
     """With `tools`: the file to which the kernel writes what each call came to (rerun/calls_file.py)."""
 

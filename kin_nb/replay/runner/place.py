@@ -16,7 +16,7 @@ from kin_nb.core.interrupts import interruptible
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.calls_file import VARIABLE as CALLS_FILE
-from kin_nb.replay.rerun.workspace_copy import WorkspaceCopy, copy_workspace
+from kin_nb.replay.rerun.workspace_copy import MOST, Most, TooLargeError, WorkspaceCopy, copy_workspace
 from kin_nb.replay.runner.options import ReplayOptions
 
 RECORDED_ENVIRONMENT: Mapping[str, str] = {
@@ -50,12 +50,10 @@ class Place:
 @contextmanager
 def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[Place]:
     """For the notebook at `path` (resolved); what is made for it is gone afterwards. Raises ReplayError."""
-    env = _environment(path)
+    env = kernel_environment(path)
     if options.in_copy:
-        with interruptible(), tempfile.TemporaryDirectory(prefix="kin-check-", ignore_cleanup_errors=True) as temporary:
-            folder = _folder_around(path, recording)
-            copied = copy_workspace(folder, None, Path(temporary).resolve() / "files")
-            yield Place(copied.folder / path.parent.relative_to(folder), env, copied)
+        with interruptible(), copy_around(path, recording) as (folder, files):
+            yield Place(files / path.parent.relative_to(folder), env)
         return
     if options.way == "playback" and not options.scratch:
         yield Place(path.parent, env)
@@ -77,6 +75,18 @@ def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[
         if options.calls is not None:
             env[CALLS_FILE] = str(options.calls)
         yield Place(cwd, env, copied)
+
+
+@contextmanager
+def copy_around(path: Path, recording: Recording, most: Most = MOST) -> Iterator[tuple[Path, Path]]:
+    """(the folder around the notebook at `path`, a copy of the files in it as they are), the copy gone afterwards.
+
+    Raises ReplayError.
+    """
+    with tempfile.TemporaryDirectory(prefix="kin-check-", ignore_cleanup_errors=True) as temporary:
+        folder = _folder_around(path, recording)
+        copied = copy_workspace(folder, None, Path(temporary).resolve() / "files", most)
+        yield folder, copied.folder
 
 
 def _folder_around(path: Path, recording: Recording) -> Path:
@@ -106,7 +116,10 @@ def workspace_of(path: Path, recording: Recording, named: Path | None = None) ->
 def copy_beside(path: Path, workspace: Path, commit: str | None, top: Path) -> tuple[Path, WorkspaceCopy]:
     """(where in `top`, made here, the notebook's own folder is, the copy). A workspace below the notebook stays below it."""
     below = workspace.is_relative_to(path.parent)  # then cells find it where it was
-    copied = copy_workspace(workspace, commit, top / workspace.relative_to(path.parent) if below else top)
+    try:
+        copied = copy_workspace(workspace, commit, top / workspace.relative_to(path.parent) if below else top)
+    except TooLargeError as error:
+        raise ReplayError(f"{error} Name a smaller one: kin-nb replay --workspace PATH") from error
     if path.parent.is_relative_to(workspace):
         inside = top / path.parent.relative_to(workspace)
         if inside.is_dir():
@@ -126,7 +139,7 @@ def _confinement() -> dict[str, Any]:
     return {name: settings[name] for name in ("sandbox", "sandbox_network") if name in settings}
 
 
-def _environment(path: Path) -> dict[str, str]:
+def kernel_environment(path: Path) -> dict[str, str]:
     """This process's environment, in which the kernel finds the input as its own file, and this interpreter first."""
     env = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
     env |= {"KIN_RECORDING": str(path), "JPY_SESSION_NAME": str(path)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 from kin_nb.render import one_line
 from kin_nb.render.text import count
 from kin_nb.replay.diffing.runs import RunDiff
+from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, HiddenText
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import HARMLESS, DriftKind
 from kin_nb.replay.runner.options import FailOn, Way
@@ -94,8 +95,6 @@ class ReplayReport:
     live: RunDiff | None = None
     fail_on: FailOn = "text"
     approve_recorded: bool = False
-    lost: int = 0
-    """The first cell, from 1, of which saving took something out that could not be found again; 0: none."""
 
     def cleaned(self, clean: Callable[[str], str]) -> ReplayReport:
         """The same with what `clean` takes out of texts gone from all that a run may have printed."""
@@ -166,50 +165,57 @@ class ReplayReport:
         return "\n".join(rows)
 
 
-def call_results(executed: Any, recording: Recording, *, tools: bool) -> tuple[CallResult, ...]:
+def call_results(
+    executed: Any, recording: Recording, hidden: HiddenText = NOTHING_HIDDEN, *, tools: bool
+) -> tuple[CallResult, ...]:
     """Every call of the recording, as this run met it: from `metadata.kin` of the executed notebook's outputs.
 
     With `tools`, a call counts as run only when its output carries `drift`; without, when its card is there.
     """
-    shown: dict[tuple[Any, Any, str], Any] = {}
-    for cell in executed["cells"]:
-        for output in cell.get("outputs", []):
-            kin = (output.get("metadata") or {}).get("kin")
-            if isinstance(kin, dict) and kin.get("kind") == "call":
-                shown[kin.get("turn"), kin.get("step"), str(kin.get("id"))] = kin
+    shown = {
+        (kin.get("turn"), kin.get("step"), str(kin.get("id"))): (index, kin)
+        for index, kin in _told(executed)
+        if kin.get("kind") == "call"
+    }
     results = []
     for turn in recording.turns:
         for number, step in enumerate(turn.steps, 1):
             for call in step.calls:
-                kind, detail = _met(shown.get((turn.turn, number, one_line(call.id))), tools=tools)
+                met = shown.get((turn.turn, number, one_line(call.id)))
+                kind, detail = _met(met, hidden, tools=tools)
                 results.append(CallResult(turn.turn, number, call.name, kind, detail))
     return tuple(results)
 
 
-def undo_results(executed: Any, recording: Recording) -> tuple[UndoResult, ...]:
+def undo_results(executed: Any, recording: Recording, hidden: HiddenText = NOTHING_HIDDEN) -> tuple[UndoResult, ...]:
     """Every undo of the recording, as a run with tools met it: its output carries `undo`, the number, and `drift`."""
-    shown: dict[Any, Any] = {}
-    for cell in executed["cells"]:
-        for output in cell.get("outputs", []):
-            kin = (output.get("metadata") or {}).get("kin")
-            if isinstance(kin, dict) and isinstance(kin.get("undo"), int):
-                shown[kin["undo"]] = kin
+    shown = {kin["undo"]: (index, kin) for index, kin in _told(executed) if isinstance(kin.get("undo"), int)}
     results = []
     for number, undo in enumerate(recording.undos, 1):
-        kind, detail = _met(shown.get(number), tools=True)
+        kind, detail = _met(shown.get(number), hidden, tools=True)
         results.append(UndoResult(number, recording.turns[undo.at - 1].turn, undo.type, kind, detail))
     return tuple(results)
 
 
-def not_applied(executed: Any) -> tuple[str, ...]:
+def not_applied(executed: Any, hidden: HiddenText = NOTHING_HIDDEN) -> tuple[str, ...]:
     """What the cells of a run in a scratch copy said that they could not change: their notices carry `missing`."""
     lines = []
-    for cell in executed["cells"]:
-        for output in cell.get("outputs", []):
-            kin = (output.get("metadata") or {}).get("kin")
-            if isinstance(kin, dict) and kin.get("kind") == SCRATCH and isinstance(kin.get("missing"), list):
+    for index, kin in _told(executed):
+        if kin.get("kind") == SCRATCH and isinstance(kin.get("missing"), list):
+            if hidden.covers(index):
+                lines.append(f"cell {index + 1}: {hidden.why}")
+            else:
                 lines += [f"{kin.get('place')}: {line}" for line in kin["missing"]]
     return tuple(lines)
+
+
+def _told(executed: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(index of the cell, `metadata.kin`) of each output that has it."""
+    for index, cell in enumerate(executed["cells"]):
+        for output in cell.get("outputs", []):
+            kin = (output.get("metadata") or {}).get("kin")
+            if isinstance(kin, dict):
+                yield index, kin
 
 
 def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[TurnResult, ...]:
@@ -221,15 +227,20 @@ def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[T
     return tuple(results)
 
 
-def _met(kin: Any, *, tools: bool) -> tuple[CallKind, str]:
-    if kin is None:
+def _met(told: tuple[int, dict[str, Any]] | None, hidden: HiddenText, *, tools: bool) -> tuple[CallKind, str]:
+    """How the call or undo came out that an output tells of, and the detail; `told` as `_told` has it."""
+    if told is None:
         return "not run", "no output of this run shows it"
-    drift = kin.get("drift")
+    index, kin = told
     if not tools:
         return "played", ""
+    drift = kin.get("drift")
     kind = drift.get("kind") if isinstance(drift, dict) else None
-    if kind not in _KINDS:
+    if not isinstance(drift, dict) or kind not in _KINDS:
         return "not run", "its output says nothing of how it compares"
+    if hidden.covers(index):
+        line = drift.get("line")
+        return kind, "" if kind in HARMLESS else hidden.line(line if isinstance(line, int) else 0)
     return kind, str(drift.get("detail", ""))
 
 

@@ -33,6 +33,7 @@ from kin_nb.replay.saving.widgets import keep_shown_widgets
 
 FAILED = "kin-failed"
 """The tag of an ordinary cell that saving tagged `raises-exception`: it goes with that tag once the cell does not fail."""
+_GROUP = "Exception Group Traceback (most recent call last):"
 _SAVE = re.compile(r"\s*%kin[ \t]+save\b[^\n]*(?:\n\s*)?")
 
 
@@ -137,8 +138,15 @@ def _tag_failed(nb: Any) -> None:
 
 
 def ends_in_error(cell: Any) -> bool:
-    """Whether the saved outputs of `cell` have an error."""
-    return any(output["output_type"] == "error" for output in cell["outputs"])
+    """Whether the saved outputs of `cell` have an error, or end on stderr with one that IPython prints there alone.
+
+    Those are the UsageError of a magic, and an exception group.
+    """
+    outputs = cell["outputs"]
+    printed = "".join("".join(output["text"]) for output in outputs if output.get("name") == "stderr")
+    last = printed.rstrip().rpartition("\n")[2]
+    is_group = last.endswith("---") and last.strip(" -") == "+" and _GROUP in printed
+    return any(output["output_type"] == "error" for output in outputs) or is_group or last.startswith("UsageError: ")
 
 
 def _put_outputs(nb: Any, recording: Recording, head: Any) -> None:

@@ -26,7 +26,7 @@ _DEEPEST = 4
 
 
 def clean_markup(text: str, clean: Callable[[str], str], deepest: int = _DEEPEST) -> str:
-    """`text` with what `clean` changes where something is escaped; the rest, to the letter, is for the caller to clean.
+    """`text` with what `clean` changes where something is escaped; the rest, to the letter, is for the caller to clean afterwards.
 
     `clean` gets what a reader sees: the text between two tags, and the values of attributes. These may be pages (`srcdoc`),
     `deepest` within each other. Then, as in scripts and broken markup, what stands between any two brackets or quotes.

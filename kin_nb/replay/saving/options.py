@@ -25,6 +25,8 @@ class SaveOptions:
     results: bool = True
     redact: tuple[re.Pattern[str], ...] = ()
     plain: bool = False
+    play: bool = True
+    """Whether what was saved is played once, as the settings have it (`[save] check_seconds`)."""
 
 
 def add_save_options(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +36,7 @@ def add_save_options(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--portable", action="store_true", help="the recording in a cell, for kernels that see no file")
     form.add_argument("--sidecar", action="store_true", help="long texts in a file beside it")
     form.add_argument("--plain", action="store_true", help="no recording: what it did, as cells that need no kin_nb")
+    add("--no-check", dest="play", action="store_false", help="what was saved is not played once, in a confined copy")
     add("--no-results", dest="results", action="store_false", help="hashes in place of what tools gave")
     add(
         "--redact",
@@ -53,6 +56,7 @@ def save_options(found: argparse.Namespace) -> SaveOptions:
         results=found.results,
         redact=tuple(found.redact),
         plain=found.plain,
+        play=found.play,
     )
 
 

@@ -1,14 +1,17 @@
-"""What would stop a saved notebook, found by reading its cells: missing files, and names that no cell above defines.
+"""What would stop a saved notebook, found by reading its cells: files and modules that are missing, names that no cell above
+defines, questions to a person; and paths that are on this machine only.
 
-Nothing is run: a cell may take an hour, write to a database or send a message, and saving is no consent to that. What reading
-cannot tell is left out, so no finding is no proof: `kin-nb save --check` runs the cells.
+Nothing is run or imported. What reading cannot tell is left out, so no finding is no proof: for that it is played
+(runner/after_saving.py).
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import importlib.util
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,20 +31,26 @@ _KNOWN_MAGICS = re.compile(
     r"get_ipython\(\)\.(?:system|getoutput"
     r"|run_line_magic\('(?:(?:matplotlib|pip|conda|config|autoreload|kin)'|load_ext', '(?:autoreload|kin_nb)'))"
 )
+_KINDS = "csv|table|parquet|excel|json|feather|pickle|hdf|stata|sas|spss|orc|xml|fwf|text|bytes|file|ipc|ndjson"
 _READS = re.compile(
-    r"open|open_(?:data\w+|zarr|mfdataset)|imread|genfromtxt|fromfile|load(?:txt|mat|_workbook)?"
-    r"|(?:read|scan)_(?:csv|table|parquet|excel|json|feather|pickle|hdf|stata|sas|spss|orc|xml|fwf|text|bytes|file|ipc|ndjson)"
+    rf"open|open_(?:data\w+|zarr|mfdataset)|imread|genfromtxt|fromfile|load(?:txt|mat|_workbook)?|(?:read|scan)_(?:{_KINDS})"
 )
 _WRITES = re.compile(r"to_(?!_)\w+|save\w*|dump|write\w*|imsave|imwrite|touch|mkdir")
+_WRITES_ANYWHERE = re.compile(rf"(?!to_(?!{_KINDS})|write(?:lines|rows?|r)?$).*")
+"""Of those, without `to_datetime` and its like and what writes to an open file: any file, where its text has no path."""
 _OPENERS = frozenset({"np", "numpy", "io", "codecs", "gzip", "bz2", "lzma", "Image", "joblib", "torch"})
 """What reads the file of the name that it is given, with `open` or `load`."""
 _LONGEST = 1000
 """Characters of a path."""
 _FILE = re.compile(r"(?!\w+:)[^\n*?<>|{}\[\]\"]*(?:/[^\n*?<>|{}\[\]\"/]+|\.\w{1,10})")
+_FINDS_MORE = re.compile(r"sys\.path|PYTHONPATH|addsitedir|\b(?:pip|conda|mamba|uv)\b")
+"""After a cell with this, which modules there are cannot be told."""
+_ASKING = frozenset({"input", "getpass"})
 _MAKES_FILES = frozenset(
     {"chdir", "extractall", "urlretrieve", "run", "system", "check_call", "check_output", "copy", "move"}
 )
 """Calls after which what is there cannot be told."""
+_Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _CELL_MAGIC = re.compile(r"\s*%%(?P<name>\w+)(?P<line>[^\n]*)\n(?P<body>.*)", re.DOTALL)
 _ELSEWHERE = frozenset({"bash", "sh", "script", "html", "markdown", "javascript", "js", "svg", "latex", "writefile"})
 """Cell magics whose cell binds no name; some of them make files."""
@@ -55,16 +64,34 @@ class _SoFar:
 
     names: set[str] | None = field(default_factory=set)
     written: set[str] = field(default_factory=set)
+    own: set[str] = field(default_factory=set)
+    """Functions and classes that they define, each of which may write any file."""
     moved: bool = False
-    """The working directory may be another."""
+    """The working directory may be another, or files be there that no call names."""
+    finds_more: bool = False
+    """There may be more modules."""
 
 
-def about_run(nb: Any, folder: Path) -> list[str]:
-    """A line for each ordinary cell of `nb`, to be run in `folder`, that a replay would stop at, as far as reading tells.
+@dataclass(frozen=True)
+class Preflight:
+    """`stops`: (a cell, from 1, that a replay would stop at, why). `notes`: lines about what stops nothing."""
+
+    stops: tuple[tuple[int, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def lines(self, beyond: int = 0) -> list[str]:
+        """`beyond`: the last cell whose end is known by running it; what was read of those is left out."""
+        found = [f"A replay stops at cell {number}: {why}." for number, why in self.stops if number > beyond]
+        more = [f"And at {len(found) - _MOST} more cells."] if len(found) > _MOST else []
+        return [*found[:_MOST], *more, *self.notes]
+
+
+def about_run(nb: Any, folder: Path) -> Preflight:
+    """The ordinary cells of `nb`, to be run in `folder`, that a replay would stop at, as far as reading tells.
 
     Cells that are tagged as what may fail are named too: their error is no surprise. Nothing is run. Linear.
     """
-    found, so_far, never, failing, interrupted = [], _SoFar(), [], [], []
+    found, so_far, never, failing, interrupted, here = [], _SoFar(), [], [], [], {}
     for number, cell in enumerate(nb["cells"], 1):
         if cell["cell_type"] != "code" or not cell["source"].strip() or _is_ours(nb, cell):
             continue
@@ -74,27 +101,39 @@ def about_run(nb: Any, folder: Path) -> list[str]:
             interrupted.append(number)
             may_fail = False
         so_far.moved = so_far.moved or _makes_files(cell["source"])
+        so_far.finds_more = so_far.finds_more or _FINDS_MORE.search(cell["source"]) is not None
         problems = list(_problems(_code_of(nb, cell["source"]), folder, so_far))
         if may_fail:
             failing.append(number)
         elif problems:
-            found.append(f"A replay stops at cell {number}: {'; '.join(problems)}.")
+            found.append((number, "; ".join(problems)))
         elif cell.get("execution_count") is None and not cell.get("outputs"):
             never.append(number)
-    more = [f"And at {len(found) - _MOST} more cells."] if len(found) > _MOST else []
-    lines = found[:_MOST] + more
+        if path := _path_of_this_machine(cell["source"]):
+            here[number] = path
+    return Preflight(tuple(found), tuple(_notes(failing, interrupted, never, here)))
+
+
+def _notes(failing: list[int], interrupted: list[int], never: list[int], here: dict[int, str]) -> Iterator[str]:
     if failing:
-        lines.append(f"{_cells(failing)} ended in an error and may fail again: tagged {RAISES}, so a replay runs on.")
+        yield f"{_cells(failing)} ended in an error and may fail again: tagged {RAISES}, so a replay runs on."
     for number in interrupted[:_MOST]:
-        lines.append(f"Cell {number} was interrupted: a replay runs it to its end.")
+        yield f"Cell {number} was interrupted: a replay runs it to its end."
     if never:
-        lines.append(f"{_cells(never)} never ran here: a replay runs {'it' if len(never) == 1 else 'them'}.")
-    return lines
+        yield f"{_cells(never)} never ran here: a replay runs {'it' if len(never) == 1 else 'them'}."
+    for number, path in list(here.items())[:_MOST]:
+        yield f"Cell {number} names {one_line(path, 200)}, which is only on this machine."
 
 
-def stops(lines: list[str]) -> bool:
-    """Whether what `about_run` found stops a replay."""
-    return any(line.startswith("A replay stops") for line in lines)
+def _path_of_this_machine(source: str) -> str:
+    """The first text in quotes that is a path below the person's home, "" for none."""
+    try:
+        home = str(Path.home())
+    except RuntimeError:
+        return ""
+    homes = [re.escape(each) for each in (home, "~") if len(each) > 1 or each == "~"]
+    found = re.search(rf"""(["'])((?:{"|".join(homes)})/[^"'\n]{{1,{_LONGEST}}})\1""", source)
+    return found[2] if found else ""
 
 
 def _was_interrupted(cell: Any) -> bool:
@@ -157,7 +196,12 @@ def _problems(code: str | None, folder: Path, so_far: _SoFar) -> Iterator[str]:
         return
     for statement in tree.body:
         try:
-            found = [*_missing_names(statement, so_far), *_missing_files(statement, folder, so_far)]
+            found = [
+                *_missing_names(statement, so_far),
+                *_missing_modules(statement, folder, so_far),
+                *_questions(statement, so_far),
+                *_missing_files(statement, folder, so_far),
+            ]
         except RecursionError:  # a very long sum
             found, so_far.names = [], None
         yield from found
@@ -176,6 +220,43 @@ def _missing_names(statement: ast.stmt, so_far: _SoFar) -> Iterator[str]:
     so_far.names = None if scope.opaque else so_far.names | scope.binds | set(unknown)
 
 
+def _missing_modules(statement: ast.stmt, folder: Path, so_far: _SoFar) -> Iterator[str]:
+    """Top-level names that this interpreter finds no module for, nor is one in the notebook's folder."""
+    if so_far.moved or so_far.finds_more or not isinstance(statement, ast.Import | ast.ImportFrom):
+        return
+    named = [alias.name for alias in statement.names] if isinstance(statement, ast.Import) else [statement.module or ""]
+    missing = [name for name in dict.fromkeys(each.partition(".")[0] for each in named) if not _is_module(name, folder)]
+    if missing:
+        yield f"no module {', '.join(f'`{name}`' for name in missing)} is installed here"
+
+
+def _is_module(name: str, folder: Path) -> bool:
+    if not name or name in sys.modules or _is_there(folder, name) or _is_there(folder, f"{name}.py"):
+        return True
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return True
+
+
+def _questions(statement: ast.stmt, so_far: _SoFar) -> Iterator[str]:
+    """Questions to a person that it puts when it runs; those in functions are put later, if at all."""
+    for call in _calls(statement) if not _is_guarded(statement) else ():
+        name = _called(call)
+        if name in _ASKING and name not in so_far.own:
+            yield f"it asks by {name}(), and nobody answers in a replay"
+            return
+
+
+def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+
+
+def _called(call: ast.Call) -> str:
+    """The last name of what is called."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
 class _Scope(ast.NodeVisitor):
     """The names of a module's statement, without the bodies of functions, which run later. `opaque`: it may bind any name."""
 
@@ -188,6 +269,11 @@ class _Scope(ast.NodeVisitor):
         (self.loads if isinstance(node.ctx, ast.Load) else self.binds).add(node.id)
         if node.id in {"exec", "eval", "globals", "locals", "vars", "dir", "get_ipython"}:
             self.opaque = True
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """Whether its annotation is looked up depends on `from __future__ import annotations`, and on the Python."""
+        for each in filter(None, (node.target, node.value)):
+            self.visit(each)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.binds.add(node.name)
@@ -240,13 +326,15 @@ class _Scope(ast.NodeVisitor):
 def _missing_files(statement: ast.stmt, folder: Path, so_far: _SoFar) -> Iterator[str]:
     """Files that a call in the statement reads by a path in its text, and that are not there."""
     guarded = _is_guarded(statement)
-    for call in (node for node in ast.walk(statement) if isinstance(node, ast.Call)):
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if name in _MAKES_FILES:
-            so_far.moved = True
+    so_far.own |= {node.name for node in ast.walk(statement) if isinstance(node, _Defined)}
+    for call in _calls(statement):
+        name = _called(call)
         paths = [path for node in (*call.args[:2], _path_of(call.func)) if (path := _path(node))]
         if _WRITES.fullmatch(name) or (name == "open" and _mode(call)[:1] in {"w", "a", "x"}):
             so_far.written |= set(paths)
+            so_far.moved = so_far.moved or (not paths and _WRITES_ANYWHERE.fullmatch(name) is not None)
+        elif name in _MAKES_FILES or name in so_far.own:
+            so_far.moved = True
         elif _READS.fullmatch(name) and not so_far.moved and not guarded and _is_known(call.func):
             for path in paths[:1]:
                 if path not in so_far.written and not _is_there(folder, path):

@@ -5,6 +5,7 @@ Secrets go always, what `--redact` matches on request: out of the records, of ev
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections import Counter
@@ -14,13 +15,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kin_nb.core.config import ConfigError, KinConfig
-from kin_nb.core.safety.secrets import REDACTED, SECRET, Redactor, redact_json, secret_values
+from kin_nb.core.safety.secrets import REDACTED, SECRET, Redactor, is_prose, redact_json, secret_values, texts_in_json
 from kin_nb.core.session.records import Record, RecordedCall, TurnRecord, UndoRecord, canonical_json, sha256
 from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.replay.cells.bound import IGNORED
 from kin_nb.replay.cells.matching import following_key
 from kin_nb.replay.cells.placing import asked_key
-from kin_nb.replay.format.taken_out import TAKEN_OUT, holds_marks
+from kin_nb.replay.format.taken_out import COLOUR, TAKEN_OUT, holds_marks
 from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.making import is_made_anew
 from kin_nb.replay.saving.markup import clean_markup
@@ -34,16 +35,24 @@ _AS_THEY_ARE = frozenset(
         *("whole", "session", "kin_nb", "system_prompt_sha", "tools_sha", "commit", "format"),
     }
 )
-"""Fields that hold what this format knows by name, and hashes."""
+"""Fields that hold what this format knows by name, and hashes: where that is what they hold, of a record or a card."""
+_KNOWN = re.compile(r"[\w.:/+-]{0,200}", re.ASCII)
+"""What such a field may hold: one word."""
 _JSON = frozenset({"arguments", "edited_arguments"})
 _VERBATIM_OR_NOT_AT_ALL = frozenset({"provider_data"})
 """A provider's own data, signatures among it: without secrets since it was recorded, and worthless once changed."""
 _BY_JUPYTER = frozenset({"output_type", "name", "execution_count"})
-_BY_WIDGETS = ("model_", "_model_", "_view_", "buffers")
+_BY_WIDGETS = frozenset(
+    f"{of}_{what}"
+    for of in ("model", "_model", "_view")
+    for what in ("name", "module", "module_version", "count", "id")
+)
+"""Fields of their state in which ipywidgets names classes and versions."""
+_WIDGETS_NAME = re.compile(r"[\w@./^~*-]{0,200}", re.ASCII)
+_BUFFER = frozenset({"data", "encoding", "path"})
 _ENCODED = re.compile(r"(?:image/(?!svg)|audio/|video/|application/(?:pdf|octet-stream))")
 """Kinds of output that hold base64, in which a match would be chance."""
 _MARKUP = ("text/html", "image/svg")
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
 _PROMPT = re.compile(r"(?P<magic>\s*%%kin\b)(?P<options>[^\n]*)(?P<end>\n?)(?P<body>.*)", re.DOTALL)
 _WORD = re.compile(r"[^\s=]+")
 
@@ -75,7 +84,7 @@ class Cleaner:
 
     def text(self, text: str, where: str) -> str:
         """Also what colours stand within: a text from which that goes loses its colours."""
-        bare = _COLOUR.sub("", text) if "\x1b" in text else text
+        bare = COLOUR.sub("", text) if "\x1b" in text else text
         if bare != text and (clean := self._cleaned(bare, where)) != bare:
             return clean
         return self._cleaned(text, where)
@@ -90,9 +99,21 @@ class Cleaner:
         for key, item in output.items():
             if key == "data" and isinstance(item, dict):
                 clean[key] = {kind: self._shown(kind, each, f"{where}, {kind}") for kind, each in item.items()}
+            elif key == "metadata" and isinstance(item, dict):
+                theirs = self._everything({k: each for k, each in item.items() if k != "kin"}, f"{where}, metadata")
+                clean[key] = theirs | {k: self.value(each, where) for k, each in item.items() if k == "kin"}
             else:
-                clean[key] = item if key in _BY_JUPYTER else self._field(key, item, where)
+                clean[key] = item if key in _BY_JUPYTER else self.value(item, f"{where}, {key}")
         return clean
+
+    def attachments(self, attachments: dict[str, Any], where: str) -> dict[str, Any]:
+        """What a cell's text shows by the name of a file, in each form that is text; JupyterLab stores that as base64."""
+        return {
+            name: {kind: self._attached(kind, item, f"{where}, {kind}") for kind, item in bundle.items()}
+            if isinstance(bundle, dict)
+            else bundle
+            for name, bundle in attachments.items()
+        }
 
     def value(self, value: Any, where: str) -> Any:
         """Every text in a JSON value, but in fields that hold none of a person's; `where` is extended by their names."""
@@ -111,10 +132,12 @@ class Cleaner:
     def widgets(self, value: Any, where: str) -> Any:
         """The state of widgets, which a cell showed; what ipywidgets itself names there stays as it is."""
         if isinstance(value, dict):
-            return {k: item if k.startswith(_BY_WIDGETS) else self.widgets(item, where) for k, item in value.items()}
+            return {
+                k: item if _is_named_by_widgets(k, item) else self.widgets(item, where) for k, item in value.items()
+            }
         if isinstance(value, list):
             return [self.widgets(item, where) for item in value]
-        return value if isinstance(value, str) and value.startswith(REFERENCE) else self._everything(value, where)
+        return value if isinstance(value, str) and REFERENCE.fullmatch(value) else self._everything(value, where)
 
     def leave(self, value: Any, where: str) -> None:
         """Report what should go, and stays: `value` is other programs', and not ours to change."""
@@ -134,9 +157,20 @@ class Cleaner:
     def _shown(self, kind: str, item: Any, where: str) -> Any:
         if _ENCODED.match(kind):
             return item
-        clean = self._everything(item, where)
-        markup = isinstance(clean, str) and kind.startswith(_MARKUP)
-        return clean_markup(clean, lambda text: self.text(text, where)) if markup else clean
+        if isinstance(item, str) and kind.startswith(_MARKUP):  # first as it reads: to the letter a part may be there
+            item = clean_markup(item, lambda text: self.text(text, where))
+        return self._everything(item, where)
+
+    def _attached(self, kind: str, item: Any, where: str) -> Any:
+        clean = self._shown(kind, item, where)
+        if clean != item or not isinstance(item, str) or _ENCODED.match(kind):
+            return clean
+        try:
+            text = base64.b64decode(item, validate=True).decode()
+        except ValueError:
+            return clean
+        clean = self._shown(kind, text, where)
+        return item if clean == text else base64.b64encode(clean.encode()).decode()
 
     def _everything(self, value: Any, where: str) -> Any:
         """Every text in a JSON value, names too: what a program showed is all a person's."""
@@ -161,13 +195,16 @@ class Cleaner:
         return clean
 
     def _verbatim_or_nothing(self, text: str, where: str) -> str:
-        """ "" where a pattern of the user matches; shapes of secrets are not looked for, they match base64 by chance."""
-        found = [pattern.pattern for pattern in self._patterns if pattern.search(text)]
-        self._gone.update((where, f"match of {pattern}") for pattern in found)
+        """ "" where something in it should go: what matches a pattern, and in prose (not in opaque data) a secret."""
+        texts = [text, *texts_in_json(text)]
+        found = [f"match of {each.pattern}" for each in self._patterns if any(map(each.search, texts))]
+        if any(is_prose(each) and self._secrets(each) != each for each in texts[1:]):
+            found.append("secret")
+        self._gone.update((where, what) for what in found)
         return "" if found else text
 
     def _field(self, key: str, item: Any, where: str) -> Any:
-        if key in _AS_THEY_ARE:
+        if key in _AS_THEY_ARE and isinstance(item, str) and _KNOWN.fullmatch(item):
             return item
         if key in _VERBATIM_OR_NOT_AT_ALL and isinstance(item, str):
             return self._verbatim_or_nothing(item, f"{where}, {key}")
@@ -198,8 +235,10 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
             cleaner.code += [number] if cell["cell_type"] == "code" and before is None else []
         if cell["cell_type"] == "code":
             where = f"cell {number}, outputs"
-            cell["outputs"] = [cleaner.output(output, where) for output in cell.get("outputs", [])]
+            cell["outputs"] = [cleaner.output(output, where) for output in _joined(cell.get("outputs", []))]
             _tag_redacted(cell, ordinary=before is None)
+        if isinstance(cell.get("attachments"), dict):
+            cell["attachments"] = cleaner.attachments(cell["attachments"], f"cell {number}, attachments")
         theirs = {key: item for key, item in cell.get("metadata", {}).items() if key != "kin"}
         cleaner.leave(theirs, f"cell {number}, metadata")
         after = asked_key(nb, cell)
@@ -227,7 +266,25 @@ def clean_outputs(nb: Any, cleaner: Cleaner) -> None:
 
     for cell in nb["cells"]:
         if cell["cell_type"] == "code":
-            cell["outputs"] = [from_dict(cleaner.output(output, "outputs")) for output in cell["outputs"]]
+            cell["outputs"] = [from_dict(cleaner.output(output, "outputs")) for output in _joined(cell["outputs"])]
+
+
+def _joined(outputs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`outputs` with what was printed to one stream in one piece: what is to go may have come in two."""
+    joined: list[dict[str, Any]] = []
+    for output in outputs:
+        stream = output["output_type"] == "stream" and output["name"]
+        if stream and joined and (joined[-1]["output_type"], joined[-1].get("name")) == ("stream", stream):
+            joined[-1] = {**joined[-1], "text": "".join([*joined[-1]["text"], *output["text"]])}
+        else:
+            joined.append(output)
+    return joined
+
+
+def _is_named_by_widgets(key: str, item: Any) -> bool:
+    if key == "buffers":
+        return isinstance(item, list) and all(isinstance(each, dict) and each.keys() <= _BUFFER for each in item)
+    return key in _BY_WIDGETS and (not isinstance(item, str) or _WIDGETS_NAME.fullmatch(item) is not None)
 
 
 def _tag_redacted(cell: Any, *, ordinary: bool) -> None:

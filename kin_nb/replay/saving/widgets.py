@@ -5,6 +5,7 @@ Cards are drawn anew without buttons, so nothing shows those any more; a person'
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,8 +13,9 @@ WIDGETS = "widgets"
 """In the notebook's metadata."""
 _STATE = "application/vnd.jupyter.widget-state+json"
 _VIEW = "application/vnd.jupyter.widget-view+json"
-REFERENCE = "IPY_MODEL_"
+_REFERENCE = "IPY_MODEL_"
 """What a widget's id begins with in the state of another."""
+REFERENCE = re.compile(rf"{_REFERENCE}[0-9a-f-]{{8,36}}")
 
 
 def keep_shown_widgets(nb: Any) -> None:
@@ -50,8 +52,8 @@ def _models(held: Any) -> dict[str, Any] | None:
 
 def _referred(value: Any) -> Iterator[str]:
     """Ids of the widgets that a JSON value names, in views or in the state of other widgets."""
-    if isinstance(value, str) and value.startswith(REFERENCE):
-        yield value.removeprefix(REFERENCE)
+    if isinstance(value, str) and value.startswith(_REFERENCE):
+        yield value.removeprefix(_REFERENCE)
     elif isinstance(value, list):
         for item in value:
             yield from _referred(item)

@@ -43,7 +43,7 @@ def running(
         for pid in (process.pid, child):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 def has_ended(pid: int, seconds: float = 60) -> bool:

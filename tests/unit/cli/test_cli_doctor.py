@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import ssl
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from kin_nb.cli import doctor, installation
 from kin_nb.cli.kernel import shipped
 from kin_nb.core.config import KinConfig
 from tests.notebook.people import write_config
+from tests.serving import certificate
+from tests.unit.mcp.http_server import HttpServer
 
 
 @pytest.fixture(autouse=True)
@@ -243,6 +246,29 @@ def test_a_wrong_file_of_certificates_is_named(examined, home, tmp_path, monkeyp
     monkeypatch.setenv("SSL_CERT_FILE", str(path))
     problem = f"SSL_CERT_FILE names {path}, which cannot be used (No such file or directory)"
     assert examined()["model server"] == ("fail", problem, "Correct SSL_CERT_FILE, or unset it.")
+
+
+def test_a_server_on_this_machine_is_trusted_by_the_certificates_that_the_session_takes(
+    examined, home, tmp_path, monkeypatch
+):
+    (tmp_path / "other").mkdir()
+    right, other = certificate(tmp_path, "localhost"), certificate(tmp_path / "other", "localhost")
+    missing = tmp_path / "no.pem"
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(right)
+    found = {}
+    with HttpServer.start(tls) as server:
+        address = server.url.replace("127.0.0.1", "localhost")
+        write_config(home, address)
+        for path in (right, other, missing):
+            monkeypatch.setenv("SSL_CERT_FILE", str(path))
+            found[path] = examined()["model server"]
+    assert found[right][0] == "ok"
+    reason = "its certificate is not trusted (self-signed certificate)"
+    trusted = f"Trusted are the certificates of SSL_CERT_FILE={other}: check these"
+    assert found[other] == ("fail", f"{address}: {reason}", f"{trusted}, or choose another model: `%kin model`.")
+    problem = f"SSL_CERT_FILE names {missing}, which cannot be used (No such file or directory)"
+    assert found[missing] == ("fail", problem, "Correct SSL_CERT_FILE, or unset it.")
 
 
 def test_a_thinking_level_that_no_field_holds_is_a_warning(examined, kin, server, home):

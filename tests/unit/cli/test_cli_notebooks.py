@@ -55,7 +55,7 @@ def test_a_replay_that_is_interrupted_leaves_neither_kernel_nor_command(
     try:
         process.send_signal(number)
         assert process.wait(120) == code
-        _, left = psutil.wait_procs(started, timeout=30)
+        _, left = psutil.wait_procs(started, timeout=60)
         assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
     finally:
         for pid in (process.pid, *pids):
@@ -114,7 +114,7 @@ def test_jupyterlab_takes_the_place_of_the_command_that_opened_it(home, workspac
     argv = [sys.executable, "-m", "kin_nb.cli", "demo", "--lab"]
     env = environment(home, PYTHONPATH=str(tmp_path))
     with subprocess.Popen(argv, cwd=workspace, env=env, stdout=subprocess.PIPE, text=True) as process:
-        said, _ = process.communicate(timeout=20)
+        said, _ = process.communicate(timeout=60)
     pid, notebook = said.split()
     assert int(pid) == process.pid
     assert Path(notebook).read_bytes() == QUICKSTART.read_bytes()

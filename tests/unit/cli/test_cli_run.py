@@ -58,11 +58,52 @@ def test_a_refused_edit_is_a_failure_that_says_how_to_allow_it(kin, server, work
     server.enqueue("I may not.")
     done = kin("run", "-p", "Make x 3.")
     assert (done.returncode, done.stdout) == (1, "I may not.\n")
-    assert done.stderr.startswith(
-        "Refused, because nobody can be asked here: edit_file.\nTo allow edits of files: --mode accept-edits"
-    )
+    assert done.stderr.startswith("Refused, because nobody can be asked here: edit_file.\nedit_file was refused: ")
+    assert "choose a mode: --mode accept-edits, --mode auto-approve" in done.stderr
     assert "was refused" in server.requests[1]["messages"][-1]["content"]
     assert (workspace / "a.py").read_text() == "x = 1\n"
+
+
+WORKFLOW = ".github/workflows/ci.yml"
+SECRET_READ = tool_call("read_file", path=".env")
+
+
+@pytest.mark.parametrize(
+    ("call", "advised"),
+    [
+        (EDIT, {"rule", "accept-edits", "auto-approve"}),
+        (tool_call("write_file", path="new.py", content="x"), {"rule", "auto-approve"}),
+        (tool_call("write_file", path=WORKFLOW, content="x"), {"auto-approve"}),
+        (SECRET_READ, {"auto-approve"}),
+        (tool_call("write_file", path="../b.py", content="x"), {"auto-approve"}),
+        (tool_call("bash", command="touch b"), {"rule", "auto-approve"}),
+    ],
+)
+def test_what_a_refusal_advises_works_and_nothing_else_would(kin, server, home, workspace, call, advised):
+    (workspace / ".github" / "workflows").mkdir(parents=True)
+    (workspace / WORKFLOW).write_text("on: push\n")
+    (workspace / ".env").write_text("KEY=1\n")
+    rule = f'permission = "always" in [tools.{call["function"]["name"]}] of ~/.kin-code/config.toml'
+
+    def refused(*options: str) -> str:
+        server.enqueue(calls=[call])
+        server.enqueue("Done, or not.")
+        done = kin("run", "-p", "Do it.", *options)
+        assert (done.returncode == 1) is ("was refused" in done.stderr), done.stderr
+        return done.stderr
+
+    told = refused()
+    found = {mode for mode in ("accept-edits", "auto-approve") if f"--mode {mode}" in told.partition("was refused")[2]}
+    assert found | ({"rule"} if rule in told else set()) == advised
+    original = {path: path.read_text() for path in workspace.rglob("*") if path.is_file()}
+    for mode in ("accept-edits", "auto-approve"):
+        assert bool(refused("--mode", mode)) is (mode not in advised)
+        for path, text in original.items():
+            path.write_text(text)
+        (workspace / "new.py").unlink(missing_ok=True)
+    with (home / ".kin-code" / "config.toml").open("a") as file:
+        file.write(f'\n[tools.{call["function"]["name"]}]\npermission = "always"\n')
+    assert bool(refused()) is ("rule" not in advised)
 
 
 @pytest.mark.parametrize("look", [(), (LOOK,) * 50], ids=["alone", "after as many as the record lists"])
@@ -119,9 +160,9 @@ def test_a_server_that_refuses_the_key_is_an_error_on_stderr_alone(kin, server):
         (["replay"], "the following arguments are required: NOTEBOOK"),
         (["run", "-p", "x", "--max-turns", "-1"], "argument --max-turns: must be a whole number, got '-1'"),
         (["run", "-p", "x", "--max-turns", "2.5"], "argument --max-turns: must be a whole number, got '2.5'"),
-        (["run", "-p", "x", "--max-price", "-0.5"], "'-0.5' is no price in USD"),
-        (["run", "-p", "x", "--max-price", "nan"], "'nan' is no price in USD"),
-        (["run", "-p", "x", "--max-price", "$1"], "'$1' is no price in USD"),
+        (["run", "-p", "x", "--max-price", "-0.5"], "argument --max-price: must be a number of USD from 0, got '-0.5'"),
+        (["run", "-p", "x", "--max-price", "nan"], "argument --max-price: must be a number of USD from 0, got 'nan'"),
+        (["run", "-p", "x", "--max-price", "$1"], "argument --max-price: must be a number of USD from 0, got '$1'"),
         (["run", "-p", "x", "--resume", "abcd", "--continue"], "not allowed with argument --resume"),
         (["config", "--workdir", "nowhere"], "--workdir nowhere: no such folder"),
         (["sessions", "delete"], "invalid choice: 'delete'"),
@@ -403,19 +444,19 @@ def test_streaming_writes_each_message_before_the_next_is_asked_for(server, home
         assert roles == ["system", "user", "assistant", "tool"]
         assert not hold.is_set()
         hold.set()
-        rest, _ = process.communicate(timeout=10)
+        rest, _ = process.communicate(timeout=60)
         assert json.loads(rest)["content"] == "x is 1."
     finally:
         too_long.cancel()
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_is_an_exit_code_and_takes_the_running_tool_along(server, home, workspace, number, code):
     with running(server, home, workspace) as (process, child):
         process.send_signal(number)
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (code, "")
         with pytest.raises(ProcessLookupError):
             os.kill(child, 0)
@@ -456,7 +497,7 @@ def test_a_background_job_that_does_not_hear_ctrl_c_ends_properly_all_the_same(s
 
     with running(server, home, workspace, preexec_fn=in_background) as (process, child):
         process.terminate()
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (143, "")
         with pytest.raises(ProcessLookupError):
             os.kill(child, 0)
@@ -471,7 +512,7 @@ def test_a_hangup_that_is_ignored_stays_so(server, home, workspace):
         process.send_signal(signal.SIGHUP)
         server.enqueue("It has ended.")
         os.kill(child, signal.SIGKILL)
-        answer, _ = process.communicate(timeout=10)
+        answer, _ = process.communicate(timeout=60)
         assert (process.returncode, answer) == (0, "It has ended.\n")
 
 
@@ -489,3 +530,24 @@ def test_in_the_home_folder_reads_are_refused_and_stderr_says_why(kin, server, h
 
 def test_the_mode_command_says_that_the_workspace_is_the_home_folder(kin, server, home):
     assert "The workspace is your home folder" in kin("run", "-p", "/mode", cwd=home).stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ('active_model = "ours"\n', (), 'active_model = "ours" names no model'),
+        ("", (), "No key for mistral"),
+        ("", ("--mode", "reviewer"), 'no mode "reviewer"'),
+        ("", ("--agent", "reviewer"), 'no agent "reviewer"'),
+    ],
+)
+def test_a_run_that_cannot_begin_says_that_a_projects_settings_were_left_out(
+    kin, settings, project, text, options, said
+):
+    settings(text)
+    done = kin("run", "-p", "Hello?", *options)
+    assert (done.returncode in {1, 2}, done.stdout) == (True, "")
+    assert said in done.stderr
+    assert (
+        done.stderr.count(f"{project} is not trusted, so nothing was read of its AGENTS.md, .kin-code/config.toml") == 1
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kin_nb.core.paths import kin_home
 from kin_nb.core.trusted_folders import PROJECT_FILES, TrustedFolders
 
 SECRETS = """
@@ -121,7 +122,7 @@ def test_trust_says_what_counts_before_it_does(kin, project, monkeypatch):
     assert done.returncode == 0
     (before,) = printed
     assert before.splitlines() == [
-        f"What counts of {project} once it is trusted:",
+        f"What is read from {project} when you trust it:",
         "  AGENTS.md              instructions to the model",
         "  .kin-code/config.toml  settings: models, tools, MCP servers",
         "  .kin-code/tools        Python files that are run",
@@ -129,6 +130,44 @@ def test_trust_says_what_counts_before_it_does(kin, project, monkeypatch):
     assert (
         done.stdout == f"{before}{project} is trusted from now on, as it is. To take that back: kin-nb trust --no .\n"
     )
+
+
+def test_trust_names_the_servers_whose_code_is_not_compared(kin, project):
+    settings = project / ".kin-code" / "config.toml"
+    settings.write_text('[[mcp_servers]]\nname = "git"\ncommand = "uvx mcp-server-git"\n')
+    said = "What these MCP servers run is not compared, their command lines name no file of this folder: git."
+    assert said in kin("trust", "--show").stdout.splitlines()
+    assert said in kin("trust").stdout.splitlines()
+    assert said in kin("trust", "--show").stdout.splitlines()
+    settings.write_text(settings.read_text() + "dmail = true\n")
+    assert said in kin("trust", "--show").stdout.splitlines()
+
+
+def test_to_trust_what_is_trusted_already_says_that_nothing_was_changed(kin, project):
+    kin("trust")
+    before = {path: path.read_bytes() for path in kin_home().rglob("*") if path.is_file()}
+    done = kin("trust")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == (
+        f"{project} is already trusted as it is; nothing was changed. To take that back: kin-nb trust --no ."
+    )
+    assert "from now on" not in done.stdout
+    assert {path: path.read_bytes() for path in kin_home().rglob("*") if path.is_file()} == before
+
+
+def test_what_is_read_of_a_trusted_folder_is_shown_as_such(kin, project):
+    kin("trust")
+    assert kin("trust", "--show").stdout.splitlines()[0] == f"{project} is trusted. What is read from it:"
+
+
+def test_a_code_in_place_of_a_folder_is_explained(kin, project):
+    done = kin("trust", "0123abcd")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"{project / '0123abcd'} cannot be trusted: there is no such folder. Codes are for `%kin trust` in a notebook: "
+        "`kin-nb trust` takes a folder, shows what has changed in it and asks.\n"
+    )
+    assert "Codes" not in kin("trust", "nowhere").stderr
 
 
 def test_every_kind_of_file_that_trust_is_needed_for_is_explained(kin, workspace):

@@ -25,7 +25,7 @@ def shell(home: Path, cwd: Path, script: str) -> subprocess.CompletedProcess[str
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=120,
         check=False,
     )
 
@@ -68,7 +68,7 @@ def test_a_person_who_types_the_prompt_is_told_how_it_ends(server, home, workspa
     os.close(terminal)
     try:
         os.write(person, b"Hello?\n\x04")
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
     finally:
         process.kill()
         os.close(person)

@@ -60,15 +60,16 @@ def test_a_mode_is_given_as_run_time_settings(workspace, monkeypatch):
 def test_tables_are_merged_key_by_key_and_lists_replaced(project, write):
     write(
         "config.toml",
-        "enabled_tools = ['a', 'b']\n[tools.bash]\nallowlist = ['make']\ndefault_timeout = 5\n[project_context]\nmax_depth = 7\n",
+        "[tools.grep]\nallowlist = ['a', 'b']\n"
+        "[tools.bash]\nallowlist = ['make']\ndefault_timeout = 5\n[project_context]\nmax_depth = 7\n",
     )
     write(
         project / ".kin-code" / "config.toml",
-        "enabled_tools = ['c']\n[tools.bash]\ndefault_timeout = 9\n[tools.grep]\npermission = 'always'\n"
+        "[tools.bash]\ndefault_timeout = 9\n[tools.grep]\npermission = 'always'\nallowlist = ['c']\n"
         "[project_context]\nmax_files = 3\n",
     )
     config = KinConfig.load(tools={"bash": {"denylist": ["rm"]}})
-    assert config.enabled_tools == ["c"]
+    assert config.tools["grep"].allowlist == ["c"]
     bash = config.tools["bash"]
     assert (bash.allowlist, bash.denylist, bash.model_extra) == (["make"], ["rm"], {"default_timeout": 9})
     assert config.tools["grep"].permission == "always"
@@ -88,7 +89,7 @@ def test_an_entry_of_the_same_name_is_overlaid_field_by_field(project, write):
     config = KinConfig.load("more")
     default = KinConfig().get_active_model()
     assert config.get_active_model() == default.model_copy(update={"temperature": 0.7, "max_tokens": 9})
-    assert [model.alias for model in config.models][:2] == ["devstral-2", "own"]
+    assert [model.alias for model in config.models][-1] == "own", "a project's come last"
     assert len(config.models) == len(KinConfig().models) + 1
     assert config.get_provider_for_model(config.get_active_model()).extra_headers == {"A": "1", "B": "2"}
 
@@ -129,12 +130,12 @@ def test_relative_paths_are_relative_to_what_names_them(project, kin, home, writ
     assert KinConfig.load().tool_paths == [Path.cwd() / "here", Path("/there")]
 
 
-def test_an_agent_file_is_found_with_either_dash_and_the_projects_comes_first(project, write):
+def test_an_agent_file_is_found_with_either_dash_and_the_users_comes_first(project, write):
     write("agents/code_review.toml", 'instructions = "mine"\ndisplay_name = "Review"\nmode = "plan"\n')
     assert KinConfig.load("code-review").instructions == "mine"
     assert KinConfig.load("code-review").warnings == ()
     write(project / ".kin-code" / "agents" / "code_review.toml", 'instructions = "project"\n')
-    assert KinConfig.load("code_review").instructions == "project"
+    assert KinConfig.load("code_review").instructions == "mine"
 
 
 @pytest.mark.parametrize("name", ["nobody", "../config", "", "plan"])

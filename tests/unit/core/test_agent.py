@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 from contextlib import aclosing
@@ -224,14 +225,14 @@ async def test_a_rejection_without_a_word_stops_the_turn_with_every_call_answere
 
 async def test_approved_for_the_session_is_not_asked_again_within_its_scope(model_server, agent):
     questions = await asked(agent, ApprovalDecision(True, scope="session"), ApprovalDecision(True))
-    model_server.enqueue(calls=[tool_call("bash", command="python -m unittest --help")])
-    model_server.enqueue(calls=[tool_call("bash", command="python -m unittest --help || true")])
-    model_server.enqueue(calls=[tool_call("bash", command="python -m unittest -v --help")])
+    model_server.enqueue(calls=[tool_call("bash", command="python -m unittest -q")])
+    model_server.enqueue(calls=[tool_call("bash", command="python -m unittest -q || true")])
+    model_server.enqueue(calls=[tool_call("bash", command="python -m unittest -v -q")])
     model_server.enqueue("Done.")
     await run_turn(agent)
     assert [q.args.command for q in questions] == [
-        "python -m unittest --help",
-        "python -m unittest --help || true",  # not plain words: the grant does not cover it
+        "python -m unittest -q",
+        "python -m unittest -q || true",  # not plain words: the grant does not cover it
     ]
 
 
@@ -389,6 +390,18 @@ async def test_no_secret_reaches_the_model_in_the_system_prompt(model_server, co
     await agent.clear_history()
     assert "wrong-donkey" not in agent.messages[0].content
     await agent.aclose()
+
+
+async def test_the_system_prompt_is_redacted_again_for_a_new_secret_alone(model_server, trusted, monkeypatch):
+    redacted = []
+    redact = trusted.journal.without_secrets
+    monkeypatch.setattr(trusted.journal, "without_secrets", lambda text: redacted.append(text) or redact(text))
+    prompt = trusted.messages[0].content
+    for value, times in (("", 0), ("zq-9988-xyzzy", 1), ("zq-9988-xyzzy", 1)):
+        monkeypatch.setenv("SERVICE_TOKEN", value)
+        model_server.enqueue("Yes.")
+        await run_turn(trusted)
+        assert redacted.count(prompt) == times
 
 
 async def test_a_resumed_conversation_is_the_same_where_a_result_had_a_secret(model_server, trusted, config, workspace):
@@ -567,3 +580,17 @@ async def test_the_workspace_of_a_session_stays_when_the_process_goes_elsewhere(
     assert [call.status for call in record.calls] == ["ok", "ok"]
     assert record.calls[1].output.startswith("{workspace}")
     await agent.aclose()
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # each loop took its connection with it
+def test_an_agent_acts_and_is_closed_in_event_loops_of_their_own(model_server, config):
+    agent = Agent(config)
+    for _ in range(2):
+        model_server.enqueue("Hello.")
+        asyncio.run(run_turn(agent))
+    asyncio.run(agent.aclose())
+    model_server.enqueue("Again.")
+    asyncio.run(run_turn(agent))
+    asyncio.run(agent.aclose())
+    assert [turn.outcome for turn in agent.turns] == ["done"] * 3
+    gc.collect()  # while the warning is still expected

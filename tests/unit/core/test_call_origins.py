@@ -12,7 +12,9 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import Backend, KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.llm.adapters.encoding import Destination
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.session.document import session_document
 from kin_nb.core.session.records import CallOrigin, TurnRecord
 from kin_nb.core.session.session import Session
 from kin_nb.core.wire import to_wire
@@ -135,6 +137,36 @@ async def test_another_model_of_the_provider_gets_the_fields_and_a_new_id(
     assert is_bare(call)
 
 
+async def test_another_address_under_the_same_providers_name_gets_nothing_of_the_old_one(
+    agent: Agent, model_server: ModelServer
+) -> None:
+    await ask_signed(agent, model_server)
+    configured = agent.config
+    with ModelServer.start() as other:
+        moved = configured.providers[0].model_copy(update={"api_base": other.url})
+        agent.switch_config(configured.model_copy(update={"providers": [moved, *configured.providers[1:]]}))
+        other.enqueue("Yes.")
+        await run_turn(agent)
+        assert is_bare(sent_call(other))
+    agent.switch_config(configured)
+    model_server.enqueue("Yes.")
+    await run_turn(agent)
+    assert is_signed(sent_call(model_server))
+
+
+def test_another_path_is_the_same_server_and_an_old_record_names_none() -> None:
+    provider = ProviderConfig(name="p", api_base="https://user:key@models.example:8443/v1")
+    again, moved = (
+        provider.model_copy(update={"api_base": base})
+        for base in ("https://MODELS.example:8443/v2/", "https://models.example/v1")
+    )
+    origin = CallOrigin(provider="p", model="m", address=Destination.of(provider, "m").address)
+    assert "models" not in origin.to_text()
+    assert [Destination.of(to, "m").made(origin) for to in (provider, again, moved)] == [True, True, False]
+    assert Destination.of(moved, "m").made(CallOrigin(provider="p", model="m"))
+    assert not Destination.of(moved, "m").made(CallOrigin(provider="q", model="m"))
+
+
 async def test_an_id_that_comes_again_is_replaced(agent: Agent, model_server: ModelServer) -> None:
     await ask_signed(agent, model_server, signed("call_0"), signed("call_0", "b.py"))
     await ask_signed(agent, model_server, signed("call_0"))
@@ -226,11 +258,21 @@ async def test_they_are_recorded_verbatim_and_never_shown(agent: Agent, model_se
     [call] = agent.turns[-1].calls
     origin = CallOrigin.from_text(call.provider_data)
     fields = {"extra_content": EXTRA, "note": f"in {agent.workspace.root}"}
-    assert origin == CallOrigin(provider="p", model="m", id=OWN_ID, fields=fields)
+    address = Destination.of(agent.config.providers[0], "m").address
+    assert origin == CallOrigin(provider="p", address=address, model="m", id=OWN_ID, fields=fields)
     shown = [json.dumps(output.data) for output in render_turn(agent.turns[-1])]
     for text in [*lines, *shown]:
         assert "EpwBCpkB" not in text
         assert OWN_ID not in text
+
+
+async def test_they_are_in_no_document_that_is_printed(agent: Agent, model_server: ModelServer) -> None:
+    turn = await ask_signed(agent, model_server)
+    await agent.aclose()
+    printed = json.dumps(session_document(agent.log.folder))
+    assert turn.calls[0].id in printed
+    assert SIGNATURE not in printed
+    assert OWN_ID not in printed
 
 
 async def test_a_key_that_a_server_quotes_is_not_recorded(

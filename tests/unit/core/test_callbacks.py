@@ -8,12 +8,16 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
+from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.events import ApprovalDecisionEvent, BaseEvent, ErrorEvent, TurnEndEvent, WarningEvent
-from kin_nb.core.middleware import MiddlewareAction, MiddlewareResult
+from kin_nb.core.middleware import MiddlewareAction, MiddlewareResult, ResetReason
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, ToolError
+from kin_nb.core.tools.registry import ToolRegistry
 from kin_nb.core.types import LLMMessage, Role
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
@@ -78,7 +82,11 @@ class UnprintableError(Exception):
         raise RuntimeError("no text")
 
 
-ERRORS = [ValueError("no"), SystemExit(3), asyncio.CancelledError(), UnprintableError()]
+class OwnError(BaseException):
+    """Not an Exception, as those of a test framework that ends a test."""
+
+
+ERRORS = [ValueError("no"), SystemExit(3), asyncio.CancelledError(), UnprintableError(), OwnError("no")]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
@@ -167,7 +175,24 @@ def gives_nothing(*_: Any) -> Any:
     return None
 
 
-@pytest.mark.parametrize("callback", [fails, fails_later, gives_nothing])
+async def waits_for_a_dialog_that_is_closed(*_: Any) -> Any:
+    dialog = asyncio.get_running_loop().create_future()
+    dialog.cancel()
+    return await dialog
+
+
+def raises_its_own(*_: Any) -> Any:
+    raise OwnError("no such button")
+
+
+async def exits_later(*_: Any) -> Any:
+    raise SystemExit(3)
+
+
+CALLBACKS = [fails, fails_later, gives_nothing, waits_for_a_dialog_that_is_closed, raises_its_own, exits_later]
+
+
+@pytest.mark.parametrize("callback", CALLBACKS)
 async def test_an_approval_callback_that_fails_is_a_refusal(start, model_server, workspace, callback):
     agent = start()
     agent.set_approval_callback(callback)
@@ -182,6 +207,44 @@ async def test_an_approval_callback_that_fails_is_a_refusal(start, model_server,
     assert [event.decision.approved for event in events if isinstance(event, ApprovalDecisionEvent)] == [False]
     assert_each_call_is_answered_once(agent.messages)
     assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
+
+
+async def test_a_turn_that_is_cancelled_while_somebody_is_asked_is_interrupted(start, model_server):
+    asked = asyncio.Event()
+
+    async def never_answers(*_: Any) -> Any:
+        asked.set()
+        await asyncio.get_running_loop().create_future()
+
+    agent = start()
+    agent.set_approval_callback(never_answers)
+    model_server.enqueue(calls=[EDIT, LOOK])
+    turn = asyncio.create_task(run_turn(agent))
+    await asked.wait()
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert (agent.turns[-1].outcome, agent.turns[-1].calls[0].status) == ("interrupted", "interrupted")
+    assert_each_call_is_answered_once(agent.messages)
+
+
+def test_an_interrupt_in_an_approval_callback_ends_the_loop_and_leaves_every_call_answered(config, model_server):
+    def interrupts(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    async def turn() -> None:
+        agent.set_approval_callback(interrupts)
+        try:
+            await run_turn(agent)
+        finally:
+            await agent.aclose()
+
+    agent = Agent(config)
+    model_server.enqueue(calls=[EDIT, LOOK])
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(turn())
+    assert agent.turns[-1].outcome == "interrupted"
+    assert_each_call_is_answered_once(agent.messages)
 
 
 async def test_an_approver_that_returns_something_else_is_a_refusal(start, model_server, workspace):
@@ -203,8 +266,9 @@ async def test_an_approver_that_returns_something_else_is_a_refusal(start, model
 
 
 class Failing:
-    def __init__(self, hook: str, at: int = 1) -> None:
+    def __init__(self, hook: str, at: int = 1, error: BaseException | None = None) -> None:
         self.hook, self.left = hook, at
+        self.error = error or LookupError("nothing there")
 
     async def before_turn(self, context: object) -> MiddlewareResult:
         return self._result("before_turn")
@@ -219,7 +283,7 @@ class Failing:
         if hook == self.hook:
             self.left -= 1
             if self.left == 0:
-                raise LookupError("nothing there")
+                raise self.error
         return MiddlewareResult(MiddlewareAction.CONTINUE)
 
 
@@ -239,6 +303,19 @@ async def test_middleware_that_fails_ends_the_turn_with_an_error_that_names_it(s
     model_server.enqueue("Again.")
     await run_turn(agent)
     assert agent.turns[-1].outcome == "done"
+    assert_each_call_is_answered_once(agent.messages)
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("hook", ["before_turn", "after_turn"])
+async def test_whatever_middleware_raises_ends_the_turn_with_an_error_that_names_it(start, model_server, hook, error):
+    agent = start()
+    agent.middleware_pipeline.add(Failing(hook, 1, error))
+    model_server.enqueue(calls=[LOOK, OTHER])
+    events = await run_turn(agent)
+    (told,) = [event for event in events if isinstance(event, ErrorEvent)]
+    assert told.message.startswith(f"Middleware: Failing.{hook} failed: {type(error).__name__}")
+    assert isinstance(events[-1], TurnEndEvent)
     assert_each_call_is_answered_once(agent.messages)
 
 
@@ -263,3 +340,104 @@ async def test_middleware_that_cannot_be_reset_is_a_warning_and_the_conversation
     model_server.enqueue("Fresh.")
     (warning,) = warnings(await run_turn(agent))
     assert "Failing.reset failed: LookupError: nothing there" in warning
+
+
+# Errors whose own text fails.
+
+
+class _Args(BaseModel):
+    path: str = ""
+
+
+class Fails(BaseTool[_Args, _Args, BaseToolConfig, BaseToolState]):
+    """Fails at the moment that its argument names."""
+
+    description = "Fail"
+
+    def accesses(self, args: _Args) -> Accesses:
+        if args.path == "accesses":
+            raise UnprintableError
+        return Accesses()
+
+    async def run(self, args: _Args) -> _Args:
+        raise UnprintableError if args.path == "run" else UnprintableToolError
+
+
+class UnprintableToolError(ToolError):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("moment", "said"),
+    [("accesses", "UnprintableError"), ("run", "UnprintableError"), ("tool error", "UnprintableToolError")],
+)
+async def test_a_tool_whose_error_has_no_text_is_answered(start, model_server, moment, said):
+    agent = start(AgentMode.AUTO_APPROVE)
+    agent.tool_manager.add(Fails)
+    model_server.enqueue(calls=[tool_call("fails", path=moment)])
+    model_server.enqueue("Failed.")
+    await run_turn(agent)
+    assert agent.turns[0].outcome == "done"
+    assert [(call.status, call.output) for call in agent.turns[0].calls] == [("error", f"fails failed: {said}")]
+    assert_each_call_is_answered_once(agent.messages)
+    if moment == "run":
+        with pytest.raises(ToolError, match=r"^fails failed: UnprintableError$"):
+            await ToolRegistry(agent.tool_manager).execute("fails", {"path": moment})
+
+
+async def test_a_turn_that_ends_with_an_error_without_text_is_recorded(start, config):
+    class Backend:
+        async def __aenter__(self) -> Backend:
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        def complete_streaming(self, **_: Any) -> Any:
+            raise UnprintableError
+
+    agent = start(backend=Backend())
+    with pytest.raises(UnprintableError):
+        await run_turn(agent)
+    assert (agent.turns[0].outcome, agent.turns[0].message) == ("error", "kin_nb failed: UnprintableError")
+
+
+# Compacting, as a program asks for it.
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+async def test_middleware_that_fails_at_a_compaction_is_a_warning_and_the_summary_stands(start, model_server, error):
+    class Forgetful:
+        def reset(self, reset_reason: ResetReason) -> None:
+            raise error
+
+    agent = start()
+    await two_turns(agent, model_server)
+    agent.middleware_pipeline.add(Forgetful())
+    model_server.enqueue("Summed up.")
+    assert await agent.compact() == "Summed up."
+    assert "Summed up." in str(agent.messages[1].content)
+    model_server.enqueue("On.")
+    (warning,) = warnings(await run_turn(agent))
+    assert "Middleware: " in warning
+    assert f"Forgetful.reset failed: {type(error).__name__}" in warning
+    assert agent.turns[-1].outcome == "done"
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), UnprintableError()], ids=lambda e: type(e).__name__)
+async def test_a_strategy_that_fails_raises_its_own_error_and_the_conversation_is_as_it_was(start, model_server, error):
+    class Strategy:
+        async def compact(self, messages: list[LLMMessage], **_: Any) -> Compacted:
+            messages.clear()
+            raise error
+
+    agent = start()
+    await two_turns(agent, model_server)
+    agent.compaction_strategy = Strategy()
+    before, session = list(agent.messages), agent.session_id
+    with pytest.raises(type(error)):
+        await agent.compact()
+    assert (agent.messages, agent.session_id, agent.compaction) == (before, session, None)
+    model_server.enqueue("On.")
+    await run_turn(agent)
+    assert agent.turns[-1].outcome == "done"

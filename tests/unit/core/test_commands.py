@@ -30,6 +30,7 @@ from kin_nb.core.config import KinConfig, MCPStdio
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.decision import Grant
+from kin_nb.core.trusted_folders import TrustedFolders
 from kin_nb.render import render_result
 from tests.model_server import ModelServer, tool_call
 
@@ -378,6 +379,40 @@ def test_memories_are_listed_shown_and_forgotten(person):
 
 
 # Another conversation.
+
+
+def test_trust_names_the_servers_whose_code_is_not_compared(person, workspace):
+    settings = workspace / ".kin-code" / "config.toml"
+    settings.parent.mkdir()
+    settings.write_text('[[mcp_servers]]\nname = "git"\ncommand = "uvx mcp-server-git"\n')
+    assert "is not compared, their command lines name no file of this folder: git." in person.types("/trust")
+    settings.write_text(settings.read_text() + 'prompt = "Use it."\n')
+    assert "is not compared, their command lines name no file of this folder: git." in person.types("/trust")
+
+
+def test_a_wrong_code_is_called_wrong_and_trusts_nothing(person, workspace):
+    """Undecided, trusted as it is, and changed since; the code of what the folder is now is not wrong."""
+    tool = workspace / ".kin-code" / "tools" / "shout.py"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("x = 1\n")
+    with pytest.raises(CommandError, match=r"^The code abc is wrong: .* is not trusted, .* `%kin trust` trusts it"):
+        person.run("/trust abc")
+    assert TrustedFolders().is_trusted(workspace) is None
+    assert person.run("/trust").title == f"{workspace} is trusted"
+    record = TrustedFolders().look(workspace)
+    already = f"{workspace} is already trusted as it is; nothing was changed"
+    assert (person.run("/trust").title, person.run(f"/trust {record.seen.code}").title) == (already, already)
+    wrong = person.types("/trust abc")
+    assert wrong.startswith(already)
+    assert "The code abc is wrong, and none is needed." in wrong
+    tool.write_text("x = 2\n")
+    changed = person.types("/trust abc")
+    assert "The code abc is wrong: it is not of this folder as it is now." in changed
+    (code,) = set(re.findall(r"/trust ([0-9a-f]{8})", changed))
+    assert TrustedFolders().is_trusted(workspace) is None
+    assert "is wrong" not in person.types("/trust")
+    assert person.types(f"/trust {code}").startswith(f"{workspace} is trusted\n")
+    assert TrustedFolders().is_trusted(workspace) is True
 
 
 def test_clear_and_compact(talked):

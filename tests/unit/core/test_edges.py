@@ -218,6 +218,22 @@ async def test_a_call_that_had_ended_keeps_its_result_when_the_listener_leaves(m
     await run_turn(trusted)
 
 
+async def test_the_model_gets_no_part_of_a_secret_from_a_long_line_that_grep_shows(
+    model_server, config, workspace, monkeypatch
+):
+    key = "tok-5f0c9e77a1-AAAABBBBCCCCDDDD"
+    monkeypatch.setenv("BUILD_TOKEN", key)
+    (workspace / "long.json").write_text(f'{{"{"z" * 460}": "token", "b": "{key}"}}\n')
+    model_server.enqueue(calls=[tool_call("grep", pattern="token", path="long.json")])
+    model_server.enqueue("ok")
+    agent = Agent(config)
+    await run_turn(agent)
+    await agent.aclose()
+    sent = json.dumps(model_server.requests[-1]["messages"])
+    assert "[secret]" in sent
+    assert key[:10] not in sent
+
+
 async def test_a_secret_across_the_cut_of_a_long_result_is_not_recorded_in_halves(model_server, trusted, workspace):
     (workspace / "long.py").write_text("print('x' * 19_990 + '" + GITHUB + "' + 'x' * 39_000)\n")
     model_server.enqueue(calls=[tool_call("bash", command="python3 long.py")])

@@ -19,8 +19,10 @@ from kin_nb.core.events import (
     SubagentEvent,
     WarningEvent,
 )
+from kin_nb.core.llm.adapters.dialects import thinking_warnings
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.wire import to_wire
+from tests.anthropic_server import AnthropicServer
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -179,6 +181,45 @@ async def test_a_refusal_is_not_remembered_when_the_request_fails_without_thinki
     assert [request.get("reasoning_effort") for request in model_server.requests] == ["high", None, "high"]
 
 
+async def test_a_mistake_that_leaving_out_thinking_does_not_mend_costs_two_requests_once(
+    config: KinConfig, model_server: ModelServer
+) -> None:
+    """The server echoes the request, and with it a field that is not what is wrong."""
+    agent = Agent(one_model(config, model_server, "p", "m", thinking_field="reasoning_effort"))
+    echoes = {"detail": [{"loc": ["body", "stream_options"], "input": {"reasoning_effort": "high"}}]}
+    for _ in range(4):
+        model_server.enqueue(status=422, body=echoes)
+    told = [of_kind(await run_turn(agent), WarningEvent) for _ in range(3)]
+    assert [len(warnings) for warnings in told] == [1, 0, 0]
+    efforts = [request.get("reasoning_effort") for request in model_server.requests]
+    assert efforts == ["high", None, "high", "high"]
+    model_server.enqueue("Mended.")
+    await run_turn(agent)
+    model_server.enqueue(status=422, body={"error": "reasoning_effort is not supported"})
+    model_server.enqueue("Without.")
+    await run_turn(agent)
+    await agent.aclose()
+    assert agent.turns[-1].outcome == "done", "what is refused later is left out again"
+    assert [request.get("reasoning_effort") for request in model_server.requests[4:]] == ["high", "high", None]
+
+
+async def test_a_server_that_is_down_for_the_second_request_says_nothing_of_thinking(
+    config: KinConfig, model_server: ModelServer
+) -> None:
+    agent = Agent(one_model(config, model_server, "p", "m", thinking_field="reasoning_effort"))
+    for status, body in (
+        (422, {"error": "reasoning_effort?"}),
+        (401, {"error": "not now"}),
+        (422, {"error": "effort?"}),
+    ):
+        model_server.enqueue(status=status, body=body)
+    model_server.enqueue("Hello.")
+    await run_turn(agent)
+    await run_turn(agent)
+    await agent.aclose()
+    assert agent.turns[-1].outcome == "done"
+
+
 async def test_a_refusal_of_the_level_may_speak_of_blocking(config: KinConfig, model_server: ModelServer) -> None:
     agent = Agent(one_model(config, model_server, "p", "m"))
     model_server.enqueue(status=400, body={"error": "Prompt blocked: thinking level 'high' is not supported"})
@@ -232,6 +273,35 @@ async def test_a_thinking_level_without_a_field_is_a_warning_once(
     assert warning.endswith('Set thinking_field of the provider, or thinking = "off".')
 
 
+async def test_anthropics_api_has_no_other_field_for_a_thinking_level(config: KinConfig) -> None:
+    """Said where the configuration is checked, once for the provider; and what to do names no field there."""
+    provider = ProviderConfig(name="a", api_base="http://127.0.0.1:1", api_style="anthropic", thinking_field="thinking")
+    limits = {"claude-sonnet-4-5": None, "claude-opus-4-5": None, "claude-haiku-4-5": 1_500}
+    models = [ModelConfig(name=n, provider="a", thinking="high", max_tokens=most) for n, most in limits.items()]
+    config = config.model_copy(update={"providers": [provider], "models": models})
+    ignored, none = thinking_warnings(config, models)
+    assert ignored == (
+        'thinking_field = "thinking" has no effect on a: with api_style = "anthropic" a thinking level is sent as '
+        'Anthropic\'s API has it. Remove the line, or for no thinking set thinking = "off" of the model.'
+    )
+    assert none == (
+        'thinking = "high" has no effect on claude-haiku-4-5: its replies are limited to 1,500 tokens (max_tokens). '
+        'Raise that, or set thinking = "off".'
+    )
+
+
+async def test_a_level_that_anthropics_api_refuses_is_left_out_and_the_advice_names_no_field(workspace: Path) -> None:
+    with AnthropicServer.start() as server:
+        provider = ProviderConfig(name="a", api_base=server.url, api_style="anthropic")
+        models = [ModelConfig(name="claude-sonnet-4-5", alias="m", provider="a", thinking="high")]
+        agent = Agent(KinConfig(workdir=workspace, active_model="m", providers=[provider], models=models))
+        server.enqueue(status=400, body={"error": {"message": "thinking is not supported"}})
+        server.enqueue("Hello.")
+        [warning] = of_kind(await run_turn(agent), WarningEvent)
+        await agent.aclose()
+    assert warning.message.endswith('Set thinking = "off" for m, or choose another model.')
+
+
 async def test_prices_in_one_value_are_counted_and_limit_a_session(
     config: KinConfig, model_server: ModelServer
 ) -> None:
@@ -264,3 +334,43 @@ async def test_a_wrong_file_of_certificates_is_named(
     first, second = error.message.splitlines()
     assert first == f"Cannot reach p: SSL_CERT_FILE names {path}, which cannot be used ({why})."
     assert second.startswith("Correct SSL_CERT_FILE, or unset it, or choose another model")
+
+
+def stream(*payloads: str) -> bytes:
+    return "".join(f"data: {payload}\n\n" for payload in (*payloads, "[DONE]")).encode()
+
+
+@pytest.mark.parametrize("code", ["²", "9" * 5000])
+async def test_an_error_whose_code_is_no_number_is_an_error_event(config, model_server, code):
+    agent = Agent(config)
+    model_server.enqueue(raw=stream(json.dumps({"error": {"message": "boom", "code": code}})))
+    (error,) = of_kind(await run_turn(agent), ErrorEvent)
+    await agent.aclose()
+    assert "boom" in error.message
+    assert agent.turns[-1].outcome == "error"
+
+
+@pytest.mark.parametrize("figure", ["Infinity", "NaN", "1e300", "-5", "true", '"many"', "9007199254740992"])
+async def test_a_usage_that_is_no_count_counts_nothing(config, model_server, figure):
+    agent = Agent(config)
+    usage = f'"usage":{{"prompt_tokens":{figure},"completion_tokens":5}}'
+    choices = '"choices":[{"index":0,"delta":{"content":"Hello."},"finish_reason":"stop"}]'
+    model_server.enqueue(raw=stream(f"{{{choices},{usage}}}"))
+    await run_turn(agent)
+    await agent.aclose()
+    (step,) = agent.turns[-1].steps
+    assert (step.content, step.prompt_tokens, step.completion_tokens) == ("Hello.", 0, 5)
+    assert agent.turns[-1].cost == "0.000010"
+
+
+async def test_a_call_whose_name_has_half_a_character_is_answered(config, model_server):
+    agent = Agent(config)
+    call = r'{"index":0,"id":"call00001","function":{"name":"read\ud800","arguments":"{}"}}'
+    choice = f'{{"index":0,"delta":{{"tool_calls":[{call}]}},"finish_reason":"tool_calls"}}'
+    model_server.enqueue(raw=stream(f'{{"choices":[{choice}]}}'))
+    model_server.enqueue("There is no such tool.")
+    await run_turn(agent)
+    await agent.aclose()
+    assert agent.turns[-1].outcome == "done"
+    assert [(call.name, call.status) for call in agent.turns[-1].calls] == [("read�", "error")]
+    assert model_server.violations == []

@@ -165,19 +165,53 @@ async def test_a_refusal_runs_nothing(disks, start, model_server, workspace):
     assert (workspace / "big.txt").exists()
 
 
-async def test_what_only_reads_and_what_names_its_files_runs_unasked(disks, start, model_server, workspace):
+async def test_what_only_reads_and_what_makes_a_new_file_runs_unasked(disks, start, model_server, workspace):
     agent = start()
     asked = answers(agent)
     disks.history.fill()
-    await turn(agent, model_server, tool_call("bash", command="cat a.py"), WRITE)
+    make = tool_call("write_file", path="new.py", content="x = 2\n")
+    await turn(agent, model_server, tool_call("bash", command="cat a.py"), make)
     look, write = agent.turns[-1].calls
     assert (asked, look.output) == ([], "x = 1\ny = 2")
+    assert write.output.startswith(NOTE)
+    assert (workspace / "new.py").exists()
+
+
+@pytest.mark.parametrize("mode", [AgentMode.AUTO_APPROVE, AgentMode.ACCEPT_EDITS])
+async def test_replacing_the_content_of_a_file_asks_with_the_reason(disks, start, model_server, workspace, mode):
+    agent = start(mode)
+    asked = answers(agent)
+    disks.history.fill()
+    await turn(agent, model_server, WRITE)
+    assert [(request.without_undo, request.scopes) for request in asked] == [(True, ())]
+    assert HISTORY in asked[0].reason
+    write = the_call(agent)
     assert write.output.startswith(NOTE)
     assert "not covered" in write.uncovered
     disks.history.free()
     undone = await agent.undo()
     assert HISTORY in undone.uncovered[0]
     assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n", "the record's patch has it"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        tool_call("write_file", path="big.txt", content="gone", overwrite=True),
+        tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2"),
+    ],
+)
+async def test_where_nobody_can_be_asked_no_content_of_a_file_is_replaced(
+    disks, start, model_server, workspace, change
+):
+    agent = start()
+    disks.history.fill()
+    await turn(agent, model_server, change)
+    call = the_call(agent)
+    assert (call.status, call.decision.by) == ("refused", "headless")
+    assert "undo cannot restore what this changes" in call.output
+    assert (workspace / "big.txt").read_text() == BIG
+    assert (workspace / "a.py").read_text() == "x = 1\ny = 2\n"
 
 
 async def test_once_there_is_room_again_nothing_is_asked_and_undo_works(disks, start, model_server, workspace):

@@ -83,12 +83,12 @@ def test_a_built_in_name_wins(workspace):
     assert list_modes(workspace, trusted=True) == list(AgentMode)
 
 
-def test_a_projects_mode_exists_only_when_it_is_trusted_and_then_comes_first(workspace):
+def test_a_projects_mode_exists_only_when_it_is_trusted_and_never_in_place_of_the_users(workspace):
     write("shared", 'display_name = "mine"\n')
     write("shared", 'display_name = "theirs"\n', workspace)
     write("only_theirs", "", workspace)
     assert load_mode("shared", workspace, trusted=False).display_name == "mine"
-    assert load_mode("shared", workspace, trusted=True).display_name == "theirs"
+    assert load_mode("shared", workspace, trusted=True).display_name == "mine"
     with pytest.raises(ValueError, match=r"Modes: default, plan, accept-edits, auto-approve, shared\."):
         load_mode("only_theirs", workspace, trusted=False)
     assert load_mode("only_theirs", workspace, trusted=True).display_name == "Only theirs"

@@ -202,6 +202,27 @@ def test_stubs_are_the_same_in_another_folder():
     assert "/home/somebody/else/with/a/longer/path/a.py: [secret]" in two.messages[3].content
 
 
+def test_what_stays_is_not_redacted_again():
+    redacted: list[str] = []
+
+    def redact(text: str) -> str:
+        redacted.append(text)
+        return text
+
+    history = History("s", redact)
+    for message in conversation([1000, 900, 800])[1:]:
+        history.append(message)
+    before = history.fingerprint()
+    redacted.clear()
+    assert history.prune(["0"]) == ("0",)
+    assert {len(text) for text in redacted if text.startswith("x")} == {1000}
+    assert history.fingerprint() != before
+    anew = History("s", redact)
+    for message in history.messages[1:]:
+        anew.append(message)
+    assert history.fingerprint() == anew.fingerprint()
+
+
 def conversation(sizes: list[int]) -> list[LLMMessage]:
     messages = [LLMMessage(role=Role.system, content="s" * 100)]
     for number, size in enumerate(sizes):

@@ -218,8 +218,10 @@ def test_a_project_in_the_home_folder_is_an_ordinary_workspace(root, monkeypatch
 
 
 @pytest.mark.parametrize("mode", [AgentMode.DEFAULT, AgentMode.ACCEPT_EDITS, AgentMode.AUTO_APPROVE])
-@pytest.mark.parametrize(("what", "expected"), [("run make", "ask"), ("prove ls", "allow"), ("read a.py", "allow")])
-def test_without_undo_a_command_that_is_not_proven_harmless_asks_in_every_mode(root, mode, what, expected):
+@pytest.mark.parametrize(
+    ("what", "expected"), [("run make", "ask"), ("write a.py", "ask"), ("prove ls", "allow"), ("read a.py", "allow")]
+)
+def test_without_undo_what_may_lose_content_asks_in_every_mode(root, mode, what, expected):
     assert verdict(root, what, mode, without_undo="the disk is full") == expected
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,6 +40,7 @@ while True:
     for _ in range(300):  # most of the time the folder is itself, so that calls are allowed
         os.stat(folder)
 """
+RG = shutil.which("rg")
 SECRET = "outside = 'secret'\n"
 CALLS = {
     "write_file": {"path": "src/a.py", "content": "x = 2\n", "overwrite": True},
@@ -139,6 +142,38 @@ async def test_a_new_file_in_new_folders_lands_where_it_was_approved(agent, mode
     call = (await run_turn(agent))[-1].record.calls[0]
     assert call.status == "error"
     assert sorted(path.name for path in outside.iterdir()) == ["a.py", "private.txt"]
+
+
+_RG_WHILE_SWAPPED = """#!/bin/sh
+mv src away && ln -s {outside} src
+{rg} --follow "$@" > ../found  # as when the link came after the folder was listed
+rm src && mv away src
+cat ../found
+"""
+
+
+@pytest.mark.skipif(RG is None, reason="there is no ripgrep here")
+@pytest.mark.parametrize("more", [{}, {"context": 2}, {"files_only": True}], ids=["lines", "context", "files"])
+@pytest.mark.parametrize("path", ["src", "."])
+async def test_no_line_reaches_the_model_that_ripgrep_read_while_a_folder_was_swapped(
+    agent, model_server, workspace, tmp_path, outside, monkeypatch, path, more
+):
+    """The folder is a link while ripgrep runs, and itself again when its results are looked at."""
+    (workspace / "own.txt").write_text("own secret\n")
+    (workspace / "src" / "b.py").write_text("1\n2\nreal secret\n")
+    program = tmp_path / "bin" / "rg"
+    program.parent.mkdir()
+    program.write_text(_RG_WHILE_SWAPPED.format(outside=outside, rg=RG))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    model_server.enqueue(calls=[tool_call("grep", pattern="secret", path=path, **more)])
+    model_server.enqueue("Done.")
+    call = (await run_turn(agent))[-1].record.calls[0]
+    assert call.status == "ok"
+    assert "outside" not in call.output
+    assert "src/a.py" not in call.output
+    assert "private.txt" not in call.output
+    assert ("own.txt" in call.output) == (path == ".")
 
 
 @pytest.mark.usefixtures("opening")

@@ -347,6 +347,7 @@ async def test_a_folder_that_is_trusted_later_brings_its_tools_and_skills(model_
 
 
 TOOL_FILE = """
+import asyncio
 import sys
 from pydantic import BaseModel
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview
@@ -356,6 +357,11 @@ class Args(BaseModel):
 
 class Result(BaseModel):
     text: str
+
+class OwnError(BaseException):
+    pass
+
+ASKED = []
 
 class Mine(BaseTool[Args, Result, BaseToolConfig, BaseToolState]):
     description = "Mine"
@@ -388,6 +394,11 @@ BAD = {
         "more": method("to_model", "return str(args)"),
     },
     "raises what has no words": {"body": "raise BaseExceptionGroup('', [ValueError()])"},
+    "is cancelled by itself": {"body": "raise asyncio.CancelledError"},
+    "raises an error of its own": {"body": "raise OwnError"},
+    "ends as a generator does": {"body": "raise GeneratorExit"},
+    "is cancelled when it speaks": {"more": method("to_model", "raise asyncio.CancelledError")},
+    "raises an error of its own when it speaks": {"more": method("to_model", "raise OwnError")},
     "says no text": {"more": method("to_model", "return 7")},
     "says half a character": {"more": method("to_model", "return '\\ud800'")},
     "exits when it speaks": {"more": method("to_model", "sys.exit()")},
@@ -400,11 +411,49 @@ BAD = {
     "previews a number": {"more": method("preview", "return Preview(7, None)")},
     "fails to say what it touches": {"more": method("accesses", "1 / 0")},
     "exits when asked what it touches": {"more": method("accesses", "sys.exit(1)")},
+    "is cancelled when asked what it touches": {"more": method("accesses", "raise asyncio.CancelledError")},
+    "raises an error of its own when asked what it touches": {"more": method("accesses", "raise OwnError")},
+    "raises an error of its own when asked again": {
+        "more": method(
+            "accesses", "if ASKED: raise OwnError\n        ASKED.append(1); return Accesses(everything=True)"
+        )
+    },
+    "raises an error of its own at the preview": {"more": method("preview", "raise OwnError")},
+    "is cancelled at the preview": {"more": method("preview", "raise asyncio.CancelledError")},
     "touches nonsense": {"more": method("accesses", "return 'everything'")},
     "touches impossible paths": {"more": method("accesses", "return Accesses(writes=('\\0', 7))")},
     "fails at its own rules": {"more": method("check_allowlist_denylist", "1 / 0")},
     "has rules that are none": {"more": method("check_allowlist_denylist", "return 'maybe'")},
 }
+
+
+TAKES_ANYTHING = """
+from kin_nb.core.tools.simple import Tool
+
+class Anything(Tool):
+    name = "anything"
+    description = "Take anything"
+    parameters = {"type": "object", "properties": {"a": {}}}
+
+    async def execute(self, **given):
+        return "fine"
+"""
+
+
+@pytest.mark.parametrize("depth", [50, 300, 600, 900, 5000])
+async def test_arguments_that_are_nested_deeply_fail_their_call_and_nothing_else(model_server, make, depth):
+    folder = kin_home() / "tools"
+    folder.mkdir(parents=True)
+    (folder / "anything.py").write_text(TAKES_ANYTHING)
+    agent = make(AgentMode.AUTO_APPROVE)
+    deep = {"type": "function", "function": {"name": "anything", "arguments": f'{{"a":{"[" * depth}{"]" * depth}}}'}}
+    model_server.enqueue(calls=[deep, deep, tool_call("read_file", path="a.py")], chunk=20_000)
+    model_server.enqueue("Still here.")
+    events = await run_turn(agent)
+    assert events[-1].record.outcome == "done"
+    first, second, read = results(events)
+    assert (first.status, second.status, read.status) == (*("ok" if depth == 50 else "error",) * 2, "ok")
+    assert depth == 50 or "nested" in first.output
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())

@@ -35,7 +35,7 @@ def tree(root: Path, *, besides: bytes = b".git") -> Tree:
 
 
 def bash(root: Path, script: str) -> None:
-    subprocess.run(["bash", "-c", script], cwd=root, check=False, capture_output=True, timeout=30)
+    subprocess.run(["bash", "-c", script], cwd=root, check=False, capture_output=True, timeout=120)
 
 
 def run(history: FileHistory, root: Path, script: str) -> tuple[tuple[FileChange, ...], str]:

@@ -31,7 +31,7 @@ MODEL = ModelConfig(name="claude-sonnet-5-5", provider="anthropic")
 GO = LLMMessage(role=Role.user, content="go")
 
 
-def backend_for(server: ModelServer, timeout: float = 10.0, tries: int = 1) -> GenericBackend:
+def backend_for(server: ModelServer, timeout: float = 60.0, tries: int = 1) -> GenericBackend:
     provider = ProviderConfig(name="anthropic", api_base=server.url, api_style="anthropic")
     return GenericBackend(provider, timeout, retry=RetryPolicy(tries=tries, sleep=_no_wait))
 

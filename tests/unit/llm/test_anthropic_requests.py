@@ -288,3 +288,18 @@ def test_a_thinking_level_that_leaves_no_room_is_a_warning() -> None:
     ]
     [warning] = thinking_warnings(KinConfig(providers=[provider]), models)
     assert warning.startswith('thinking = "high" has no effect on 1500: ')
+
+
+def test_a_system_message_that_is_gone_is_not_sent_again():
+    adapter, late = AnthropicAdapter(), LLMMessage(role=Role.system, content="Be brief.")
+    assert "Be brief." in body([SYSTEM, user("x"), late], adapter)["system"][0]["text"]
+    assert body([SYSTEM, user("x")], adapter)["system"][0]["text"] == "You are kin."
+    assert body([late, user("x")], adapter)["system"][0]["text"] == "Be brief."
+
+
+def test_a_message_that_cannot_be_encoded_is_not_left_out_of_the_next_request():
+    adapter, bad = AnthropicAdapter(), said("x", reasoning_blocks=[{"signature": object()}])
+    messages = [SYSTEM, user("x"), bad, user("y")]
+    for _ in range(2):
+        with pytest.raises(TypeError):
+            prepare(messages, adapter)

@@ -40,7 +40,7 @@ class Pauses:
         self.seconds.append(seconds)
 
 
-def backend_for(url: str, timeout: float = 10.0, **provider: Any) -> GenericBackend:
+def backend_for(url: str, timeout: float = 60.0, **provider: Any) -> GenericBackend:
     return GenericBackend(ProviderConfig(name="test", api_base=url, **provider), timeout, retry=Pauses().policy)
 
 

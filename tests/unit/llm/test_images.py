@@ -30,8 +30,8 @@ def test_a_model_without_eyes_reads_what_it_does_not_see() -> None:
 def test_others_get_the_messages_themselves() -> None:
     messages = [SHOWN]
     assert TextView().of(messages, model(images=True)) is messages
-    without = [LLMMessage(role=Role.user, content="x")]
-    assert TextView().of(without, model()) is without
+    without = LLMMessage(role=Role.user, content="x")
+    assert TextView().of([without], model())[0] is without
 
 
 def test_a_message_is_changed_once_for_a_model() -> None:
@@ -39,6 +39,14 @@ def test_a_message_is_changed_once_for_a_model() -> None:
     first = view.of([SHOWN], model())[0]
     assert view.of([SHOWN], model())[0] is first
     assert "not shown: other takes" in view.of([SHOWN], model("other"))[0].content
+
+
+def test_what_was_seen_of_other_messages_is_not_shown_again() -> None:
+    view, words = TextView(), [LLMMessage(role=Role.user, content=word) for word in "ab"]
+    view.of([words[0], SHOWN, words[1]], model())
+    assert [m.content for m in view.of([words[1], SHOWN], model())] == ["b", f"See:\n{LINE}"]  # undone, and gone on
+    assert view.of([SHOWN], model(images=True)) == [SHOWN]
+    assert [m.content for m in view.of([SHOWN, words[0]], model())] == [f"See:\n{LINE}", "a"]
 
 
 async def test_the_backend_sends_the_line(model_server: ModelServer) -> None:

@@ -18,7 +18,7 @@ USER = {"role": "user", "content": "go"}
 def post(server: ModelServer, **body: Any) -> bytes:
     data = json.dumps({"model": "m", "messages": [USER], **body}).encode()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(urllib.request.Request(f"{server.url}/chat/completions", data), timeout=10) as answer:
+    with opener.open(urllib.request.Request(f"{server.url}/chat/completions", data), timeout=60) as answer:
         return answer.read()
 
 

@@ -18,7 +18,7 @@ from tests.model_server import ModelServer, broken_rules, tool_call
 def post(url: str, body: dict[str, Any], **headers: str) -> tuple[int, dict[str, Any]]:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=10) as answer:
+        with opener.open(urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=60) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

@@ -315,6 +315,13 @@ async def test_a_server_of_the_newest_protocol_is_understood(make):
     assert await said(servers, "echo", a=None) == '{"a": null}'
 
 
+def test_servers_are_closed_in_another_event_loop(tmp_path):
+    servers = MCPServers([stdio()], workdir=tmp_path)
+    assert asyncio.run(servers.connect()) == []
+    asyncio.run(servers.aclose())
+    assert not any(lives(int(pid)) for pid in lines(tmp_path, "starts"))
+
+
 def test_another_event_loop_starts_the_server_anew(tmp_path):
     servers = MCPServers([stdio()], workdir=tmp_path)
 

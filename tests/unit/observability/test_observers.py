@@ -140,8 +140,8 @@ def test_no_project_turns_them_on_or_names_their_places(home, tmp_path):
     (home / "config.toml").write_text('[observability]\nprometheus = "kin.prom"\n')
     config = KinConfig.load(workdir=project.parent)
     assert config.observability.model_dump(exclude_defaults=True) == {"prometheus": "kin.prom"}
-    (warning,) = config.warnings
-    assert warning.startswith(f"{project}/config.toml:")
-    assert "observability is the user's to set" in warning
+    for key, warning in zip(("log", "otel", "contents"), config.warnings, strict=True):
+        assert warning.startswith(f"{project}/config.toml:")
+        assert f"observability.{key} is the user's to set" in warning
     (home / "config.toml").write_text('[observability]\nprometheos = "kin.prom"\n')
     assert any("did you mean prometheus?" in warning for warning in KinConfig.load(workdir=project.parent).warnings)

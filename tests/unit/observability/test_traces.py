@@ -302,5 +302,6 @@ def test_a_collector_that_never_answers_does_not_hold_the_end_up(make_agent, mon
         (sending,) = (thread for thread in set(threading.enumerate()) - before if thread.name == "kin_nb-otel")
         assert sending.daemon
         connection, _ = silent.accept()
-    connection.close()
+    with connection:
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")  # what is not tried again
     sending.join(60)

@@ -85,6 +85,7 @@ STEP = RecordedStep(
     compaction=COMPACTION,
     injected="remember",
     pruned=("c0",),
+    provider_data='{"provider":"p","model":"m","fields":{"reasoning_details":[{"data":"c2ln"}]}}',
     dmail=RecordedDMail(step=1, message="look at b.py"),
 )
 TURN = TurnRecord(

@@ -285,8 +285,23 @@ def test_without_the_head_the_end_cannot_be_checked_and_that_is_said(ten, log):
     head_path(ten).unlink()
     assert check_audit(ten) == ["the head file is missing, so lines that were cut off at the end would not be noticed."]
     log.record(entry(turn=11))
-    assert check_audit(ten) == [], "the chain goes on after the last line"
     assert stat.S_IMODE(head_path(ten).stat().st_mode) == 0o600
+
+
+def test_a_head_that_was_missing_is_said_at_each_check_also_when_it_is_there_again(ten, log):
+    head_path(ten).unlink()
+    said = "audit.jsonl:11: the head file was missing when this line was written: "
+    said += "lines that were cut off before it are not noticed."
+    for turn in range(11, 14):
+        log.record(entry(turn=turn))
+        assert check_audit(ten) == [said]
+    change(ten, lambda lines: [*lines[:10], lines[10].replace('"head_missing":true,', ""), *lines[11:]])
+    assert len(check_audit(ten)) == 1, "the mark is a part of the chain"
+
+
+def test_the_first_line_of_a_log_is_written_without_a_head_and_says_nothing_of_it(path, log):
+    log.record(entry())
+    assert "head_missing" not in path.read_text()
 
 
 def test_a_decision_is_written_while_another_program_saves_settings(path, log, said):
@@ -354,9 +369,9 @@ def test_a_project_may_not_and_hears_of_it(workspace):
     TrustedFolders().trust(workspace)
     config = KinConfig.load("mine", workdir=workspace)
     assert (config.audit, config.session_logging.encrypt, config.session_logging.key_file) == (True, "key-file", "")
-    assert config.session_logging.save_dir == "s", "what else it says holds"
+    assert config.session_logging.save_dir == ""
     refused = [warning for warning in config.warnings if "is the user's to set" in warning]
-    assert len(refused) == 6
+    assert len(refused) == 8
     assert f"{folder / 'config.toml'}:3: session_logging.encrypt is the user's to set" in "\n".join(refused)
     mode = load_mode("mine", workspace, trusted=True)
-    assert mode.config_overrides == {"session_logging": {"save_dir": "s"}}
+    assert mode.config_overrides == {"session_logging": {}}

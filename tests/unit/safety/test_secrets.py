@@ -211,6 +211,8 @@ def test_redacting_twice_changes_nothing_more():
         "-----BEGIN PRIVATE KEY-----" * 4_000,
         "/home/ada/projects/engine/x.py: ok\n" * 3_000,
         "a" * 100_000,
+        "secret-val" * 10_000,
+        "lue-7" * 20_000,
     ],
 )
 def test_a_secret_after_100_kb_of_hostile_text_is_removed(text):

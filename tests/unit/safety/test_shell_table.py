@@ -66,7 +66,7 @@ def run(command: str, root: Path, environment: dict[str, str]) -> bytes:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=20,
+        timeout=120,
         check=False,
     )
     return done.stdout

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from kin_nb.core.safety.shell_words import command_prefix, plain_words
+from kin_nb.core.safety.prefixes import command_prefix
+from kin_nb.core.safety.shell_words import plain_words
 
 
 @pytest.mark.parametrize(
@@ -78,9 +79,7 @@ def test_everything_else_has_no_words(command):
     ("command", "prefix"),
     [
         ("pytest -q tests", "pytest"),
-        ("ls -la", "ls"),
         ("mkdir a", "mkdir"),
-        ("git diff --stat", "git diff"),
         ("git commit -m 'a; b'", "git commit"),
         ("npm run build -- --watch", "npm run build"),
         ("pip list --outdated", "pip list"),
@@ -90,8 +89,6 @@ def test_everything_else_has_no_words(command):
         ("docker ps -a", "docker ps"),
         ("git fetch origin", "git fetch"),
         ("git pull --rebase origin main", "git pull"),
-        ("ls -i -s -H x", "ls"),
-        ("grep -i -H -s x y", "grep"),
         ("kubectl logs web", "kubectl logs"),
         ("python -m unittest -v", "python -m unittest"),
         ("python -m pytest -q", "python -m pytest"),
@@ -102,6 +99,15 @@ def test_everything_else_has_no_words(command):
 )
 def test_the_prefix_is_the_program_and_its_subcommand(command, prefix):
     assert command_prefix(command) == prefix
+
+
+@pytest.mark.parametrize(
+    ("command", "prefix"),
+    [("ls -la", "ls"), ("git diff --stat", "git diff"), ("grep -i -H -s x y", "grep"), ("/bin/ls", None)],
+)
+def test_what_only_looks_has_a_prefix_when_it_is_proven(command, prefix):
+    assert command_prefix(command, harmless=True) == prefix
+    assert command_prefix(command) is None
 
 
 @pytest.mark.parametrize(
@@ -252,3 +258,92 @@ def test_unknown_programs_and_installers_are_approved_to_the_letter_only(command
 def test_a_prefix_does_not_cover_a_longer_name():
     assert command_prefix("npm test") != command_prefix("npm testify")
     assert command_prefix("pytest x") != command_prefix("pytest-watch x")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("pytest -x -k name", "pytest -xvs -n4 --tb=short tests/a.py::test_b", "pytest -m 'not slow' -rA --maxfail 2"),
+        *(
+            "npm test",
+            "npm run build",
+            "ruff check --fix .",
+            "mypy src",
+            "mypy --strict -p kin",
+            "pip list --format=json",
+        ),
+        *("cargo test -- --nocapture", "cargo clippy --all-targets -- -D warnings", "go test -run X -v -count=1"),
+        *(
+            "git status -sb",
+            "git status --porcelain",
+            "git log --oneline -5",
+            "git log -n 3 --stat",
+            "git log -20",
+            "git add -A",
+            "npm ls --all",
+            "black --check .",
+            "ruff format --check",
+            "pytest --co",
+        ),
+        *("git commit -am x", "docker ps -a", "python -m unittest discover -s tests", "uv run pytest -q", "mkdir -p a"),
+    ],
+)
+def test_common_options_are_covered(command):
+    assert command_prefix(command) is not None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        # runs or loads something
+        *(
+            "mypy --python-executable ./x a.py",
+            "mypy --python-executable=x a.py",
+            "mypy @options",
+            "pyright --pythonpath ./x",
+        ),
+        *("pytest -p x", "pytest -c x.ini", "pytest -qp x", "pytest -o python_files=x", "uv run pytest -p x"),
+        *("python -m pytest -p x", "python -m mypy --python-executable x a.py"),
+        *("pre-commit run -c x.yaml", "pre-commit run -cx.yaml", "eslint -f ./x.js a", "eslint --format=./x.js a"),
+        *("go build -ldflags -extld=x", "go test -exec x", "go test -execx", "git merge -s x", "mocha -r ./x.js"),
+        *(
+            "jest --globalSetup=./x.js",
+            "vitest -r x",
+            "npm run build --node-options=--require=./x.js",
+            "dotnet build -l:x.dll",
+        ),
+        *("podman ps --conmon=x", "podman ps --runtime=x", "hatch fmt --python x", "cargo build --config x"),
+        # sends, or names another host
+        *(
+            "pytest --pastebin=all",
+            "kubectl logs --context prod web",
+            "kubectl logs --kubeconfig=x web",
+            "docker ps --context x",
+        ),
+        *(
+            "pip list -o --proxy example.org:8080",
+            "npm outdated --https-proxy=example.org:80",
+            "uv tree --default-index x",
+        ),
+        # writes, or deletes
+        *("pytest --basetemp=data", "pytest --junit-xml=a.py", "pytest --cov-report=xml:a.py", "pip list --log app.py"),
+        *(
+            "coverage xml -o a.py",
+            "coverage html -d src",
+            "go build -o a.py",
+            "cargo build --target-dir x",
+            "touch -r x y",
+        ),
+        *("clang-format --style=file:x a", "npm run build --prefix sub", "pnpm run build --dir x", "git status -vv"),
+        # what a script of the project makes of it is not known
+        *("npm run db -- --all", "npm test -- --force", "pip list -o -f x"),
+        # shows files
+        *("go list -m evil.com/PAYLOAD@latest", "go list -m all", "go list evil.com/x@latest", "go doc evil.com/x@v1"),
+        *("git commit -v --dry-run", "git commit -a --verbose --dry-run", "git commit --amend -qv --dry-run -a"),
+        *("pre-commit run --show-diff-on-failure",),
+        *("git log -p", "git log --stat -p", "git log -L 1,2:x", "shellcheck -x a", "git add -f x"),
+    ],
+)
+def test_any_other_option_is_approved_to_the_letter_only(command):
+    assert plain_words(command) is not None
+    assert command_prefix(command) is None

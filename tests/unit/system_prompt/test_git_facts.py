@@ -13,7 +13,7 @@ import pytest
 from kin_nb.core.system_prompt.git_facts import NO_GIT, NOT_ASKED, TIMED_OUT, git_facts
 
 
-def facts(workdir: Path, commits: int = 5, timeout: float = 20) -> str:
+def facts(workdir: Path, commits: int = 5, timeout: float = 60) -> str:
     return re.sub(r"\b[0-9a-f]{7}\b", "HASH", git_facts(workdir, commits=commits, timeout=timeout))
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.core.tools.builtins.bash import Bash, BashConfig
+from kin_nb.core.tools.builtins.run_later import Look
 
 
 def confined_bash(workspace: Path, mode: str = "on", **config) -> Bash:
@@ -137,3 +141,34 @@ async def test_without_bubblewrap_it_says_how_to_get_it(workspace, monkeypatch):
 
 async def test_off_asks_nothing_of_bubblewrap(impossible, workspace):
     assert await said(confined_bash(workspace, "off"), "echo hi") == "hi"
+
+
+CONNECT = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print('connected')"
+
+
+@pytest.fixture
+def service():
+    """The path of a socket that somebody listens at, outside of the workspace and of /tmp, by a name that it got later."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, socket.socket(socket.AF_UNIX) as listening:
+        path = Path(os.path.realpath(folder)) / "service.sock"
+        listening.bind(str(path.with_name("made.tmp")))
+        listening.listen()
+        path.with_name("made.tmp").rename(path)
+        yield str(path)
+
+
+def test_a_service_is_out_of_reach_where_its_socket_is_closed(real, service):
+    def connect(**closed):
+        argv = [sys.executable, "-c", CONNECT, service]
+        command = sandbox.confined(argv, real, Look(), **closed)
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert connect().stdout == "connected\n", "a read-only file system alone"
+    closed = connect(closed=sandbox.sockets())
+    assert closed.stdout == ""
+    assert "ConnectionRefusedError" in closed.stderr
+
+
+def test_what_is_hidden_anyhow_is_not_closed_one_by_one(workspace):
+    command = sandbox.confined(["true"], workspace, Look(), closed=["/tmp/x.sock", "/run/y.sock", "/var/z.sock"])
+    assert [path for path in command if path.endswith(".sock")] == ["/var/z.sock"]

@@ -13,6 +13,7 @@ from kin_nb.core.tools.base import BaseToolConfig, ToolError
 from kin_nb.core.tools.builtins import grep as grep_module
 from kin_nb.core.tools.builtins import grep_here, grep_matches, grep_python
 from kin_nb.core.tools.builtins.grep import Grep
+from kin_nb.core.tools.builtins.grep_matches import Matches
 
 PROGRAMS = [
     pytest.param("rg", marks=pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")),
@@ -257,6 +258,50 @@ async def test_text_that_is_no_utf_8_is_shown(grep, tmp_path):
     assert await lines(grep) == ["latin:1:needle café"]
 
 
+LONG = "needle: " + "é" * 6_000
+ODD = {
+    "UTF-8 with a mark": ("\ufeffneedle\nx\nneedle\n".encode(), ["a:1:needle", "a:3:needle"]),
+    "no end of line": (b"x\nneedle", ["a:2:needle"]),
+    "lines that end as in Windows": (b"x\r\nneedle\r\n", ["a:2:needle"]),
+    "a long line of two-byte letters": (f"{LONG}\nx\nneedle\n".encode(), [f"a:1:{LONG[:500]} …", "a:3:needle"]),
+    "a long line of four-byte letters": (
+        ("needle: " + "\U0001f600" * 3_000 + "\n").encode(),
+        ["a:1:needle: " + "\U0001f600" * 492 + " …"],
+    ),
+    "a long line of bytes": (b"needle" + b"\xe9" * 9_000 + b"\n", ["a:1:needle" + "é" * 494 + " …"]),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+async def test_lines_are_found_again_however_the_file_is_written(grep, tmp_path, what):
+    content, expected = ODD[what]
+    (tmp_path / "a").write_bytes(content)
+    (tmp_path / "b").write_text("needle\n")
+    assert [line.replace("\ufeff", "") for line in await lines(grep)] == [*expected, "b:1:needle"]
+
+
+@pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")
+@pytest.mark.parametrize("order", ["le", "be"])
+async def test_utf_16_with_a_mark_is_read_as_ripgrep_does(tmp_path, order):
+    (tmp_path / "a").write_bytes("\ufeffx\nneedle é\ny\n".encode(f"utf-16-{order}"))
+    grep = Grep.from_config(BaseToolConfig(workdir=tmp_path))
+    assert await lines(grep, context=1) == ["a-1-x", "a:2:needle é", "a-3-y"]
+
+
+async def test_a_file_that_changed_during_the_search_is_left_out_and_that_is_said(grep, tmp_path, monkeypatch):
+    put(tmp_path, "a", "b")
+    confirm = Matches.leave_out_unconfirmed
+
+    def changed(found: Matches) -> None:
+        put(tmp_path, "a", text="other\nneedle\n")
+        confirm(found)
+
+    monkeypatch.setattr(Matches, "leave_out_unconfirmed", changed)
+    result = await grep.invoke(pattern="needle")
+    assert (result.matches, result.match_count, result.was_truncated) == ("b:1:needle", 1, True)
+    assert result.note == "[left out, as changed during the search: 1 file]"
+
+
 async def test_a_missing_path_and_a_pipe_are_refused(grep, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path, reason in {"missing": "no such file", "pipe": "named pipe"}.items():
@@ -382,3 +427,16 @@ async def test_ripgrep_takes_no_longer_for_such_an_expression(tmp_path):
     put(tmp_path, "b.py", text="a" * 60 + "b\n")
     found = await Grep.from_config(BaseToolConfig(workdir=tmp_path)).invoke(pattern="(a+)+$")
     assert found.match_count == 0
+
+
+async def test_a_folder_that_changes_while_its_links_are_read_shows_nothing(grep, tmp_path, monkeypatch):
+    put(tmp_path, "a/x", "b/x")
+    is_sensitive = grep_matches.Workspace.is_sensitive
+
+    def changing(self, path: Path, *access: str) -> str | None:
+        if path.parent.name == "a":
+            raise OSError(22, "Invalid argument")
+        return is_sensitive(self, path, *access)
+
+    monkeypatch.setattr(grep_matches.Workspace, "is_sensitive", changing)
+    assert await lines(grep) == ["b/x:1:needle"]

@@ -16,9 +16,11 @@ import pytest
 from kin_nb.core.tools import supervisor
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.process import run_process
+from kin_nb.core.tools.supervised import Supervised
 from tests.unit.cli.processes import has_ended, pid_in, words_in
 
 SECONDS = 60.0
+KILLED = ("what was started may still run: its supervisor was killed",)
 WAITING = "echo $$ > ready; exec sleep 300"
 SHAPES = {
     "in the foreground": f"sh -c '{WAITING}'",
@@ -119,6 +121,25 @@ async def test_cancelling_ends_all_of_it(tmp_path, ready, command):
     assert not psutil.pid_exists(pid)
 
 
+@linux
+async def test_cancelling_again_kills_and_leaves_no_descriptor_watched(tmp_path, ready, monkeypatch):
+    loop, watched, asked = asyncio.get_running_loop(), [], asyncio.Event()
+    add_reader = loop.add_reader
+    monkeypatch.setattr(loop, "add_reader", lambda fd, *rest: (watched.append(fd), add_reader(fd, *rest)))
+    monkeypatch.setattr(Supervised, "terminate", lambda *_: asked.set())  # as where SIGTERM ends nothing
+    call = asyncio.create_task(run(WAITING, tmp_path))
+    pid = await read_pid(ready)
+    with await asyncio.to_thread(Path(f"/proc/{pid}/fd/2").open, "w"):  # no end of file, as if one could not be ended
+        call.cancel()
+        await asked.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    assert not psutil.pid_exists(pid)
+    assert len(watched) == 1
+    assert not loop.remove_reader(watched[0])  # a later command may get a descriptor of that number
+
+
 @left_behind
 async def test_what_is_still_running_at_the_end_is_ended_and_named(tmp_path, ready, command):
     call = asyncio.create_task(run(command.replace("; sleep 300", "").replace("& sleep 300", "& sleep 0"), tmp_path))
@@ -129,6 +150,13 @@ async def test_what_is_still_running_at_the_end_is_ended_and_named(tmp_path, rea
     assert not psutil.pid_exists(pid)
 
 
+@linux
+async def test_many_that_are_still_running_are_ended_and_the_report_is_whole(tmp_path):
+    ended = await run("for n in $(seq 150); do setsid sleep $((300 + n)) & done", tmp_path)
+    assert (ended.exit_code, ended.remains) == (0, ())
+    assert "sleep 301" in ended.swept
+
+
 async def test_what_ends_by_itself_just_after_the_program_is_let_end(tmp_path):
     ended = await run("echo words > >(sleep 0.05; cat > file)", tmp_path)
     assert (ended.swept, (tmp_path / "file").read_text()) == ((), "words\n")
@@ -136,7 +164,7 @@ async def test_what_ends_by_itself_just_after_the_program_is_let_end(tmp_path):
 
 @linux
 async def test_time_up_ends_all_of_it(tmp_path, ready):
-    call = asyncio.create_task(run(SHAPES["setsid and orphaned"], tmp_path, seconds=8))
+    call = asyncio.create_task(run(SHAPES["setsid and orphaned"], tmp_path, seconds=4))
     pid = await read_pid(ready)
     ended = await call
     assert (ended.exit_code, ended.timed_out) == (124, True)
@@ -161,11 +189,28 @@ async def test_a_program_that_kills_its_supervisor_ends_with_it(tmp_path, ready)
 
 
 @linux
-@pytest.mark.parametrize("kill", ["sleep 300 & echo $! > ready; kill -9 $PPID; wait"])
-async def test_the_group_of_a_program_whose_supervisor_was_killed_is_ended(tmp_path, kill):
-    ended = await run(kill, tmp_path)
+async def test_the_group_of_a_program_whose_supervisor_was_killed_is_ended(tmp_path):
+    ended = await run("sleep 300 & echo $! > ready; kill -9 $PPID; wait", tmp_path)
     assert has_ended(int((tmp_path / "ready").read_text()))
-    assert ended.remains == ("what was started may still run: its supervisor was killed",)
+    assert ended.remains == KILLED
+
+
+@linux
+async def test_a_program_that_stops_its_supervisor_is_ended_when_the_time_is_up(tmp_path, ready):
+    call = asyncio.create_task(run(f"kill -STOP $PPID; setsid sh -c '{WAITING}'", tmp_path, seconds=4))
+    pid = await read_pid(ready)
+    ended = await call
+    assert (ended.exit_code, ended.timed_out, ended.remains) == (124, True, ())
+    assert has_ended(pid)
+
+
+@linux
+async def test_a_supervisor_without_a_process_left_says_so(tmp_path, monkeypatch):
+    program = tmp_path / "supervisor.py"
+    program.write_text(Path(supervisor.__file__).read_text().replace("os.fork()", "os.open('/nowhere', 0)"))
+    monkeypatch.setattr("kin_nb.core.tools.supervised._PROGRAM", program)
+    with pytest.raises(ToolError, match="could not be started"):
+        await run("true", tmp_path)
 
 
 @linux
@@ -237,7 +282,7 @@ def test_without_a_subreaper_the_descendants_and_the_group_are_found(tmp_path, m
     without_proc = Path(supervisor.__file__).read_text().replace("(_by_proc() or _by_ps())", "_by_ps()")
     assert "in _by_ps()" in without_proc
     without_linux = without_proc.replace('sys.platform != "linux"', "True").replace("os.pidfd_open(pid)", "-1")
-    program = tmp_path / "elsewhere.py"
+    program = tmp_path / "supervisor.py"
     program.write_text(without_linux)
     monkeypatch.setattr("kin_nb.core.tools.supervised._PROGRAM", program)
     command = f"(sh -c '{WAITING}' &); setsid sh -c 'exec sleep 301' & sleep 0.2"

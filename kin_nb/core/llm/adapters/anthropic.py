@@ -46,6 +46,7 @@ class AnthropicAdapter:
         self._tools_json = b""
         self._sent: Sent[bytes] = Sent()
         self._roles: list[str] = []  # whose message is open after each piece; "" before the first
+        self._system: list[str] = []  # what each message adds to the system prompt; "" for nearly all
 
     def prepare_request(
         self,
@@ -71,7 +72,9 @@ class AnthropicAdapter:
             if choice == "any" and (able.thinks_unasked or "thinking" in thinking):
                 choice = "auto"  # a model that thinks cannot be made to call a tool
             options["tool_choice"] = {"type": choice}
-        return self._request(self.endpoint, options, messages, tools, api_key, able, (provider.name, model_name))
+        return self._request(
+            self.endpoint, options, messages, tools, api_key, able, Destination.of(provider, model_name)
+        )
 
     def prepare_count(
         self,
@@ -82,7 +85,7 @@ class AnthropicAdapter:
         provider: ProviderConfig,
         api_key: str | None = None,
     ) -> PreparedRequest:
-        able, to = abilities(model_name), (provider.name, model_name)
+        able, to = abilities(model_name), Destination.of(provider, model_name)
         return self._request("/messages/count_tokens", {"model": model_name}, messages, tools, api_key, able, to)
 
     def parse_response(self, data: dict[str, Any], provider: ProviderConfig) -> LLMChunk:
@@ -103,12 +106,13 @@ class AnthropicAdapter:
         to: Destination,
     ) -> PreparedRequest:
         parts = [to_json(options)[:-1]]
-        system = "\n\n".join(m.content for m in messages if m.role is Role.system and m.content)
+        pieces = self._encoded_messages(messages, to)
+        system = "\n\n".join(filter(None, self._system))
         if tools:
             parts += [b',"tools":', self._encoded_tools(tools)]
         if system.strip():
             parts += [b',"system":[', to_json({"type": "text", "text": system})[:-1], _CACHE_UP_TO_HERE, b"]"]
-        parts += [b',"messages":[', self._encoded_messages(messages, to), b"]}"]
+        parts += [b',"messages":[', *pieces, b"]}"]
         headers = {"content-type": "application/json", "anthropic-version": VERSION, **able.headers}
         if api_key:
             headers["x-api-key"] = api_key
@@ -123,11 +127,13 @@ class AnthropicAdapter:
                 return "off"
         return self.model.thinking
 
-    def _encoded_messages(self, messages: list[LLMMessage], to: Destination) -> bytes:
+    def _encoded_messages(self, messages: list[LLMMessage], to: Destination) -> list[bytes]:
+        """What stands between the brackets of the list, in pieces; `_system` is what stands elsewhere."""
         kept = self._sent.keep(messages, style := f"anthropic:{to}")
-        del self._roles[kept:]
+        del self._roles[kept:], self._system[kept:]
         for position, message in enumerate(messages[kept:], kept):
             role, before = _role(message), self._roles[-1] if self._roles else ""
+            self._system.append("" if role else message.content or "")
             encode = partial(_encode, messages=messages, position=position, to=to)
             blocks = message.encoded(style, encode) if role else b""
             if not blocks:
@@ -142,7 +148,7 @@ class AnthropicAdapter:
         pieces = self._sent.pieces[:]
         for position in self._cached_at(pieces):
             pieces[position] = pieces[position][:-1] + _CACHE_UP_TO_HERE
-        return b"".join(pieces) + (b"]}" if self._roles and self._roles[-1] else b"")
+        return [*pieces, b"]}"] if self._roles and self._roles[-1] else pieces
 
     def _cached_at(self, pieces: list[bytes]) -> Iterator[int]:
         """The last piece of the last two messages of the user: where this request and the one before it end."""

@@ -144,18 +144,32 @@ def thinking_fields(
 
 
 def thinking_warnings(config: KinConfig, models: Iterable[ModelConfig]) -> list[str]:
-    """A line for each of `models` whose thinking level would be sent to nobody: what to do about it."""
+    """A line for each of `models` whose thinking level would be sent to nobody, and for a `thinking_field` that is not used."""
     found = []
     for model in models:
         provider = next((p for p in config.providers if p.name == model.provider), None)
-        if provider is None or model.thinking == "off" or _takes_a_level(provider, model):
+        if provider is None:
             continue
-        place = config.layers.place(("models", model.alias, "thinking"))
-        found.append(
-            f'{place}thinking = "{model.thinking}" has no effect on {model.alias}: no field for it is known at '
-            f'{provider.name} for {model.name}. Set thinking_field of the provider, or thinking = "off".'
-        )
-    return found
+        if provider.api_style == "anthropic" and provider.thinking_field:
+            place = config.layers.place(("providers", provider.name, "thinking_field"))
+            found.append(
+                f'{place}thinking_field = "{provider.thinking_field}" has no effect on {provider.name}: with api_style = '
+                '"anthropic" a thinking level is sent as Anthropic\'s API has it. Remove the line, or for no thinking set '
+                'thinking = "off" of the model.'
+            )
+        if model.thinking != "off" and not _takes_a_level(provider, model):
+            place = config.layers.place(("models", model.alias, "thinking"))
+            why = _why_no_level(provider, model)
+            found.append(f'{place}thinking = "{model.thinking}" has no effect on {model.alias}: {why}')
+    return list(dict.fromkeys(found))
+
+
+def _why_no_level(provider: ProviderConfig, model: ModelConfig) -> str:
+    if provider.api_style == "anthropic" and model.max_tokens is not None:
+        limit = f"its replies are limited to {model.max_tokens:,} tokens (max_tokens)"
+        return f'{limit}. Raise that, or set thinking = "off".'
+    known = f"no field for it is known at {provider.name} for {model.name}"
+    return f'{known}. Set thinking_field of the provider, or thinking = "off".'
 
 
 def _takes_a_level(provider: ProviderConfig, model: ModelConfig) -> bool:
@@ -181,9 +195,10 @@ def refuses_thinking(error: BackendError) -> bool:
 
 
 def thinking_refused(model: ModelConfig, provider: ProviderConfig, error: BackendError) -> str:
+    field = "" if provider.api_style == "anthropic" else " thinking_field of the provider,"
     return (
         f'{model.alias} is asked without thinking = "{model.thinking}", which {provider.name} refused: {error.what}\n'
-        f'Set thinking = "off" for {model.alias}, thinking_field of the provider, or choose another model.'
+        f'Set thinking = "off" for {model.alias},{field} or choose another model.'
     )
 
 

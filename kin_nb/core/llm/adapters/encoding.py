@@ -5,13 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Container
 from operator import is_
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from kin_nb.core.types import ImageContent, LLMMessage, Role, ToolCall
+from kin_nb.core.config import ProviderConfig
+from kin_nb.core.llm.address import digest
+from kin_nb.core.types import CallOrigin, ImageContent, LLMMessage, Role, ToolCall
 
 P = TypeVar("P")
-Destination = tuple[str, str]
-"""A request's provider and model, by name: what a tool call's origin is compared with."""
+MOST_TOKENS = 10**12
+"""Of one figure. The sums of thousands stay below 2**53, as records promise."""
+
+
+class Destination(NamedTuple):
+    """Where a request goes: what a tool call's origin is compared with."""
+
+    provider: str
+    address: str
+    model: str
+
+    @classmethod
+    def of(cls, provider: ProviderConfig, model: str) -> Destination:
+        return cls(provider.name, digest(provider.api_base), model)
+
+    def made(self, origin: CallOrigin) -> bool:
+        """Whether this server made what has that origin; of an old record, which names no address, a provider of that name."""
+        return origin.provider == self.provider and origin.address in {"", self.address}
+
+    def made_with_this_model(self, origin: CallOrigin) -> bool:
+        return self.made(origin) and origin.model == self.model
 
 
 class Sent(Generic[P]):
@@ -27,7 +48,7 @@ class Sent(Generic[P]):
 
     def keep(self, messages: list[LLMMessage], style: str) -> int:
         """Forget what is not so any more; the number of pieces that still hold. The caller appends the others."""
-        same = min(len(messages), len(self._messages)) if style == self._style else 0
+        same = min(len(messages), len(self.pieces)) if style == self._style else 0
         if not all(map(is_, messages[:same], self._messages)):
             pairs = enumerate(zip(messages, self._messages, strict=False))
             same = next(i for i, (now, then) in pairs if now is not then)
@@ -39,6 +60,13 @@ class Sent(Generic[P]):
 def to_json(value: Any) -> bytes:
     # A lone surrogate becomes "?": escaped, it would reach strict servers, which refuse the whole history for good.
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def listed(pieces: list[bytes]) -> list[bytes]:
+    """`pieces` with commas between them, to be joined with the rest of a body: each copy of a long one takes 0.1 ms."""
+    separated = [b","] * (2 * len(pieces) - 1)
+    separated[::2] = pieces
+    return separated
 
 
 def arguments_object(arguments: str | None) -> dict[str, Any] | None:
@@ -77,13 +105,15 @@ def with_own_ids(message: LLMMessage, before: list[LLMMessage], to: Destination 
         call = next((c for c in (asked and asked.tool_calls) or () if c.id == message.tool_call_id), None)
         own = _own_id(call, to) if call is not None else message.tool_call_id
         return message if own == message.tool_call_id else message.changed(tool_call_id=own)
+    if message.origin and not (to and to.made_with_this_model(message.origin)):
+        message = message.changed(origin=None)  # it is bound to the model, and names calls by the model's own ids
     if not any(call.origin for call in message.tool_calls or ()):
         return message
     calls = [
         call.model_copy(
             update={
                 "id": _own_id(call, to),
-                "origin": call.origin if call.origin and to and call.origin.provider == to[0] else None,
+                "origin": call.origin if call.origin and to and to.made(call.origin) else None,
             }
         )
         for call in message.tool_calls or ()
@@ -93,7 +123,8 @@ def with_own_ids(message: LLMMessage, before: list[LLMMessage], to: Destination 
 
 def _own_id(call: ToolCall, to: Destination | None) -> str | None:
     origin = call.origin
-    return origin.id if origin and origin.id and to == (origin.provider, origin.model) else call.id
+    own = origin.id if origin and to and to.made_with_this_model(origin) else ""
+    return own or call.id
 
 
 def other_fields(raw: dict[str, Any], known: Container[str]) -> dict[str, Any]:
@@ -110,4 +141,6 @@ def as_text(value: Any) -> str | None:
 
 
 def as_count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and value >= 0 else 0
+    """Tokens; 0 for what is no count of them: text, NaN, a negative number or an impossible one."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if is_number and 0 <= value <= MOST_TOKENS else 0

@@ -19,10 +19,12 @@ from kin_nb.core.llm.adapters.encoding import (
     as_dict,
     as_text,
     data_url,
+    listed,
     other_fields,
     to_json,
     with_own_ids,
 )
+from kin_nb.core.llm.merge import DETAILS
 from kin_nb.core.types import (
     AvailableTool,
     CallOrigin,
@@ -40,6 +42,8 @@ STAND_IN = "Noted."
 _STAND_IN = to_json({"role": "assistant", "content": STAND_IN})
 _MISTRALS = re.compile(r"(mistral|mixtral|devstral|magistral|ministral|codestral|pixtral)", re.IGNORECASE)
 _CALL, _FUNCTION = frozenset({"id", "index", "type", "function"}), frozenset({"name", "arguments"})
+_OF_A_REPLY = (DETAILS, "extra_content")
+"""What servers (OpenRouter, Gemini) send with a whole reply and want back. Others refuse fields that they have sent themselves."""
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -84,7 +88,7 @@ class OpenAIAdapter:
         parts = [to_json(options)[:-1]]
         if tools:
             parts += [b',"tools":', self._encoded_tools(tools)]
-        parts += [b',"messages":[', self._encoded_messages(messages, model_name, provider), b"]}"]
+        parts += [b',"messages":[', *listed(self._encoded_messages(messages, model_name, provider)), b"]}"]
         headers = {"content-type": "application/json"}
         if api_key:
             headers["authorization"] = f"Bearer {api_key}"
@@ -105,6 +109,7 @@ class OpenAIAdapter:
                 content=content,
                 reasoning_content=reasoning,
                 tool_calls=_calls(calls, whole=not delta) if isinstance(calls, list) and calls else None,
+                origin=_origin({key: message[key] for key in _OF_A_REPLY if message.get(key)}),
             ),
             usage=_usage(usage) if isinstance(usage, dict) else None,
             finish_reason=_finish(choice.get("finish_reason")),
@@ -127,6 +132,10 @@ class OpenAIAdapter:
         wire: dict[str, Any] = {"role": message.role.value, "content": content_parts(message)}
         if reasoning and message.reasoning_content:
             wire[reasoning] = message.reasoning_content
+        if message.origin is not None:
+            wire |= message.origin.fields
+            if DETAILS in wire:
+                wire.pop(reasoning, None)  # the same once more
         if message.tool_calls:
             wire["tool_calls"] = [tool_call(call) for call in message.tool_calls]
         if message.name:
@@ -135,10 +144,10 @@ class OpenAIAdapter:
             wire["tool_call_id"] = message.tool_call_id
         return wire
 
-    def _encoded_messages(self, messages: list[LLMMessage], model_name: str, provider: ProviderConfig) -> bytes:
+    def _encoded_messages(self, messages: list[LLMMessage], model_name: str, provider: ProviderConfig) -> list[bytes]:
         reasoning, alternate = self.reasoning_style(model_name, provider), self.wants_alternation(model_name)
         # Mistral's templates refuse ids of any other form than ours, and its API refuses unknown fields.
-        to = None if alternate else (provider.name, model_name)
+        to = None if alternate else Destination.of(provider, model_name)
         style = f"{type(self).__name__}:{reasoning}:{to}"
         pieces = self._sent.pieces
         for position in range(self._sent.keep(messages, f"{style}:{alternate}"), len(messages)):
@@ -154,7 +163,7 @@ class OpenAIAdapter:
             parts.append(message.encoded(style, encode))
             pieces.append(b",".join(parts))
         shown = _shown(messages, len(messages), to)
-        return b",".join([*pieces, shown] if shown else pieces)
+        return [*pieces, shown] if shown else pieces
 
     def _encoded(
         self, message: LLMMessage, *, reasoning: str, messages: list[LLMMessage], position: int, to: Destination | None
@@ -252,8 +261,12 @@ def _call(raw: dict[str, Any], index: Any) -> ToolCall:
         index=index if isinstance(index, int) else None,
         function=FunctionCall.model_construct(name=as_text(function.get("name")), arguments=arguments),
         type="function",
-        origin=CallOrigin.model_construct(provider="", model="", id="", fields=fields) if fields else None,
+        origin=_origin(fields),
     )
+
+
+def _origin(fields: dict[str, Any]) -> CallOrigin | None:
+    return CallOrigin.model_construct(provider="", address="", model="", id="", fields=fields) if fields else None
 
 
 def _finish(reason: Any) -> str | None:

@@ -37,9 +37,8 @@ class ProviderClient:
 
         local = is_local(self._provider.api_base)
         if self._ssl is None:
-            needed = not local or self._provider.api_base.startswith("https")
             try:
-                self._ssl = _ssl_context(needed=needed)
+                self._ssl = ssl_context(self._provider.api_base)
             except OSError as error:  # SSLError is one
                 raise certificates_error(where, error) from None
         make = partial(
@@ -56,15 +55,20 @@ class ProviderClient:
         return self._client
 
     async def aclose(self) -> None:
+        """One of another event loop is let go: its connections ended with that loop, or end when they are collected."""
         client, self._client = self._client, None
-        if client is not None:
+        if client is not None and self._loop is asyncio.get_running_loop():
             await client.aclose()
 
 
-def _ssl_context(*, needed: bool) -> ssl.SSLContext:
-    """Loading the certificates takes 60 ms; plain HTTP gets a context that trusts nobody."""
+def ssl_context(api_base: str) -> ssl.SSLContext:
+    """Loading the certificates takes 60 ms; plain HTTP on this machine gets a context that trusts nobody.
+
+    Raises OSError (SSLError is one) where the environment names certificates that cannot be used.
+    """
     import ssl  # noqa: PLC0415  (first use)
 
     import httpx  # noqa: PLC0415  (first use)
 
+    needed = not is_local(api_base) or api_base.startswith("https")
     return httpx.create_ssl_context() if needed else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

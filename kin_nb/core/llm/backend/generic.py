@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
+from kin_nb.core.bounded_json import read_json
 from kin_nb.core.config import ConfigError, ModelConfig, ProviderConfig, Thinking
 from kin_nb.core.llm.adapters.anthropic import AnthropicAdapter
 from kin_nb.core.llm.adapters.base import (
@@ -70,6 +70,8 @@ class GenericBackend:
         self._view = TextView()
         self._refused: set[tuple[str, Thinking, bool]] = set()
         """(model, thinking level, whether there were tools) of requests that succeeded only without the level."""
+        self._in_vain: set[tuple[str, Thinking, bool]] = set()
+        """The same of those that failed without the level too: something else of them is wrong."""
         self._reply = async_generator_retry(policy=retry, announce=_retry_notice)(self.attempt)
         self._client = ProviderClient(provider, timeout)
 
@@ -144,7 +146,8 @@ class GenericBackend:
     async def _replies(self, request: ReplyRequest, *, streaming: bool) -> AsyncGenerator[LLMChunk, None]:
         """A reply. Thinking that is refused before any part of a reply came is left out of a second request.
 
-        It is left out from then on if that request succeeds.
+        It is left out from then on if that request succeeds. If that fails as the first one did, no second one is sent
+        from then on, until a request with the level has succeeded.
         """
         model = request["model"]
         kind = (model.name, model.thinking, bool(request["tools"]))
@@ -156,15 +159,22 @@ class GenericBackend:
                     started = started or chunk.notice is None
                     yield chunk
         except BackendError as error:
-            if started or refused or model.thinking == "off" or not refuses_thinking(error):
+            if started or refused or kind in self._in_vain or model.thinking == "off" or not refuses_thinking(error):
                 raise
+            status = error.status
             notice = BackendNotice(message=thinking_refused(model, self._provider, error))
         else:
+            self._in_vain.discard(kind)
             return
         yield _told(notice)
-        async with aclosing(self._reply_to(request, without, streaming=streaming)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        try:
+            async with aclosing(self._reply_to(request, without, streaming=streaming)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except BackendError as error:
+            if error.status == status:
+                self._in_vain.add(kind)
+            raise
         self._refused.add(kind)
 
     def _reply_to(
@@ -259,8 +269,8 @@ class GenericBackend:
         """A small question with a JSON answer: {} when it is none."""
         async with self._answer(request, model, extra_headers) as (response, _):
             try:
-                answer = json.loads(await response.aread())
-            except (ValueError, RecursionError):
+                answer = read_json(await response.aread())
+            except ValueError:
                 return {}
             return answer if isinstance(answer, dict) else {}
 

@@ -39,7 +39,7 @@ class Patience:
             return End.SILENT
         except httpx.RequestError:
             return End.BROKEN
-        except (ValueError, RecursionError):
+        except ValueError:
             return End.GARBLED
 
     def close(self) -> None:

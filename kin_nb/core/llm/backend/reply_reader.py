@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from kin_nb.core.llm.adapters.base import APIAdapter
+from kin_nb.core.llm.adapters.encoding import Destination
 from kin_nb.core.llm.backend.patience import End, Patience
 from kin_nb.core.llm.backend.stream import ERROR, payloads
 from kin_nb.core.llm.errors import (
@@ -33,7 +34,7 @@ class ReplyReader:
 
     def __init__(self, adapter: APIAdapter, where: Where, timeout: float) -> None:
         self._adapter, self._where, self._timeout = adapter, where, timeout
-        self._origin = CallOrigin(provider=where["provider"].name, model=where["model"])
+        self._origin = CallOrigin(**Destination.of(where["provider"], where["model"])._asdict())
         self._usage: LLMUsage | None = None
         self._finish: str | None = None
         self._said_something = False
@@ -52,8 +53,16 @@ class ReplyReader:
                     self._finish = chunk.finish_reason or self._finish
                     message = chunk.message
                     self._sign(message.tool_calls or ())
-                    if message.content or message.reasoning_content or message.tool_calls or message.reasoning_blocks:
-                        self._said_something = True
+                    says = (
+                        message.content or message.reasoning_content or message.tool_calls or message.reasoning_blocks
+                    )
+                    self._said_something = self._said_something or bool(says)
+                    if message.origin is not None:
+                        message = message.changed(
+                            origin=self._origin.model_copy(update={"fields": message.origin.fields})
+                        )
+                        chunk = LLMChunk.model_construct(message=message, usage=None, finish_reason=None)
+                    if says or message.origin is not None:
                         if chunk.usage or chunk.finish_reason:
                             chunk = LLMChunk.model_construct(message=message, usage=None, finish_reason=None)
                         yield chunk

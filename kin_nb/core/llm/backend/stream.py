@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, cast
+
+from kin_nb.core.bounded_json import read_json
 
 if TYPE_CHECKING:
     import httpx
@@ -23,7 +24,7 @@ async def payloads(response: httpx.Response, *, streaming: bool) -> AsyncGenerat
     """
     kind = response.headers.get("content-type", "")
     if "json" in kind or not (streaming or "event-stream" in kind):
-        whole = json.loads(await response.aread())
+        whole = read_json(await response.aread())
         if isinstance(whole, dict):
             yield whole
         return
@@ -44,7 +45,7 @@ async def payloads(response: httpx.Response, *, streaming: bool) -> AsyncGenerat
             if event.event == ERROR:
                 yield {ERROR: _json_or_text(data)}
                 continue
-            payload = json.loads(data)
+            payload = read_json(data)
             if isinstance(payload, dict):
                 yield payload
 
@@ -68,6 +69,6 @@ class _Events:
 
 def _json_or_text(data: str) -> Any:
     try:
-        return json.loads(data)
+        return read_json(data)
     except ValueError:
         return data

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from kin_nb.core.safety.shell.carriers import CARRIERS, Carrier
 from kin_nb.core.safety.shell.known import MOST_VALUES, Known
 from kin_nb.core.safety.shell.printed import printed, searched
 from kin_nb.core.safety.shell.scripts import given_to_env, scripts
 from kin_nb.core.safety.shell.simple_command import SimpleCommand, is_assignment, program
 from kin_nb.core.safety.shell.split import split
 
-_LEADS_TO_ANOTHER = frozenset(
-    (
-        *("sudo", "doas", "env", "command", "builtin", "exec", "nohup", "time", "nice", "timeout", "xargs"),
-        *("setsid", "stdbuf", "ionice", "busybox", "coproc", "watch", "flock"),
-    )
+_PARALLEL = Carrier(
+    "jaInNLlPSdCEsX",
+    "jobs arg-file arg-sep max-args max-replace-args max-lines max-procs max-chars replace colsep delimiter delay joblog "
+    "results sshlogin sshloginfile timeout tagstring retries halt load memfree nice tmpdir workdir basefile return env",
 )
-_OPTIONS_WITH_VALUE = {
-    "sudo": "ugpCrtUDhR",
-    "doas": "uC",
-    "env": "uC",
-    "timeout": "sk",
-    "nice": "n",
-    "xargs": "InPLdasE",
-    "exec": "a",
-    "stdbuf": "ioe",
-    "ionice": "cn",
-    "watch": "n",
-    "time": "of",
-    "flock": "wE",
-}
 FOR_EACH_FOUND = ("-exec", "-execdir", "-ok", "-okdir")
 _LONGEST_CHAIN = 20
 """Commands in commands (`sudo env nice ...`) that are followed."""
@@ -53,7 +40,7 @@ def _all(commands: list[SimpleCommand], known: Known, depth: int) -> Iterator[Si
             if is_assignment(found.words[0]):  # `d=/ sh -c 'rm -rf $d'`
                 name, _, value = found.words[0].partition("=")
                 given[name] = [value]
-            for text, words in scripts(found) if depth else ():
+            for text, words in (*scripts(found), *_of_alias(found, known)) if depth else ():
                 if text:
                     inside = known.called_with(words, given)
                     yield from _all(split(text, inside, found.inputs, found.level + 1), inside, depth - 1)
@@ -62,28 +49,53 @@ def _all(commands: list[SimpleCommand], known: Known, depth: int) -> Iterator[Si
             yield found
 
 
+def _of_alias(command: SimpleCommand, known: Known) -> Iterator[tuple[str, list[str]]]:
+    """What a word that the line has made an alias stands for, with the words after it."""
+    text = known.aliases.get(command.words[0], "")
+    if text and text.split()[:1] != command.words[:1]:  # `alias ls='ls -l'` is not followed again
+        yield f"{text} {shlex.join(command.words[1:])}", []
+
+
 def carried(command: SimpleCommand) -> SimpleCommand:
     """The command inside one: after `sudo`, `FOO=1`, `timeout 5`, `find -exec`. Without words when there is none."""
     words, name = command.words, program(command)
     if name == "find":
         return _for_each_found(command)
-    if name not in _LEADS_TO_ANOTHER and not is_assignment(words[0]):
+    if name == "parallel":
+        return _in_parallel(command)
+    carrier = CARRIERS.get(name)
+    if is_assignment(words[0]):
+        carrier = CARRIERS["command"]
+    if carrier is None:
         return SimpleCommand()
-    skipped = 1
     asks = words[0] == "command" and words[1:2] in (["-v"], ["-V"])  # where a program is
     if asks or (name == "env" and given_to_env(words)):
         return SimpleCommand()
-    valued = _OPTIONS_WITH_VALUE.get(name, "")
-    amount = name != "flock"  # `timeout 5`
-    while skipped < len(words) and (words[skipped].startswith("-") or (amount and words[skipped][:1].isdigit())):
-        option = words[skipped]
-        skipped += 2 if len(option) == 2 and option[1] in valued else 1  # noqa: PLR2004  (`-u root`)
-    skipped += name == "flock"  # the file that it locks
-    made_by = {index - skipped: commands for index, commands in command.made_by.items()}
-    inner = replace(command, words=words[skipped:], made_by=made_by)
-    if name == "watch" and inner.words:  # it gives them to a shell
+    begin = carrier.begin(words)
+    inner = replace(command, words=words[begin:], made_by=_after(command, begin))
+    if carrier.in_a_shell and inner.words:
         return SimpleCommand(["eval", *inner.words], level=command.level)
-    return _with_its_input(inner, words[1:skipped]) if name == "xargs" and inner.words else inner
+    return _with_its_input(inner, words[1:begin]) if name == "xargs" and inner.words else inner
+
+
+def _after(command: SimpleCommand, begin: int) -> dict[int, list[SimpleCommand]]:
+    return {index - begin: commands for index, commands in command.made_by.items()}
+
+
+def _in_parallel(command: SimpleCommand) -> SimpleCommand:
+    """What GNU parallel runs: its words with what follows `:::`, or what it reads; those themselves when it has no words."""
+    words = command.words
+    mark = next((at for at, word in enumerate(words) if word.startswith(":::")), len(words))
+    begin = min(_PARALLEL.begin(words), mark)
+    inner, given = words[begin:mark], [word for word in words[mark:] if not word.startswith(":::")]
+    if mark == len(words):
+        given = printed(command.inputs).splitlines()[:MOST_VALUES]
+    if not inner:
+        return SimpleCommand(["eval", "; ".join(given)], level=command.level)
+    if any("{}" in word for word in inner):
+        inner = [new for word in inner for new in ([word.replace("{}", g) for g in given] if "{}" in word else [word])]
+        given = []
+    return SimpleCommand(["eval", *inner, *given], level=command.level)
 
 
 def _with_its_input(command: SimpleCommand, options: list[str]) -> SimpleCommand:

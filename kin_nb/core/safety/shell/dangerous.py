@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from kin_nb.core.safety.shell.carried import FOR_EACH_FOUND, carried, simple_commands
+from kin_nb.core.safety.shell.continued import joined
 from kin_nb.core.safety.shell.fetched import FetchedPrograms
 from kin_nb.core.safety.shell.printed import searched
 from kin_nb.core.safety.shell.protected import Place
@@ -54,6 +55,8 @@ _A_FEW_WORDS = 6
 
 def danger(command: str, root: Path, environment: Mapping[str, str] = os.environ) -> str:
     """Why the line must never run, naming the part of it; "" when nothing in it is known to be dangerous."""
+    if len(command) <= LONGEST and joined(command) is None:
+        return r"where it goes on after a \ at the end of a line, it cannot be read for certain; it may be written on one line"
     place = Place(root, environment)
     rules = (*_RULES, FetchedPrograms().why)
     for found in simple_commands(command[:LONGEST]):

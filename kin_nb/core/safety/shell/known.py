@@ -31,6 +31,8 @@ class Known:
     made: dict[str, list[SimpleCommand]] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
     """The text of each one's body."""
+    aliases: dict[str, str] = field(default_factory=dict)
+    """The text that each stands for; a shell that runs a command knows them only where the line says so."""
     files: dict[str, dict[str, list[SimpleCommand]]] = field(default_factory=dict)
     """The commands that write to a file, by its name without the folder, and by its path."""
     _budget: Iterator[int] = field(default_factory=_budget)
@@ -80,6 +82,8 @@ class Known:
             by = int(words[1][:3]) if first == "shift" and words[1:] and words[1].isdecimal() else 1
             given = self.values.get("@", [])[by:] if first == "shift" else words[words.index("--") + 1 :]
             self.values = self.called_with(["$0", *given]).values
+        elif first == "alias":
+            self.aliases |= {name: text for name, _, text in (word.partition("=") for word in words[1:]) if text}
         elif first in _DECLARE or is_assignment(first):
             self._assign(command, 1 if first in _DECLARE else 0)
 

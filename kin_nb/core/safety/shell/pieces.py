@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
+from kin_nb.core.safety.shell.braces import expanded
 from kin_nb.core.safety.shell.known import MOST_VALUES, Known
 from kin_nb.core.safety.shell.printed import LONGEST_TEXT
 from kin_nb.core.safety.shell.simple_command import SimpleCommand
@@ -18,6 +19,14 @@ _PLAIN_IN_HERE_DOCUMENT = re.compile(r"[^\\`$]+")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*|[\d@*]", re.ASCII)
 _PLAIN_IN_BRACES = re.compile(r"[^\"\\`$}]+")
 _BRACED = re.compile(r"([A-Za-z_]\w*|[\d@*])(?:\[([@*]|\$?\w+)\])?(?::?([-=?])|(?=\}))", re.ASCII)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_ANSI_C = re.compile(r"'((?:[^'\\]|\\.)*)'?", re.DOTALL)
+_ANSI_C_ESCAPE = re.compile(
+    r"\\(x\{[\da-fA-F]*\}?|x[\da-fA-F]{1,2}|u[\da-fA-F]{1,4}|U[\da-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
+)
+_ANSI_C_LETTERS = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
+_BACKQUOTED = re.compile(r"((?:[^`\\]|\\.)*)`?", re.DOTALL)
+_ESCAPED_IN_BACKQUOTES = re.compile(r"\\([\\$`])")
 _SUBSTITUTION_FIRST = re.compile(r"(?:\w+\+?=)?\"?(?:[$`]|<\()")
 
 
@@ -53,7 +62,26 @@ class PieceReader(ABC):
         plain = _PLAIN.match(self.text, start)
         if plain and self.text[plain.end() : plain.end() + 1] in _ENDS_WORD:
             self.at = plain.end()
-            return [plain[0]], self.known.behind(plain[0])
+            several = self._expanded(plain[0])
+            return several, self.known.behind(several[0])
+        found, made = self._words_of_one(start, before)
+        written, after = self.text[start : self.at], self.at
+        several = self._expanded(written)
+        if several == [written]:
+            return found, made
+        whole, found = self.text, []
+        for word in several:
+            self.text, self.at = word, 0
+            found += self._words_of_one(0, len(self.found))[0]
+        self.text, self.at = whole, after
+        return found[:MOST_VALUES], made
+
+    @staticmethod
+    def _expanded(written: str) -> list[str]:
+        """What its braces make of a word; an assignment is left as it is."""
+        return [written] if _ASSIGNMENT.match(written) else expanded(written)
+
+    def _words_of_one(self, start: int, before: int) -> tuple[list[str], list[SimpleCommand]]:
         outer, self._reading = self._reading, _Reading()
         words: list[str] = []
         while self._reading.turn < self._reading.turns:
@@ -75,12 +103,6 @@ class PieceReader(ABC):
         made = [*self.found[before:], *self._reading.made] if _SUBSTITUTION_FIRST.match(text.lstrip()) else []
         self.text, self.at, self._reading = outer
         return read, made
-
-    def continuation(self) -> bool:
-        """Past a backslash at the end of a line, between two words: it is no word. Whether one was here."""
-        found = self.text.startswith("\\\n", self.at)
-        self.at += 2 if found else 0
-        return found
 
     def is_process_substitution(self) -> bool:
         return self.text.startswith(("<(", ">("), self.at)
@@ -107,7 +129,7 @@ class PieceReader(ABC):
             return character if quoted else self._quoted(_PLAIN_IN_DOUBLE_QUOTES, '"')
         if character == "\\":
             self.at += 1
-            return self.text[self.at - 1 : self.at].replace("\n", "")
+            return self.text[self.at - 1 : self.at]
         if character == "`":
             return self._shown(self.substituted("`"), quoted=quoted)
         return self._expansion(character, quoted=quoted) if character in "$<>" else character
@@ -136,7 +158,10 @@ class PieceReader(ABC):
         if following == "{":
             self.at += 1
             return self._braced(quoted=quoted)
-        if following in ("'", '"') and following and not quoted:
+        if following == "'" and not quoted and (text := _ANSI_C.match(self.text, self.at)):
+            self.at = text.end()
+            return _ANSI_C_ESCAPE.sub(_ansi_c, text[1]).partition("\0")[0]
+        if following == '"' and not quoted:
             return ""
         name = _VARIABLE.match(self.text, self.at)
         if name is None:
@@ -193,6 +218,12 @@ class PieceReader(ABC):
         self._reading.splits = self._reading.splits or (not quoted and any(c.isspace() for c in text))
         return text
 
+    def backquoted(self) -> str:
+        """The text up to the closing backquote, as the shell reads it; past that."""
+        found = _BACKQUOTED.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return _ESCAPED_IN_BACKQUOTES.sub(r"\1", found[1]) if found else ""
+
     def until(self, end: str) -> str:
         """The text up to `end`, and past it."""
         start = self.at
@@ -200,3 +231,16 @@ class PieceReader(ABC):
         stop = len(self.text) if stop < 0 else stop
         self.at = stop + len(end)
         return self.text[start:stop]
+
+
+def _ansi_c(escape: re.Match[str]) -> str:
+    """The character that an escape in `$'...'` stands for."""
+    kind, digits = escape[1][0], escape[1][1:]
+    if kind in "xuU" and digits:
+        code = int(digits.strip("{}") or "0", 16)
+        return chr(code & 0xFF if kind == "x" else min(code, 0x10FFFF))
+    if kind in "01234567":
+        return chr(int(escape[1], 8) & 0xFF)
+    if kind == "c" and digits:
+        return chr(ord(digits) & 0x1F)
+    return _ANSI_C_LETTERS.get(kind, kind if kind in "\\'\"?" else escape[0])

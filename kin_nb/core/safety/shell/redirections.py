@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 from kin_nb.core.safety.shell.known import Known
@@ -10,16 +11,22 @@ from kin_nb.core.safety.shell.pieces import ENDS_COMMAND, PieceReader
 from kin_nb.core.safety.shell.simple_command import SimpleCommand
 
 _QUOTED = re.compile(r"['\"\\]")
+_LONGEST_INDEX = 1_000
+"""Characters before `<<` in which an open `[` is looked for."""
 
 
 @dataclass(frozen=True)
 class _HereDocument:
-    """`end`: the word that ends it; `tabs`: may go before that; `expands`: variables in it are filled in."""
+    """`end`: the word that ends it; `tabs`: may go before that; `expands`: variables in it are filled in.
+
+    `may_be_a_shift`: where the line may be arithmetic, and what follows it commands.
+    """
 
     printer: SimpleCommand
     end: str
     tabs: bool
     expands: bool
+    may_be_a_shift: bool
 
 
 class RedirectionReader(PieceReader):
@@ -27,6 +34,17 @@ class RedirectionReader(PieceReader):
         super().__init__(text, known)
         self._here_documents: list[_HereDocument] = []
         """Those that begin at the next line."""
+        self._doubled = 0
+        """Double parentheses around this place: arithmetic, or subshells."""
+
+    @property
+    @abstractmethod
+    def is_deep(self) -> bool:
+        """Whether it is too deep for a group to be read for itself."""
+
+    @abstractmethod
+    def read_as_commands(self, text: str) -> None:
+        """Find what the text runs, apart from what is around it."""
 
     def is_redirection(self) -> bool:
         if self.text[self.at] == "&":
@@ -44,8 +62,8 @@ class RedirectionReader(PieceReader):
         while self.text[self.at : self.at + 1] in ("<", ">", "&", "|", "-"):
             self.at += 1
         operator, reads = self.text[start : self.at], self.text[start] == "<"
-        while self.continuation() or self.text[self.at : self.at + 1] in (" ", "\t"):
-            self.at += self.text[self.at : self.at + 1] in (" ", "\t")
+        while self.text[self.at : self.at + 1] in (" ", "\t"):
+            self.at += 1
         printer = self._printer(operator)
         if printer is None:
             return replace(command, has_input=True) if reads else command
@@ -68,28 +86,47 @@ class RedirectionReader(PieceReader):
         target = found[:1]
         if operator in ("<<", "<<-"):
             printer = SimpleCommand(["echo"])
-            self._here_documents.append(
-                _HereDocument(
-                    printer, "".join(target), operator == "<<-", _QUOTED.search(self.text, begin, self.at) is None
+            expands = _QUOTED.search(self.text, begin, self.at) is None
+            if not self.is_deep:  # there all lines are commands
+                self._here_documents.append(
+                    _HereDocument(printer, "".join(target), operator == "<<-", expands, self._may_be_arithmetic(begin))
                 )
-            )
             return printer
         return SimpleCommand(["echo" if operator == "<<<" else "cat", *target], made_by={1: made})
 
+    def _may_be_arithmetic(self, at: int) -> bool:
+        """In `((...))`, or after a `[` that is not closed: `$[1<<2]`, `a[1<<2]=3`."""
+        if self._doubled:
+            return True
+        opened = 0
+        for character in self.text[max(0, at - _LONGEST_INDEX) : at]:
+            opened = max(0, opened + (character == "[") - (character == "]"))
+        return opened > 0
+
     def read_here_documents(self) -> None:
+        """Past those that begin here. What may be no here-document, or has no end, is read as commands too."""
         pending, self._here_documents = self._here_documents, []
         for document in pending:
             lines: list[str] = []
+            begin, ends = self.at, False
             while self.at < len(self.text):
                 stop = self.end_of_line()
                 line = self.text[self.at : stop]
                 self.at = stop + 1
                 line = line.lstrip("\t") if document.tabs else line
-                if line == document.end:
+                ends = line == document.end
+                if ends:
                     break
                 lines.append(line)
             text = "\n".join(lines)
-            read, made = self.here_document(text) if document.expands else (text, [])
+            if document.may_be_a_shift or not ends:
+                if self.is_deep:
+                    self.at = begin
+                else:
+                    self.read_as_commands(text)
+                read, made = text, list[SimpleCommand]()  # what it expands is found there
+            else:
+                read, made = self.here_document(text) if document.expands else (text, [])
             document.printer.words.append(read)
             document.printer.made_by[1] = made
 

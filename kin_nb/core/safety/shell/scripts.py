@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 
 from kin_nb.core.safety.shell.printed import printed
 from kin_nb.core.safety.shell.simple_command import SimpleCommand, program
+from kin_nb.core.safety.shell_words import git_words
 
 SHELLS = frozenset(("bash", "sh", "zsh", "dash", "fish", "ksh", "ash", "rbash"))
 SOURCES = frozenset(("source", "."))
@@ -18,6 +19,14 @@ _OPTION_OF_SHELL = re.compile(r"[-+]([A-Za-z]+)$|--\w[\w-]*")
 _TAKE_A_WORD = frozenset(("--rcfile", "--init-file"))
 _RUN_AS_SHELL = frozenset(("su", "script", "flock"))
 _GIVES_A_TEXT = re.compile(r"-[a-z]*c$|--command$")
+_TOLD_TO_GIT = {
+    "rebase": re.compile(r"(?:-[a-z]*?x|--ex(?:ec?)?(?:=|$))(.*)", re.DOTALL),
+    "difftool": re.compile(r"(?:-[a-z]*?x|--extc(?:md?)?(?:=|$))(.*)", re.DOTALL),
+    "filter-branch": re.compile(r"--\w+-filter()$"),
+}
+"""By git's subcommand: the option whose value is a command; a group for a value in the same word."""
+_OF_ENV = {"--chdir": "C", "--split-string": "S", "--unset": "u"}
+"""The options of `env` that have a value, and their letters."""
 _OF_ANOTHER_LANGUAGE = re.compile(r"#!(?!.*sh\b)")
 
 _Script = tuple[str, list[str]]
@@ -75,6 +84,8 @@ def scripts(command: SimpleCommand) -> Iterator[_Script]:
         yield next((text for option, text in pairwise(words[1:]) if _GIVES_A_TEXT.match(option)), ""), []
     elif name == "env":
         yield given_to_env(words), []
+    elif name == "git":
+        yield from ((text, []) for text in _given_to_git(words))
     elif 0 in command.made_by and "/" in words[0]:
         text = printed(command.made_by[0])
         yield "" if _OF_ANOTHER_LANGUAGE.match(text) else text, words
@@ -92,16 +103,40 @@ def _of_shell(command: SimpleCommand) -> _Script:
     return printed(command.made_by.get(index, [])), words[index:]
 
 
+def _given_to_git(words: list[str]) -> Iterator[str]:
+    """The commands that git is told to run: for each submodule, commit, or step of a search."""
+    rest = git_words(words)[0][1:]
+    subcommand, given = "".join(rest[:1]), rest[1:]
+    if subcommand == "bisect" and given[:1] == ["run"]:
+        yield shlex.join(given[1:])
+    elif subcommand == "submodule" and "foreach" in given:
+        yield " ".join(dropwhile(lambda word: word.startswith("-"), given[given.index("foreach") + 1 :]))
+    if option := _TOLD_TO_GIT.get(subcommand):
+        found = ((option.match(word), after) for word, after in pairwise([*given, ""]))
+        yield from (told[1] or after for told, after in found if told)
+
+
 def given_to_env(words: list[str]) -> str:
     """`env -S "sh -c ..."`: one word that holds several. `env -C / ls`: in another folder. "" for what it runs as it stands."""
-    for index, word in enumerate(words[1:], 1):
-        if word in ("-C", "--chdir"):
-            folder, rest = words[index + 1 : index + 2], words[index + 2 :]
-            return f"cd {shlex.join(folder)}; env {shlex.join(rest)}"
-        if word in ("-S", "--split-string"):
-            return " ".join(words[index + 1 :])
-        if word.startswith(("-S", "--split-string=")):
-            return " ".join([word.removeprefix("-S").removeprefix("--split-string="), *words[index + 1 :]])
-        if not word.startswith("-"):
-            break
-    return ""
+    index, folder = 1, ""
+    while index < len(words) and words[index].startswith("-"):
+        kind, value = _option_of_env(words[index])
+        if kind and value is None:
+            index += 1
+            value = "".join(words[index : index + 1])
+        index += 1
+        if kind == "S":
+            text = " ".join([value or "", *words[index:]])
+            return f"cd {shlex.quote(folder)}; {text}" if folder else text
+        folder = value or "" if kind == "C" else folder
+    return f"cd {shlex.quote(folder)}; env {shlex.join(words[index:])}" if folder else ""
+
+
+def _option_of_env(word: str) -> tuple[str, str | None]:
+    """Its letter, where it has a value; and that, None when it is the next word. Long ones may be cut short."""
+    name, equals, value = word.partition("=")
+    if word.startswith("--"):
+        kind = next((kind for long, kind in _OF_ENV.items() if len(name) > 2 and long.startswith(name)), "")  # noqa: PLR2004
+        return kind, value if equals else None
+    at = next((at for at, letter in enumerate(word) if letter in _OF_ENV.values()), 0)
+    return word[at] if at else "", word[at + 1 :] or None

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from kin_nb.core.safety.shell.continued import best_joined, joined_everywhere
 from kin_nb.core.safety.shell.known import MOST_VALUES, Known
 from kin_nb.core.safety.shell.pieces import ENDS_COMMAND
 from kin_nb.core.safety.shell.printed import printed
@@ -38,7 +39,7 @@ def split(
     `known`: from what comes before the line; it learns from the line. `inputs`: what the line's commands may read.
     `level`: parentheses around the line.
     """
-    reader = _Reader(line, known or Known(), level=level)
+    reader = _Reader(best_joined(line), known or Known(), level=level)
     reader.commands("", list(inputs))
     return reader.found
 
@@ -78,8 +79,6 @@ class _Reader(RedirectionReader):
             if character == end:
                 self.at += 1
                 break
-            if self.continuation():
-                continue
             if group.compares and not character.isspace() and not self.text.startswith("esac", self.at):
                 self.until(")")
                 group.compares = False
@@ -166,9 +165,12 @@ class _Reader(RedirectionReader):
             self._defined = before[-1]
         elif not self._begins(command):
             command = self._ended(command, group)
+        doubled = self.text.startswith("((", self.at)
         self.at += 1
         self._level += 1
+        self._doubled += doubled
         command = self._group(")", command, group)
+        self._doubled -= doubled
         self._level -= 1
         return command
 
@@ -176,8 +178,6 @@ class _Reader(RedirectionReader):
         self.at += 1
         values: list[str] = []
         while self.at < len(self.text) and self.text[self.at] != ")":
-            if self.continuation():
-                continue
             if self.text[self.at].isspace() or (self.text[self.at] in "<>;&|(" and not self.is_process_substitution()):
                 self.at += 1
             else:
@@ -226,9 +226,18 @@ class _Reader(RedirectionReader):
             return self._ended(command, group)
         return command
 
+    @property
+    def is_deep(self) -> bool:
+        return self._depth >= _DEEPEST
+
+    def read_as_commands(self, text: str) -> None:
+        inside = _Reader(joined_everywhere(text), self.known, self._depth, self._level, self._function)
+        inside.commands("", [])
+        self.found += inside.found
+
     def substituted(self, end: str) -> str:
         if end == "`":
-            inside = _Reader(self.until("`"), self.known, self._depth, self._level + 1, self._function)
+            inside = _Reader(best_joined(self.backquoted()), self.known, self._depth, self._level + 1, self._function)
             outputs = inside.commands("", [])
             self.found += inside.found
         elif self._depth >= _DEEPEST:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from kin_nb.core.project_snapshot import MayUse, anything
 from kin_nb.core.skills.flows.checks import checked
 from kin_nb.core.skills.flows.d2 import draw_d2
 from kin_nb.core.skills.flows.mermaid import draw_mermaid
@@ -16,9 +17,9 @@ _LANGUAGES = {"mermaid": draw_mermaid, "d2": draw_d2}
 _FENCES = ("```", "~~~")
 
 
-def read_flow(path: Path) -> Flow:
-    """Raises SkillError, most often a FlowError, that names the file and the line."""
-    skill, body, first = read_parts(path)
+def read_flow(path: Path, may_use: MayUse = anything) -> Flow:
+    """Raises SkillError, most often a FlowError, that names the file and the line; also when `may_use` refuses the file."""
+    skill, body, first = read_parts(path, may_use)
     if not skill.is_flow:
         raise FlowError(f"{path}: it is no flow; for one, add the line `type: flow` to its frontmatter.")
     diagrams = [(language, line, text) for language, line, text in _blocks(body, first) if language in _LANGUAGES]

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, Field, field_validator
 
+from kin_nb.core.callback_errors import unless_cancelled
 from kin_nb.core.questions import Question, nobody
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolPermission
 from kin_nb.core.tools.running import running_call
@@ -64,7 +65,7 @@ class AskUser(BaseTool[AskUserArgs, AskUserResult, AskUserConfig, BaseToolState]
         """Raises ToolError where nobody can be asked."""
         running = running_call.get()
         ask, call_id = (running.agent.ask_question, running.call_id) if running else (nobody, "")
-        answer = await ask(Question(args.question, tuple(args.choices), args.multiple, call_id))
+        answer = await unless_cancelled(ask(Question(args.question, tuple(args.choices), args.multiple, call_id)))
         return AskUserResult(answer=answer)
 
     def to_model(self, result: AskUserResult) -> str:

@@ -113,8 +113,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         Of everything, the sensitive files that it surely writes are named: no grant and no rule covers those.
         """
         judged = self._judged(args.command)
-        if judged.kind == "harmless":
-            self.state.proven.add(args.command)
+        if self._is_proven(args.command, judged):
             return Accesses(reads=judged.reads or (".",))
         writes = sensitive_writes(args.command, Workspace(self.config.effective_workdir))
         return Accesses(everything=True, writes=writes, reason=judged.reason)
@@ -134,7 +133,12 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return begin if begin == first and not more else f"{begin} …".strip()
 
     def allows(self, pattern: str, args: BashArgs) -> bool:
-        return command_rules.allows(pattern, args.command)
+        return command_rules.allows(
+            pattern,
+            args.command,
+            self.config.effective_workdir,
+            lambda: self._is_proven(args.command, self._judged(args.command)),
+        )
 
     def why_denied(self, args: BashArgs) -> str:
         waits = "waits for a person at a terminal, and there is none here"
@@ -207,6 +211,12 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 
     def _judged(self, command: str) -> Judgement:
         return judge(command, self.config.effective_workdir, self.environment())
+
+    def _is_proven(self, command: str, judged: Judgement) -> bool:
+        """Whether it is harmless; then it runs only while it still is."""
+        if judged.kind == "harmless":
+            self.state.proven.add(command)
+        return judged.kind == "harmless"
 
     def _environment_for(self, command: str) -> dict[str, str]:
         """Raises ToolError where the proof that let it run does not hold any more."""

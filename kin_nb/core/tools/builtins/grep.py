@@ -18,7 +18,7 @@ from kin_nb.core.safety.secrets import child_environment
 from kin_nb.core.safety.workspace import Workspace, open_regular
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins import grep_here, grep_hints
-from kin_nb.core.tools.builtins.grep_matches import Matches, files_shown, lines_shown
+from kin_nb.core.tools.builtins.grep_matches import COUNTED, Matches, files_shown, lines_shown
 from kin_nb.core.tools.builtins.grep_python import TOO_SLOW
 from kin_nb.core.tools.builtins.names import resolve_existing
 from kin_nb.core.tools.builtins.process import run_process
@@ -79,13 +79,16 @@ class Grep(BaseTool[GrepArgs, GrepResult, BaseToolConfig, BaseToolState]):
             Workspace(self.config.effective_workdir), args, child_environment(os.environ, also=self.config.key_names)
         )
         found = await search.matches(search.pattern, SECONDS)
+        await asyncio.to_thread(found.leave_out_unconfirmed)
         if not found.total:
-            return GrepResult(matches="", match_count=0, was_truncated=False, note=await search.why_nothing())
+            why = found.left_out or await search.why_nothing()
+            return GrepResult(matches="", match_count=0, was_truncated=bool(found.left_out), note=why)
         if args.files_only:
             shown = files_shown(found, args.max_matches)
         else:
             shown = await asyncio.to_thread(lines_shown, found, search.workspace.root, args.context)
-        return GrepResult(matches=shown.text, match_count=shown.count, was_truncated=bool(shown.note), note=shown.note)
+        note = "\n".join(filter(None, (shown.note, found.left_out)))
+        return GrepResult(matches=shown.text, match_count=shown.count, was_truncated=bool(note), note=note)
 
     def to_model(self, result: GrepResult) -> str:
         if not result.matches:
@@ -165,8 +168,8 @@ class _Search:
         return found, complaint
 
     def _empty(self) -> Matches:
-        most = 0 if self._args.files_only else self._args.max_matches
-        return Matches(self.workspace, self._path, self._args.glob, most)
+        of_a_file = 1 if self._args.files_only else COUNTED
+        return Matches(self.workspace, self._path, self._args.glob, self._args.max_matches, of_a_file)
 
     def _place(self) -> str:
         """The path as the search prints it: `./` before it in the workspace, `/` after it when it is a folder."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import BinaryIO
 
 from kin_nb.core.safe_fs import is_reachable
 from kin_nb.core.safety.workspace import Workspace, open_regular
@@ -22,6 +24,7 @@ LONGEST_LINE = 500
 """Characters shown of one line."""
 COUNTED = 10_000
 """Matching lines after which a search ends."""
+_BYTES_OF_A_CHARACTER = 4
 _FILES_NAMED = 10
 _NOTE = 1_000
 """Characters kept for the note on what is not shown."""
@@ -29,11 +32,12 @@ _NOTE = 1_000
 
 @dataclass(frozen=True)
 class Match:
-    """A matching line. `file`: as the search prints it; `number`: counted from 1."""
+    """A matching line. `file`: as the search prints it; `number`: counted from 1; `begin`: the bytes that `text` is made of."""
 
     file: bytes
     number: int
     text: str
+    begin: bytes
 
     @property
     def name(self) -> str:
@@ -41,16 +45,19 @@ class Match:
 
 
 class Matches:
-    """The search's output as it arrives: the first `most` matching lines, and how many there are in each file.
+    """The search's output as it arrives: the first `most` matching lines, of a file at most `of_a_file`, and how many
+    there are in each file.
 
     Files that the glob does not name are passed over, and sensitive ones: whoever allowed a search of the folder has
     not allowed those, unless the folder is one itself.
     """
 
-    def __init__(self, workspace: Workspace, asked: Path, glob: str | None, most: int) -> None:
+    def __init__(self, workspace: Workspace, asked: Path, glob: str | None, most: int, of_a_file: int) -> None:
         self.kept: list[Match] = []
         self.counts: Counter[str] = Counter()
-        self._workspace, self._asked, self._most = workspace, asked, most
+        self.left_out = ""
+        """What is said of files that were left out."""
+        self._workspace, self._asked, self._most, self._of_a_file = workspace, asked, most, of_a_file
         self._all_allowed = workspace.is_sensitive(asked) is not None
         self._glob = glob_rule(glob) if glob else None
         self._rest = b""
@@ -73,11 +80,31 @@ class Matches:
                 return True
         return False
 
+    def leave_out_unconfirmed(self) -> None:
+        """Leave out the files of which a kept line is not there when they are opened without following a link.
+
+        A search program opens files by their names: a folder may be a link to elsewhere at that moment, and only then.
+        """
+        root, of_files = self._workspace.root, dict[bytes, list[Match]]()
+        for match in self.kept:
+            of_files.setdefault(match.file, []).append(match)
+        wrong = {file for file, matches in of_files.items() if not _confirmed(root / os.fsdecode(file), matches)}
+        for name in {match.name for match in self.kept if match.file in wrong}:
+            del self.counts[name]
+        self.kept = [match for match in self.kept if match.file not in wrong]
+        if wrong:
+            self.left_out = (
+                f"[left out, as changed during the search: {len(wrong):,} file{'s' if len(wrong) > 1 else ''}]"
+            )
+
     def may_show(self, file: bytes) -> bool:
         if file not in self._allowed:
             path = self._workspace.root / os.fsdecode(file)
             named = self._glob is None or path == self._asked or self._is_named(path, self._glob)
-            allowed = bool(named) and (self._all_allowed or not self._workspace.is_sensitive(path))
+            try:
+                allowed = bool(named) and (self._all_allowed or not self._workspace.is_sensitive(path))
+            except OSError:  # a folder changed while its links were read
+                allowed = False
             self._allowed[file] = allowed and is_reachable(path)  # no folder was replaced by a link meanwhile
         return self._allowed[file]
 
@@ -91,9 +118,9 @@ class Matches:
         number, colon, text = match.partition(b":")
         if not separator or not colon or not self.may_show(file):
             return
-        found = Match(file, int(number), _shortened(text))
+        found = Match(file, int(number), _shortened(text), _begin(text))
         self.counts[found.name] += 1
-        if len(self.kept) < self._most:
+        if len(self.kept) < self._most and self.counts[found.name] <= self._of_a_file:
             self.kept.append(found)
 
 
@@ -169,10 +196,35 @@ def _around(root: Path, matches: list[Match], context: int) -> dict[int, str]:
     end = max(wanted)
     try:
         with open_regular(root / os.fsdecode(matches[0].file)) as file:
-            numbered = zip(range(1, end + 1), file, strict=False)
+            numbered = zip(range(1, end + 1), _lines(file), strict=False)
             return {number: _shortened(line.rstrip(b"\n")) for number, line in numbered if number in wanted}
     except (OSError, ToolError):
         return {}
+
+
+def _confirmed(path: Path, matches: list[Match]) -> bool:
+    wanted = {match.number: match.begin for match in matches}
+    try:
+        with open_regular(path) as file:
+            numbered = zip(range(1, max(wanted) + 1), _lines(file), strict=False)
+            found = {number: _begin(line.rstrip(b"\n")) for number, line in numbered if number in wanted}
+    except (OSError, ToolError):
+        return False
+    return found == wanted
+
+
+def _lines(file: BinaryIO) -> Iterable[bytes]:
+    """As ripgrep numbers and reads them: UTF-16 with a byte order mark becomes UTF-8."""
+    mark = file.read(len(codecs.BOM_UTF16))
+    file.seek(0)
+    if mark not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return file
+    return file.read().decode("utf-16", "replace").encode("utf-8", "replace").split(b"\n")
+
+
+def _begin(line: bytes) -> bytes:
+    """All bytes that are shown of a line, without what ripgrep leaves out at its ends."""
+    return line.removeprefix(codecs.BOM_UTF8).rstrip(b"\r")[: LONGEST_LINE * _BYTES_OF_A_CHARACTER]
 
 
 def _shortened(line: bytes) -> str:

@@ -99,9 +99,11 @@ async def _watch(process: asyncio.subprocess.Process, command: Supervised, outpu
         await asyncio.wait(over, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         timed_out = not exited.done() and not output.enough.done()
     finally:
-        if not exited.done():
-            await _end(process, command, exited)
-        await output.drain()
+        try:
+            if not exited.done():
+                await _end(process, command, exited)
+        finally:  # cancelled once more too: the loop must not go on watching a descriptor that is closed
+            await output.drain()
     code, report = exited.result(), command.report()
     if report.error is not None:
         raise ToolError(f"The command could not be started: {report.error}")
@@ -115,12 +117,12 @@ async def _watch(process: asyncio.subprocess.Process, command: Supervised, outpu
 
 
 async def _end(process: asyncio.subprocess.Process, command: Supervised, exited: asyncio.Future[int]) -> None:
-    command.terminate()
+    command.terminate(process)
     try:
         await asyncio.wait({exited}, timeout=LONGEST_END)
     finally:
         if not exited.done():  # cancelled once more, or the supervisor itself does not run
-            command.kill()
+            command.kill(process)
             await asyncio.wait({exited}, timeout=LONGEST_END)
         with suppress(ProcessLookupError):
             if not exited.done():

@@ -145,7 +145,7 @@ class StdioLink:
 
     def _kill(self, process: subprocess.Popen[bytes], command: Supervised) -> None:
         """Whatever is left of it, and the pipes."""
-        command.kill()
+        command.kill(process)
         with suppress(subprocess.TimeoutExpired):  # a process that the system itself cannot end
             process.wait(GRACE)
         with suppress(BlockingIOError):
@@ -190,7 +190,7 @@ async def _end(process: subprocess.Popen[bytes], command: Supervised) -> None:
     if process.stdin is not None:
         process.stdin.close()
     if await _exit_code(process) is None:
-        command.terminate()
+        command.terminate(process)
         await _exit_code(process)
 
 

@@ -8,8 +8,7 @@ import subprocess
 import pytest
 
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.rerun import workspace_copy
-from kin_nb.replay.rerun.workspace_copy import copy_workspace
+from kin_nb.replay.rerun.workspace_copy import Most, copy_workspace
 
 
 @pytest.fixture
@@ -60,11 +59,17 @@ def test_without_the_commit_the_files_are_copied_and_that_is_said(workspace, tmp
     assert copied.says == "the files as they are now (git does not have commit dddddddddddd here)"
 
 
-def test_a_workspace_too_large_is_refused_before_anything_is_copied(workspace, tmp_path, monkeypatch):
-    monkeypatch.setattr(workspace_copy, "MAX_FILES", 0)
+def test_a_workspace_too_large_is_refused_before_anything_is_copied(workspace, tmp_path):
     with pytest.raises(ReplayError, match=r"too large to copy \(over 0 files"):
-        copy_workspace(workspace, None, tmp_path / "copy")
+        copy_workspace(workspace, None, tmp_path / "copy", Most(files=0))
     assert files(tmp_path / "copy") == []
+
+
+def test_the_folder_with_the_keys_is_not_copied(workspace, tmp_path, monkeypatch):
+    monkeypatch.setenv("KIN_HOME", str(workspace / ".kin-code"))
+    (workspace / ".kin-code").mkdir()
+    (workspace / ".kin-code" / ".env").write_text("KEY=x")
+    assert files(copy_workspace(workspace, None, tmp_path / "copy").folder) == ["src/a.py"]
 
 
 def test_a_workspace_that_is_gone_says_how_to_name_another(tmp_path):
@@ -185,3 +190,24 @@ def test_what_cannot_be_copied_is_said_in_one_line(workspace, tmp_path):
     said = str(caught.value)
     assert said.isprintable()
     assert len(said) < 1200
+
+
+def test_a_copy_made_below_the_workspace_is_not_copied_into_itself(workspace):
+    copied = copy_workspace(workspace, None, workspace / "tmp" / "copy")
+    assert files(copied.folder) == ["src/a.py"]
+
+
+@pytest.mark.parametrize("linked", ["home", "folder"])
+def test_the_folder_with_the_keys_is_not_copied_where_a_link_leads_to_it(linked, workspace, tmp_path, monkeypatch):
+    keys = workspace / "deep" / "keys" / ".env"
+    keys.parent.mkdir(parents=True)
+    keys.write_text("KEY=x")
+    if linked == "home":
+        (tmp_path / "home").symlink_to(workspace / "deep")
+        monkeypatch.setenv("KIN_HOME", str(tmp_path / "home" / "keys"))
+    else:
+        (workspace / ".kin-code").symlink_to(keys.parent)
+        monkeypatch.setenv("KIN_HOME", str(workspace / ".kin-code"))
+    folder = copy_workspace(workspace, None, tmp_path / "copy").folder
+    assert files(folder) == ["src/a.py"]
+    assert sorted(path.name for path in folder.iterdir()) == ["deep", "src"]

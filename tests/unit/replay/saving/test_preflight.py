@@ -6,7 +6,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.replay.saving.making import session_notebook
-from kin_nb.replay.saving.preflight import about_run, stops
+from kin_nb.replay.saving.preflight import Preflight, about_run
 from tests.unit.replay.sessions import recording, turn
 
 
@@ -18,7 +18,7 @@ def notes_on(tmp_path, *sources: str, **more) -> list[str]:
         new_code_cell(source, id=f"own-{n}", execution_count=1, outputs=outputs) for n, source in enumerate(sources)
     ]
     nb = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
-    return about_run(nb, tmp_path)
+    return about_run(nb, tmp_path).lines()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_the_code_of_the_agent_defines_names_too(tmp_path):
     made = session_notebook(
         recording(turn(1, "first", cell_id="ask", steps=steps)), source_nb=new_notebook(cells=cells)
     )
-    assert about_run(made, tmp_path) == []
+    assert about_run(made, tmp_path).lines() == []
 
 
 def test_cells_that_failed_or_never_ran_are_named_and_stop_nothing(tmp_path):
@@ -124,18 +124,17 @@ def test_cells_that_failed_or_never_ran_are_named_and_stop_nothing(tmp_path):
         new_code_cell("y = 1", id="never"),
     ]
     made = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
-    lines = about_run(made, tmp_path)
-    assert lines == [
+    found = about_run(made, tmp_path)
+    assert found.lines() == [
         "Cell 3 ended in an error and may fail again: tagged raises-exception, so a replay runs on.",
         "Cell 4 never ran here: a replay runs it.",
     ]
-    assert not stops(lines)
+    assert not found.stops
 
 
 def test_code_that_is_no_python_is_named(tmp_path):
     (line,) = notes_on(tmp_path, "x = = 1")
     assert line.startswith("A replay stops at cell 3: invalid syntax")
-    assert stops([line])
 
 
 @pytest.mark.parametrize(
@@ -160,4 +159,72 @@ def test_a_cell_that_was_interrupted_is_said_to_run_to_its_end(tmp_path):
     error = new_output("error", ename="KeyboardInterrupt", evalue="", traceback=["KeyboardInterrupt"])
     cells.append(new_code_cell("while True: pass", id="own", execution_count=1, outputs=[error]))
     nb = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
-    assert about_run(nb, tmp_path) == ["Cell 3 was interrupted: a replay runs it to its end."]
+    assert about_run(nb, tmp_path).lines() == ["Cell 3 was interrupted: a replay runs it to its end."]
+
+
+def test_of_many_cells_the_first_are_named_and_the_others_counted(tmp_path):
+    lines = notes_on(tmp_path, *(f"print(name{n})" for n in range(7)))
+    assert lines[4:] == ["A replay stops at cell 7: no cell above it defines `name4`.", "And at 2 more cells."]
+
+
+def test_a_question_to_a_person_is_named(tmp_path):
+    assert notes_on(tmp_path, "name = input('Who? ')") == [
+        "A replay stops at cell 3: it asks by input(), and nobody answers in a replay."
+    ]
+    assert notes_on(tmp_path, "def ask():\n    return input()") == []
+    assert notes_on(tmp_path, "def input(): return 1", "input()") == []
+
+
+def test_a_module_that_is_not_installed_is_named_and_not_imported(tmp_path):
+    assert notes_on(tmp_path, "import not_here.at_all as n, json") == [
+        "A replay stops at cell 3: no module `not_here` is installed here."
+    ]
+    (tmp_path / "not_here.py").write_text("raise SystemExit")
+    assert notes_on(tmp_path, "import not_here.at_all as n, json") == []
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        ("import sys\nsys.path.append('src')", "import not_here"),
+        ("%pip install not-here", "import not_here"),
+        ("%%writefile not_here.py\nx = 1", "import not_here"),
+        ("try:\n    import not_here\nexcept ImportError:\n    pass",),
+        ("from . import near",),
+    ],
+)
+def test_a_module_that_may_be_found_all_the_same_is_not_missed(tmp_path, sources):
+    assert notes_on(tmp_path, *sources) == []
+
+
+@pytest.mark.parametrize("code", ["text = '{}/data.csv'", 'import os\nos.listdir("~/work")'])
+def test_a_path_below_home_is_said_to_be_on_this_machine_only(tmp_path, monkeypatch, code):
+    monkeypatch.setenv("HOME", "/home/ann")
+    path = "~/work" if "~" in code else "/home/ann/data.csv"
+    assert notes_on(tmp_path, code.format("/home/ann")) == [f"Cell 3 names {path}, which is only on this machine."]
+    assert notes_on(tmp_path, "text = '/home/anna/x'") == []
+
+
+def test_an_annotation_is_no_name_that_is_looked_up(tmp_path):
+    assert notes_on(tmp_path, "from __future__ import annotations\nx: Later = 1\ny: Other", "class Later: pass") == []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "def made(name):\n    with open(name, 'w') as file:\n        file.write('a')\nmade('data.csv')",
+        "from pathlib import Path\npath = Path('data.csv')\npath.write_text('a')",
+    ],
+)
+def test_a_file_that_a_helper_or_a_path_in_a_variable_may_have_written_is_not_missed(tmp_path, before):
+    assert notes_on(tmp_path, before, "text = open('data.csv').read()") == []
+
+
+def test_what_was_read_of_a_cell_that_ran_is_left_out(tmp_path):
+    assert Preflight(((3, "x"), (5, "y")), ("Note.",)).lines(beyond=3) == ["A replay stops at cell 5: y.", "Note."]
+
+
+def test_a_conversion_writes_no_file(tmp_path):
+    assert notes_on(tmp_path, "import pandas as pd\npd.to_datetime([])", "text = open('data.csv').read()") == [
+        "A replay stops at cell 4: data.csv is not there."
+    ]

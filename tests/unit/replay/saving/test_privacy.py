@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
@@ -15,6 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from kin_nb.core.context.history import messages_of_step
 from kin_nb.core.safety.secrets import REDACTED, Redactor
 from kin_nb.core.session.records import (
+    CallOrigin,
     FileChange,
     KeptFile,
     Place,
@@ -31,7 +33,7 @@ from kin_nb.replay.rerun.drift import compare_call
 from kin_nb.replay.saving import privacy
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
+from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, known_secrets, without_results
 from tests.unit.replay.sessions import recording, turn
 
 ACME = re.compile(r"ACME-\d+")
@@ -152,6 +154,37 @@ def test_a_secret_goes_from_every_form_of_what_a_cell_showed(kind, output_type):
     assert any(line.startswith(f"  cell 1, outputs, {kind}: ") for line in cleaner.report())
 
 
+def test_what_was_printed_in_two_pieces_is_one_text():
+    printed = [("stdout", "token hunt"), ("stdout", "er22 x"), ("stderr", "hunt"), ("stdout", "er22"), ("stdout", "\n")]
+    outputs = [new_output("stream", name=name, text=text) for name, text in printed]
+    nb = new_notebook(cells=[new_code_cell("look()", id="py", outputs=outputs)])
+    clean_notebook(nb, recording(turn(1, "a")), Cleaner(secrets=lambda text: text.replace("hunter22", "[secret]")))
+    nbformat.validate(nb)
+    shown = [(output["name"], output["text"]) for output in nb["cells"][0]["outputs"]]
+    assert shown == [("stdout", "token [secret] x"), ("stderr", "hunt"), ("stdout", "er22\n")]
+
+
+def test_metadata_of_an_output_is_cleaned_under_every_name():
+    metadata = {"key": "ACME-1", "name": "ACME-1", "id": {"sha": "ACME-1"}, "ACME-1": 1, "kin": {"name": "of ACME-1"}}
+    output = new_output("display_data", {"text/plain": "x"}, metadata=metadata)
+    nb = new_notebook(cells=[new_code_cell("look()", id="py", outputs=[output])])
+    clean_notebook(nb, recording(turn(1, "a")), Cleaner((ACME,)))
+    assert not ACME.search(json.dumps(nb))
+
+
+@pytest.mark.parametrize("stored", [str, lambda text: base64.b64encode(text.encode()).decode()])
+def test_attachments_that_are_text_are_cleaned_and_named(stored):
+    cell = new_markdown_cell("![a](attachment:a.svg)", id="md")
+    forms = {"image/svg+xml": stored("<text>R&amp;D-7</text>"), "text/plain": stored("R&D-7"), "image/png": "QUNNRS0x"}
+    cell["attachments"] = {"a.svg": forms}
+    nb, cleaner = new_notebook(cells=[cell]), Cleaner((re.compile(r"R&D-\d"),))
+    clean_notebook(nb, recording(turn(1, "a")), cleaner)
+    svg, text = stored(f"<text>{REDACTED}</text>"), stored(REDACTED)
+    kept = {"image/svg+xml": svg, "text/plain": text, "image/png": "QUNNRS0x"}
+    assert nb["cells"][0]["attachments"] == {"a.svg": kept}
+    assert "  cell 1, attachments, text/plain: 1 match of R&D-\\d" in cleaner.report()
+
+
 @pytest.mark.parametrize("kind", ["image/png", "image/jpeg", "audio/wav", "application/pdf"])
 def test_what_is_no_text_stays_as_it_is(kind):
     nb = new_notebook(cells=[new_code_cell("", id="py", outputs=[new_output("display_data", {kind: "ACME-1"})])])
@@ -242,6 +275,28 @@ def test_code_that_was_changed_is_named_and_text_and_prompts_are_not():
     text_only = Cleaner((ACME,))
     clean_notebook(new_notebook(cells=[new_markdown_cell("ACME-1", id="m")]), recording(turn(1, "a")), text_only)
     assert text_only.report() == ["Taken out:", "  cell 1: 1 match of ACME-\\d+"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "thought"),
+    [
+        ("Müller", "see Müller"),
+        (r"\bACME-\d", "a\nACME-7"),
+        (r"C:\\Users\\ann", "in C:\\Users\\ann"),
+        ('say "hi"', 'I say "hi"'),
+        (r"(?m)^Customer", "x\nCustomer 5"),
+        ("nothing of it", "the key is ghp_0123456789abcdefghijABCDEFGHIJ012345"),
+    ],
+)
+def test_what_a_server_sent_for_itself_is_searched_as_it_reads(pattern, thought):
+    origin = CallOrigin(provider="p", fields={"reasoning_details": [{"type": "reasoning.text", "text": thought}]})
+    thinking = recording(turn(1, "go", steps=(RecordedStep(content="x", provider_data=origin.to_text()),)))
+    clean = clean_notebook(new_notebook(), thinking, Cleaner((re.compile(pattern),), known_secrets()))
+    assert clean.turns[0].steps[0].provider_data == ""
+    opaque = origin.model_copy(update={"fields": {"signature": "ghp_0123456789abcdefghijABCDEFGHIJ012345"}})
+    signed = recording(turn(1, "go", steps=(RecordedStep(content="x", provider_data=opaque.to_text()),)))
+    kept = clean_notebook(new_notebook(), signed, Cleaner((re.compile(pattern),), known_secrets()))
+    assert kept.turns[0].steps[0].provider_data == opaque.to_text()
 
 
 def test_without_results_there_are_hashes_in_cards_and_in_records():

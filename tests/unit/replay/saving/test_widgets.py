@@ -87,3 +87,12 @@ def test_secrets_go_out_of_what_widgets_show(session, widgets):
     assert {name: model["model_name"] for name, model in kept.items()}.items() <= {
         name: model["model_name"] for name, model in widgets["state"].items()
     }.items()
+
+
+def test_only_what_ipywidgets_names_stays_in_the_state():
+    theirs = {"_model_name": "HTMLModel", "_view_module_version": "2.0.0", "layout": f"IPY_MODEL_{'0a' * 16}"}
+    buffers = [{"data": "QUNN", "encoding": "base64", "path": ["value"]}]
+    mine = {"model_x": KEY, "_model_name": f"of {KEY}", "tooltip": f"IPY_MODEL_{KEY}", "buffers": KEY}
+    cleaner = Cleaner(secrets=lambda text: text.replace(KEY, "[secret]"))
+    assert cleaner.widgets({**theirs, "buffers": buffers}, "") == {**theirs, "buffers": buffers}
+    assert KEY not in json.dumps(cleaner.widgets(mine, ""))

@@ -1,0 +1,64 @@
+"""A known secret is one also where a text was cut within it, wherever that was."""
+
+from __future__ import annotations
+
+import pytest
+
+from kin_nb.core.safety.secrets import secrets_redactor
+from kin_nb.core.tools import printed
+from kin_nb.core.tools.builtins.grep_matches import LONGEST_LINE, _shortened
+from kin_nb.notebook.live.attached_files import LONGEST, _cut
+from kin_nb.notebook.live.glimpse import glimpse
+
+KEY = "tok-5f0c9e77a1-AAAABBBBCCCCDDDD"
+redact = secrets_redactor([KEY]).text
+
+
+def interrupted(text: str) -> str:
+    seen = printed.Printed()
+    seen.add("c1", text)
+    return seen.take("c1")
+
+
+CUTTERS = {
+    "a long line that grep shows": (LONGEST_LINE, lambda before: _shortened(f"{before}{KEY}{'x' * 99}".encode())),
+    "@file": (LONGEST, lambda before: _cut(f"{before}{KEY}{'x' * 99}".encode(), LONGEST + 1)),
+    "a glimpse": (1000, lambda before: glimpse(f"{before}{KEY}{'x' * 2000}")),
+    "an interrupted call": (printed.MOST, lambda after: interrupted(f"{KEY}{after}")),
+}
+
+
+@pytest.mark.parametrize("cutter", CUTTERS)
+def test_what_a_cut_leaves_of_a_secret_is_half_of_it_at_most(cutter):
+    size, show = CUTTERS[cutter]
+    shown = [show("z" * (size - left)) for left in range(40)]
+    parts = {KEY[:16], KEY[-16:]}
+    assert any(part in text for part in parts for text in shown), "nothing was cut within it"
+    assert not any(part in redact(text) for part in parts for text in shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        (f"a {KEY[:16]}", "a [secret]"),
+        (f"a {KEY[:16]}… {KEY[16:]}", "a [secret]… " + KEY[16:]),
+        (f"{KEY[-16:]} b", "[secret] b"),
+        (f"{KEY[:30]}x{KEY}", "[secret]x[secret]"),
+        (f"{KEY[:15]} {KEY[-15:]}", f"{KEY[:15]} {KEY[-15:]}"),
+        ("tok-5f0c", "tok-5f0c"),
+    ],
+)
+def test_a_beginning_or_an_end_counts_from_half_of_it_on(text, redacted):
+    assert redact(text) == redacted
+    assert redact(redacted) == redacted
+
+
+def test_ten_characters_are_the_least_and_words_and_paths_count_whole():
+    redact = secrets_redactor(["abcdef12345", "/home/ada/secret.token"]).text
+    assert redact("abcdef1234 and abcdef123") == "[secret] and abcdef123"
+    assert redact("/home/ada/sec /home/ada/other") == "/home/ada/sec /home/ada/other"
+
+
+def test_secrets_that_begin_alike_are_taken_out_whole_where_they_are_whole():
+    redact = secrets_redactor(["prefix-prefix-alpha", "prefix-prefix-beta1"]).text
+    assert redact("prefix-prefix-beta1 prefix-prefix-alpha prefix-prefix-b") == "[secret] [secret] [secret]b"
