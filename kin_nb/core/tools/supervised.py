@@ -42,9 +42,23 @@ class Report:
 
 
 class Process(Protocol):
-    """asyncio's or subprocess's: neither sends a signal to a process that has ended."""
+    """asyncio's or subprocess's."""
 
-    def send_signal(self, number: int, /) -> None: ...
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+
+
+def send_signal(process: Process, number: int) -> None:
+    """To a process whose end is not known yet.
+
+    Unlike `process.send_signal` and `kill`, this does not collect the exit status: where another thread waits for it, as
+    asyncio's does, that thread would find none, warn on stderr and report 255 (CPython issue 127049).
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 class Supervised:
@@ -118,8 +132,7 @@ class Supervised:
     def _ask(self, word: bytes, process: Process) -> None:
         with suppress(BrokenPipeError):
             os.write(self._control, word)
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGCONT)  # should the program have stopped it
+        send_signal(process, signal.SIGCONT)  # should the program have stopped it
 
 
 def _number(words: tuple[str, ...] | None) -> int:

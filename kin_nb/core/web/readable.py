@@ -7,6 +7,7 @@ import codecs
 import json
 import os
 import re
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from contextlib import suppress
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from kin_nb.core.safety.secrets import child_environment
 from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tools.supervised import send_signal
 from kin_nb.core.web.fetching import Fetched
 
 _HTML = {"text/html", "application/xhtml+xml"}
@@ -103,8 +105,7 @@ async def _markdown(html: str, url: str) -> tuple[str, str]:
         output, _ = await process.communicate(html.encode("utf-8", "replace"))
     finally:
         if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
+            send_signal(process, signal.SIGKILL)
             await process.wait()
     try:
         page = json.loads(output)

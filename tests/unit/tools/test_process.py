@@ -16,7 +16,7 @@ import pytest
 from kin_nb.core.tools import supervisor
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.process import run_process
-from kin_nb.core.tools.supervised import Supervised
+from kin_nb.core.tools.supervised import Supervised, send_signal
 from tests.unit.cli.processes import has_ended, pid_in, words_in
 
 SECONDS = 60.0
@@ -272,6 +272,16 @@ async def test_cancelled_while_it_starts_it_leaves_nothing_running(tmp_path, rea
     with pytest.raises(asyncio.CancelledError):
         await call
     assert not psutil.pid_exists(pid)
+
+
+def test_a_signal_leaves_the_exit_status_to_who_waits_for_it():
+    """asyncio's thread would find none, and say "Unknown child process pid" on the user's stderr."""
+    process = subprocess.Popen(["sh", "-c", "exit 3"])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    send_signal(process, signal.SIGCONT)
+    _, status = os.waitpid(process.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 3
+    process.wait()
 
 
 @linux

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kin_nb.core.tools.base import ToolError
-from kin_nb.core.tools.supervised import LONGEST_END, Supervised
+from kin_nb.core.tools.supervised import LONGEST_END, Supervised, send_signal
 
 _DRAIN = 0.2
 """Seconds that processes which could not be ended get for their last words after the program has ended."""
@@ -124,9 +125,8 @@ async def _end(process: asyncio.subprocess.Process, command: Supervised, exited:
         if not exited.done():  # cancelled once more, or the supervisor itself does not run
             command.kill(process)
             await asyncio.wait({exited}, timeout=LONGEST_END)
-        with suppress(ProcessLookupError):
-            if not exited.done():
-                process.kill()
+        if not exited.done():
+            send_signal(process, signal.SIGKILL)
     await exited
 
 
