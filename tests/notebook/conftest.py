@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import ModelServer
 from tests.notebook.headless import LOAD, Headless
 from tests.notebook.people import environment, write_config
+from tests.unit.replay.sessions import recording, turn
 
 
 @dataclass(frozen=True)
@@ -36,3 +40,20 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             kernel.ok(LOAD)
             yield Stage(root, kernel, server)
         assert server.requests == []
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[..., Path]:
+    """A session notebook with ordinary cells of these sources, from cell 3 on, below its prompt."""
+
+    def write(*sources: str) -> Path:
+        outputs = [new_output("stream", text="x")]
+        cells = [new_code_cell("%%kin\nfirst", id="ask")]
+        cells += [
+            new_code_cell(source, id=f"own-{n}", execution_count=1, outputs=outputs) for n, source in enumerate(sources)
+        ]
+        made = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
+        (tmp_path / "project").mkdir()
+        return write_notebook(made, tmp_path / "project" / "talk.ipynb")
+
+    return write

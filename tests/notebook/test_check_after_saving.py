@@ -5,31 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from kin_nb.replay.saving.making import session_notebook
-from kin_nb.replay.saving.writing import write_notebook
 from tests.notebook.people import kin_nb
-from tests.unit.replay.sessions import recording, turn
 
 pytestmark = pytest.mark.kernel
-
-
-@pytest.fixture
-def written(tmp_path):
-    """A session notebook with ordinary cells of these sources below its prompt."""
-
-    def written(*sources: str) -> Path:
-        outputs = [new_output("stream", text="x")]
-        cells = [new_code_cell("%%kin\nfirst", id="ask")]
-        cells += [
-            new_code_cell(source, id=f"own-{n}", execution_count=1, outputs=outputs) for n, source in enumerate(sources)
-        ]
-        made = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
-        (tmp_path / "project").mkdir()
-        return write_notebook(made, tmp_path / "project" / "talk.ipynb")
-
-    return written
 
 
 def saved(path: Path, *arguments: str):

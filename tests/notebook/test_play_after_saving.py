@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import socket
 import tempfile
-import time
 from pathlib import Path
 
+import psutil
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.tools.builtins import sandbox
@@ -17,32 +16,16 @@ from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.runner.confined import ConfinedPlay
-from kin_nb.replay.saving.making import session_notebook
-from kin_nb.replay.saving.writing import write_notebook
 from tests.notebook.people import PLAYED, kin_nb, write_config
-from tests.unit.replay.sessions import recording, turn
 
 pytestmark = pytest.mark.kernel
 
 
-@pytest.fixture
-def written(tmp_path):
-    """A session notebook with ordinary cells of these sources, from cell 3 on, below its prompt; where a play can be confined."""
+@pytest.fixture(autouse=True)
+def confining(tmp_path):
     why = sandbox.problem(tmp_path, network=False)
     if why:
         pytest.skip(why)
-
-    def written(*sources: str) -> Path:
-        outputs = [new_output("stream", text="x")]
-        cells = [new_code_cell("%%kin\nfirst", id="ask")]
-        cells += [
-            new_code_cell(source, id=f"own-{n}", execution_count=1, outputs=outputs) for n, source in enumerate(sources)
-        ]
-        made = session_notebook(recording(turn(1, "first", cell_id="ask")), source_nb=new_notebook(cells=cells))
-        (tmp_path / "project").mkdir()
-        return write_notebook(made, tmp_path / "project" / "talk.ipynb")
-
-    return written
 
 
 def saved(path: Path, *arguments: str, **environment: str) -> str:
@@ -124,23 +107,13 @@ def test_an_interrupted_play_leaves_no_process_and_no_copy(written, tmp_path, mo
     with pytest.raises(KeyboardInterrupt):
         ConfinedPlay(path, nb, read_recording(nb), KinConfig(), 600).run(interrupt)
     assert not list(tmp_path.glob("kin-check-*"))
-    deadline = time.monotonic() + 60
-    while left := _in_play(tmp_path):
-        assert time.monotonic() < deadline, left
+    assert not psutil.wait_procs(_in_play(tmp_path), timeout=60)[1]
 
 
-def _in_play(folder: Path) -> list[int]:
+def _in_play(folder: Path) -> list[psutil.Process]:
     """The processes whose current directory was in there."""
-    found = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdecimal():
-            try:
-                where = (process / "cwd").readlink()
-            except OSError:
-                continue
-            if f"{folder}/kin-check-" in str(where):
-                found.append(int(process.name))
-    return found
+    copy = f"{folder}/kin-check-"
+    return [process for process in psutil.process_iter(["cwd"]) if copy in (process.info["cwd"] or "")]
 
 
 def test_where_it_cannot_be_confined_nothing_runs_and_that_is_said(written, monkeypatch):

@@ -49,7 +49,10 @@ def as_saved(saved: str, now: str) -> bool:
 
 @dataclass(frozen=True)
 class HiddenText:
-    """From where on text of a run is hidden. `first`: the index of the first cell of which a save took something out, None: no cell."""
+    """From where on text of a run is hidden.
+
+    `first`: the index of the first cell of which a save took something out, None: no cell.
+    """
 
     first: int | None = None
 
