@@ -13,7 +13,7 @@ import pytest
 from kin_nb.core.interrupts import Interrupted, interruptible, run_interruptible
 
 PROGRAM = """
-import asyncio, os, signal, sys, tempfile
+import asyncio, os, signal, sys, tempfile, time
 from contextlib import contextmanager
 from pathlib import Path
 from kin_nb.core.interrupts import Interrupted, interruptible, run_interruptible
@@ -40,7 +40,8 @@ try:
         if sys.argv[2] == "loop":
             run_interruptible(long())
         print("working", flush=True)
-        signal.pause()
+        while True:
+            time.sleep(0.05)  # not pause(): a signal just before it would be waited for
 except Interrupted as interrupted:
     sys.exit(interrupted.exit_code)
 """
