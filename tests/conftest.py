@@ -17,6 +17,8 @@ os.environ["KIN_SAVE"] = UNPLAYED
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background of a shell, which programs inherit
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as above, with nohup
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 import_nbformat()  # before a test's own import of it, which would take a second longer
 
