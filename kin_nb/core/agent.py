@@ -39,6 +39,7 @@ from kin_nb.core.safety.secrets import WORKSPACE
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.session.header import session_header
 from kin_nb.core.session.journal import SessionJournal
+from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCompaction, TurnRecord, UndoRecord
@@ -200,7 +201,7 @@ class Agent:
 
     def continue_from(self, turns: Iterable[TurnRecord]) -> None:
         """Go on after recorded turns (resume, or a session notebook continued live)."""
-        turns = list(turns)
+        turns = with_ids(turns)
         begin_log(self)
         self.log.append("continued", turns=[turn.model_dump(mode="json") for turn in turns])
         self.take_up(turns)

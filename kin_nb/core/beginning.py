@@ -58,6 +58,7 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     number = max(agent.turns[-1].turn if agent.turns else 0, last) + 1
     told = {"turn": number, "model": agent.config.get_active_model().alias, "mode": agent.mode.value}
     begun: dict[str, Any] = {
+        **agent.time.next_record(),
         "fresh": agent.fresh,
         "compaction": agent.take_compaction(),
         "origin": agent.time.begin_turn(),

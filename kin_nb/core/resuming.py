@@ -67,6 +67,7 @@ def taken_up(agent: Agent, turns: list[TurnRecord]) -> None:
     """The agent stands where these turns lead."""
     agent.history.extend_from(turns, agent.here, agent.time.checkpoints)
     agent.turns.extend(turns)
+    agent.time.know(turns)
     for turn in turns:
         agent.stats.set_prices(*agent.config.prices_of(turn.model))
         for compaction in turn.dropped:

@@ -7,7 +7,7 @@ somebody has changed since is left alone and named. Prompts and replies cannot b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +18,17 @@ from kin_nb.core.accounting import drop
 from kin_nb.core.beginning import set_fresh
 from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, NoSuchCheckpointError, branch, end_of
 from kin_nb.core.context.state import HistoryState
-from kin_nb.core.session.records import END, FileChange, KeptFile, Place, RecordedCompaction, TurnRecord, UndoRecord
+from kin_nb.core.session.lineage import highest_seq, lineage, new_id, ref_to
+from kin_nb.core.session.records import (
+    END,
+    FileChange,
+    KeptFile,
+    Place,
+    RecordedCompaction,
+    Ref,
+    TurnRecord,
+    UndoRecord,
+)
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -68,6 +78,8 @@ class TimeTravel:
     cut_off: tuple[str, str] = ("", "")
     lost_after: frozenset[int] = frozenset()
     _redo: list[tuple[_Tip, UndoRecord]] = field(default_factory=list)
+    _seq: int = 0
+    """The highest of a record that is known."""
     _warnings_before: int = 0
     """How many warnings of the session are not this undo's."""
 
@@ -86,6 +98,22 @@ class TimeTravel:
             warnings[:] = [after if text == before else text for text in warnings]
         self.put_back = ()
         return origin
+
+    @property
+    def head(self) -> Ref | None:
+        """Where the conversation stands; None: it is empty."""
+        place = None if self.agent.fresh else self.origin or end_of(self.agent.turns)
+        return ref_to(place, self.agent.turns)
+
+    def next_record(self) -> dict[str, Any]:
+        """Identity and order of a record that is made now, where the conversation stands: fields of TurnRecord."""
+        self._seq += 1
+        head = self.head
+        return {"id": new_id(), "parent": head, "seq": self._seq, "ancestors": lineage(head, self.agent.turns)}
+
+    def know(self, records: Iterable[TurnRecord | UndoRecord]) -> None:
+        """What is made from now on comes after these."""
+        self._seq = max(self._seq, highest_seq(records))
 
     @property
     def active(self) -> list[TurnRecord]:
@@ -124,10 +152,12 @@ class TimeTravel:
         tip, undone = self._redo[-1]
         restored = await self.agent.files.undo(self._here(undone.files))
         self._redo.pop()
+        before = self.head
         self._stand_at(tip)
         kept = tuple(KeptFile(path=path, why=why) for path, why in restored.kept)
         return self._recorded(
-            UndoRecord(type="redo", at=undone.at, turns=undone.turns, to=tip.place, files=restored.files, kept=kept)
+            UndoRecord(type="redo", at=undone.at, turns=undone.turns, to=tip.place, files=restored.files, kept=kept),
+            before,
         )
 
     def take_up(self, undone: Sequence[UndoRecord]) -> None:
@@ -136,6 +166,7 @@ class TimeTravel:
         Raises UndoError.
         """
         self.agent.undone += undone
+        self.know(undone)
         for record in undone:
             if record.at < len(self.agent.turns):
                 continue
@@ -195,6 +226,7 @@ class TimeTravel:
             self._here([change for call in calls for change in call.files]), partial(self._begin, turns)
         )
         self.put_back = ()
+        parent = self.head
         self._stand_at(goal)
         record = UndoRecord(
             at=len(agent.turns),
@@ -204,7 +236,7 @@ class TimeTravel:
             kept=tuple(KeptFile(path=path, why=why) for path, why in restored.kept),
             uncovered=tuple(dict.fromkeys([*(call.uncovered for call in calls if call.uncovered), *self._lost(turns)])),
         )
-        record = self._recorded(record)
+        record = self._recorded(record, parent)
         self._redo.append((tip, record))
         return record
 
@@ -237,12 +269,14 @@ class TimeTravel:
         agent.injected.clear()
         agent.stats.context_tokens = tip.tokens
 
-    def _recorded(self, record: UndoRecord) -> UndoRecord:
+    def _recorded(self, record: UndoRecord, parent: Ref | None) -> UndoRecord:
+        """`parent`: where the conversation was before."""
         kept = tuple(file.model_copy(update={"path": self.agent.redact(file.path)}) for file in record.kept)
         files = self._redacted(record.files)
         onlookers.begins(self.agent)
         said = tuple(onlookers.remarks(self.agent, files))
-        record = record.model_copy(update={"files": files, "kept": kept, "warnings": said})
+        made = {**self.next_record(), "parent": parent, "head": self.head}
+        record = record.model_copy(update={**made, "files": files, "kept": kept, "warnings": said})
         self.agent.log.append("undo", record=record.model_dump(mode="json"))
         self.agent.log.sync()
         failures = self.agent.journal.warnings[self._warnings_before :]

@@ -168,8 +168,17 @@ class Place(Record):
 
 
 END = -1
+NEAREST = 32
+"""How many ancestors a record names: where one of them is in no place that is known, the next is gone on from."""
 TOOK = "took"
 """In the header of a session that went on from others: the numbers of the last turn and the last undo that they told of."""
+
+
+class Ref(Record):
+    """A place in a conversation: after the record `id`, whole (END) or up to before its step `step`, from 1."""
+
+    id: str
+    step: int = END
 
 
 class RecordedDMail(Record):
@@ -206,6 +215,14 @@ class TurnRecord(Record):
     """One prompt and all that followed. `cost` is USD as text, "" when the price is unknown."""
 
     type: Literal["turn"] = "turn"
+    id: str = ""
+    """16 hex digits, made when the turn begins: the same wherever the record is copied to."""
+    parent: Ref | None = None
+    """The place that the conversation goes on from; None: it begins here."""
+    seq: int = 0
+    """A Lamport counter: 1 + the highest that was known when the turn began."""
+    ancestors: tuple[str, ...] = ()
+    """Ids of the NEAREST records before it, the parent first: what to go on from where some of them are missing."""
     turn: int
     prompt: str
     sent: str = ""
@@ -288,6 +305,14 @@ class UndoRecord(Record):
     """
 
     type: Literal["undo", "redo"] = "undo"
+    id: str = ""
+    """As a turn has it; so are `seq` and `ancestors`, which are those of `head`, itself the first."""
+    parent: Ref | None = None
+    """Where the conversation was before."""
+    head: Ref | None = None
+    """Where it is afterwards; None: it is empty."""
+    seq: int = 0
+    ancestors: tuple[str, ...] = ()
     at: int
     turns: tuple[int, ...]
     to: Place

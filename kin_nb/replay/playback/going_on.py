@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kin_nb.core.beginning import begin_anew
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
+from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.records import TOOK
 from kin_nb.core.time_travel import UndoError
 from kin_nb.replay.errors import ReplayError
@@ -41,7 +42,7 @@ def go_on(
     if undone > len(recording.undos):
         agent.header[UNDONE] = undone - len(recording.undos)
     try:
-        agent.continue_from(recording.turns)
+        agent.continue_from(with_ids(recording.turns, recording.session))
         for undo in recording.undos:
             agent.log.append("undo", record=undo.model_dump(mode="json"))
         agent.time.take_up(recording.undos)

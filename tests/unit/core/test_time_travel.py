@@ -18,7 +18,7 @@ from kin_nb.core.paths import kin_home
 from kin_nb.core.session.document import session_document
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import SessionLog
-from kin_nb.core.session.records import Place
+from kin_nb.core.session.records import Place, Ref, TurnRecord
 from kin_nb.core.time_travel import TurnRunningError, UndoError
 from tests.anthropic_server import AnthropicServer
 from tests.model_server import ModelServer, tool_call
@@ -50,7 +50,8 @@ async def taken_up_again(agent: Agent) -> Agent:
 def stand(agent: Agent) -> tuple[Any, ...]:
     """Where a conversation stands."""
     numbers = [active.turn for active in agent.time.active]
-    return agent.messages[1:], agent.history.fingerprint(), numbers, agent.stats.context_tokens, agent.time.origin
+    where = agent.time.origin, agent.time.head
+    return agent.messages[1:], agent.history.fingerprint(), numbers, agent.stats.context_tokens, where
 
 
 def ids(events: list[Any], kind: str) -> list[int]:
@@ -133,6 +134,40 @@ async def test_a_turn_after_an_undo_says_where_it_goes_on_from(model_server, tru
     assert [record.turns for record in again.undone] == [(2, 3)]
     assert (await again.undo()).to == Place(turn=4)
     await again.aclose()
+
+
+async def test_each_record_has_an_id_and_names_the_place_that_it_goes_on_from(model_server, trusted):
+    first, second, third = [await numbered(trusted, model_server, prompt) for prompt in ("one", "two", "three")]
+    assert (first.parent, second.parent, third.parent) == (None, Ref(id=first.id), Ref(id=second.id))
+    assert third.ancestors == (second.id, first.id)
+    undone = await trusted.undo(2)
+    assert (undone.parent, undone.head, undone.ancestors) == (Ref(id=third.id), Ref(id=first.id), (first.id,))
+    again = await trusted.redo()
+    assert (again.parent, again.head) == (undone.head, undone.parent)
+    agent = await taken_up_again(trusted)
+    await agent.undo(3)
+    assert agent.undone[-1].head is None
+    other = await numbered(agent, model_server, "other")
+    assert (other.parent, other.ancestors) == (None, ())
+    await agent.clear_history()
+    assert (await numbered(agent, model_server, "anew")).parent is None
+    records = [*agent.turns, *agent.undone]
+    assert sorted(each.seq for each in records) == [*range(1, len(records) + 1)]
+    assert len({each.id for each in records}) == len(records)
+    await agent.aclose()
+
+
+async def test_a_turn_after_going_back_into_one_names_the_step(model_server, trusted):
+    events = await turn(trusted, model_server, write("a", "1"), write("a", "2"))
+    await trusted.revert_to(ids(events, "step")[1])
+    (whole,) = trusted.turns
+    assert trusted.undone[0].head == Ref(id=whole.id, step=2)
+    assert (await numbered(trusted, model_server, "on")).parent == Ref(id=whole.id, step=2)
+
+
+async def numbered(agent: Agent, server: ModelServer, prompt: str) -> TurnRecord:
+    await turn(agent, server, prompt=prompt)
+    return agent.turns[-1]
 
 
 async def test_undo_and_redo_go_on_after_a_resume(model_server, trusted, workspace):

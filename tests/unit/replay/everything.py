@@ -18,6 +18,7 @@ from kin_nb.core.session.records import (
     RecordedStep,
     RecordedSubagent,
     RecordedSubagentCall,
+    Ref,
     TurnRecord,
     UndoRecord,
     canonical_json,
@@ -89,6 +90,10 @@ STEP = RecordedStep(
     dmail=RecordedDMail(step=1, message="look at b.py"),
 )
 TURN = TurnRecord(
+    id="2" * 16,
+    parent=Ref(id="1" * 16, step=2),
+    seq=2,
+    ancestors=("1" * 16,),
     turn=2,
     prompt="Fix the build\nplease. é 🐢",
     sent="a skill, and: Fix the build",
@@ -112,6 +117,8 @@ TURN = TurnRecord(
     milliseconds=1200,
 )
 FIRST = TurnRecord(
+    id="1" * 16,
+    seq=1,
     turn=1,
     prompt="Hello",
     key=cell_key("Hello", ""),
@@ -120,6 +127,11 @@ FIRST = TurnRecord(
     steps=(RecordedStep(content="Hi."),),
 )
 UNDO = UndoRecord(
+    id="3" * 16,
+    parent=Ref(id="2" * 16),
+    head=Ref(id="1" * 16),
+    seq=3,
+    ancestors=("1" * 16,),
     at=2,
     turns=(2,),
     to=Place(turn=2, step=0),
