@@ -289,6 +289,11 @@ class TurnRecord(Record):
         own = [call.name for call in self.calls if call.decision is not None and call.decision.by == "headless"]
         return tuple(dict.fromkeys([*own, *(name for subagent in self.subagents for name in subagent.unasked)]))
 
+    @property
+    def head(self) -> Ref:
+        """Where the conversation is after it."""
+        return Ref(id=self.id)
+
 
 class KeptFile(Record):
     """A file that undo or redo left as it was, and why."""
@@ -313,6 +318,9 @@ class UndoRecord(Record):
     """Where it is afterwards; None: it is empty."""
     seq: int = 0
     ancestors: tuple[str, ...] = ()
+    key: str = ""
+    """As a turn has it: which cell plays this. Of an undo that made room for a new answer it is that prompt's."""
+    cell_id: str | None = None
     at: int
     turns: tuple[int, ...]
     to: Place
@@ -322,6 +330,48 @@ class UndoRecord(Record):
     """What the calls in question may have changed that is not known: a sentence each."""
     warnings: tuple[str, ...] = ()
     """What must be known besides, as in a turn."""
+
+
+class ClearRecord(Record):
+    """A new conversation begins: what came before `parent` and after it is not sent any more. Fields as in UndoRecord."""
+
+    type: Literal["clear"] = "clear"
+    id: str = ""
+    parent: Ref | None = None
+    seq: int = 0
+    key: str = ""
+    cell_id: str | None = None
+
+    @property
+    def head(self) -> None:
+        """The conversation is empty after it."""
+
+    @property
+    def ancestors(self) -> tuple[str, ...]:
+        """None: nothing is gone on from."""
+        return ()
+
+
+class CompactRecord(Record):
+    """The conversation up to `parent` gives way to a summary, which the person asked for. Fields as in TurnRecord."""
+
+    type: Literal["compact"] = "compact"
+    id: str = ""
+    parent: Ref | None = None
+    seq: int = 0
+    ancestors: tuple[str, ...] = ()
+    key: str = ""
+    cell_id: str | None = None
+    compaction: RecordedCompaction
+
+    @property
+    def head(self) -> Ref:
+        """Where the conversation is after it."""
+        return Ref(id=self.id)
+
+
+SessionRecord = TurnRecord | UndoRecord | ClearRecord | CompactRecord
+"""What a session is made of, in the order of `seq`."""
 
 
 def canonical_json(value: Any) -> str:

@@ -132,6 +132,8 @@ UNDO = UndoRecord(
     head=Ref(id="1" * 16),
     seq=3,
     ancestors=("1" * 16,),
+    key="4" * 64,
+    cell_id="third",
     at=2,
     turns=(2,),
     to=Place(turn=2, step=0),

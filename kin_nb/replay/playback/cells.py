@@ -1,0 +1,64 @@
+"""Playback: which records a cell shows. Three rules, and no other:
+
+1. A cell that the notebook has, by its id, shows its own records, if they were made with the text that it has now.
+2. Without ids (runners that send none, files that have none), the next cell with this text shows its own.
+3. A cell that the notebook does not have (pasted, or written anew) shows what the only cell with this text shows.
+
+Everything else is not recorded. Nothing is played for another cell because of where it stands.
+"""
+
+from __future__ import annotations
+
+from kin_nb.core.session.records import SessionRecord
+from kin_nb.replay.book import Book, CellEntry
+from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
+
+
+class Playback:
+    """One conversation of a notebook, played: `session` is its name, "" for the notebook's own."""
+
+    def __init__(self, book: Book, session: str = "") -> None:
+        self._cells = [cell for cell in book.cells if cell.session == session]
+        self._has_ids = any(cell.cell_id for cell in book.cells)
+        self._next = 0
+        """The first cell below the last one that was played."""
+        self.played: set[str] = set()
+        """The ids of the records that were shown."""
+
+    def play(self, key: str, cell_id: str | None) -> tuple[SessionRecord, ...]:
+        """What a cell with the text `key` shows, oldest first.
+
+        Raises NotRecorded; AmbiguousTurn where several cells have the text and nothing says which of them is meant.
+        """
+        position = self._position(key, cell_id if self._has_ids else None)
+        shown = self._cells[position].shown
+        self._next = position + 1
+        self.played.update(record.id for record in shown)
+        return shown
+
+    @property
+    def waiting(self) -> list[CellEntry]:
+        """The cells with answers of which none was played."""
+        return [
+            cell for cell in self._cells if cell.shown and self.played.isdisjoint(record.id for record in cell.shown)
+        ]
+
+    def cell(self, cell_id: str | None) -> CellEntry | None:
+        """The notebook's cell of that id."""
+        return next((cell for cell in self._cells if cell_id and cell.cell_id == cell_id), None)
+
+    def _position(self, key: str, cell_id: str | None) -> int:
+        same = [n for n, cell in enumerate(self._cells) if cell.key == key and cell.shown]
+        if self.cell(cell_id) is not None:
+            own = [n for n in same if self._cells[n].cell_id == cell_id]
+            if own:
+                return own[0]
+            raise NotRecorded("This cell has no recorded answer to its text.")
+        below = [n for n in same if n >= self._next]
+        if not cell_id and below:
+            return below[0]
+        if len({tuple(record.id for record in self._cells[n].shown) for n in same}) > 1:
+            raise AmbiguousTurn(f"{len(same)} cells have this cell's text, and nothing says which of them it is.")
+        if not same:
+            raise NotRecorded("No cell of this notebook has a recorded answer to this text.")
+        return same[0]
