@@ -42,7 +42,7 @@ from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import RecordedCompaction, TurnRecord, UndoRecord
+from kin_nb.core.session.records import Moved, RecordedCompaction, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.switching import settled, switch_config, switch_mode
 from kin_nb.core.time_travel import TimeTravel, TurnRunningError
 from kin_nb.core.toolbox import Toolbox
@@ -97,7 +97,7 @@ class Agent:
         self.files = watched_files(self.workspace.root, self.journal)
         self.open_files: frozenset[Path] = frozenset()  # resolved; a front end holds them, and will write over them
         self.time = TimeTravel(self)
-        self.undone: list[UndoRecord] = []  # every undo and redo of the session, oldest first
+        self.moves: list[Moved] = []  # what moved the conversation between turns, oldest first
         self.loops = LoopDetector()
         self.observers = Observers(self)
         self.onlookers: list[Onlooker] = []  # what they remark is in the records of turns, undos and redos
@@ -134,6 +134,16 @@ class Agent:
     @property
     def messages(self) -> list[LLMMessage]:
         return self.history.messages
+
+    @property
+    def undone(self) -> list[UndoRecord]:
+        """Every undo and redo of the session, oldest first."""
+        return [record for record in self.moves if isinstance(record, UndoRecord)]
+
+    @property
+    def records(self) -> list[SessionRecord]:
+        """All that the session is made of, in the order in which it happened."""
+        return sorted([*self.turns, *self.moves], key=lambda record: record.seq)
 
     @property
     def tool_manager(self) -> ToolManager:
@@ -204,6 +214,7 @@ class Agent:
         turns = with_ids(turns)
         begin_log(self)
         self.log.append("continued", turns=[turn.model_dump(mode="json") for turn in turns])
+        self.time.lineage.take_all(turns)
         self.take_up(turns)
 
     async def reload_with_initial_messages(
@@ -214,29 +225,30 @@ class Agent:
         self._max_price = self._max_price if max_price is None else max_price
         self.switch_config(config or self.configured)
 
-    async def clear_history(self) -> None:
+    async def clear_history(self, *, key: str = "", cell_id: str | None = None) -> None:
         """Begin a new conversation: only the system message stays. Raises TurnRunningError and SessionError, as `undo`."""
-        begin_anew(self)
+        begin_anew(self, key, cell_id)
 
-    async def compact(self) -> str:
+    async def compact(self, *, key: str = "", cell_id: str | None = None) -> str:
         """Replace what is old in the conversation by the model's summary of it, which is returned; "" when there is none.
 
         The session id is new, its log and notebook stay. Raises CompactionError, BackendError, and as `undo`: then
         nothing changed.
         """
         with self.time.alone():
-            return await compacting.compact(self)
+            return await compacting.compact_between_turns(self, key, cell_id)
 
-    async def undo(self, turns: int = 1) -> UndoRecord:
+    async def undo(self, turns: int = 1, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
         """Take back the last turns: the conversation, and the files that their tools changed (time_travel.py).
 
-        Raises UndoError, TurnRunningError, and SessionError when the log went on elsewhere; then nothing was changed.
+        `key`, `cell_id`: the cell that asks, for the record, as in `act`. Raises UndoError, TurnRunningError, and SessionError
+        when the log went on elsewhere; then nothing was changed.
         """
-        return await self.time.undo(turns)
+        return await self.time.undo(turns, key=key, cell_id=cell_id)
 
-    async def redo(self) -> UndoRecord:
+    async def redo(self, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
         """Give back what the last undo took. Raises as `undo`."""
-        return await self.time.redo()
+        return await self.time.redo(key=key, cell_id=cell_id)
 
     async def revert_to(self, checkpoint_id: int) -> UndoRecord:
         """Back to a checkpoint (CheckpointEvent), conversation and files. Raises as `undo`."""

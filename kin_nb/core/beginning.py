@@ -23,7 +23,7 @@ def begin_log(agent: Agent) -> None:
     agent.journal.begin(lambda: agent.header, agent.config, prompt, auto_approve=auto)
 
 
-def begin_anew(agent: Agent) -> None:
+def begin_anew(agent: Agent, key: str = "", cell_id: str | None = None) -> None:
     """What `Agent.clear_history` promises."""
     agent.time.check_between_turns()
     agent.history.restart()
@@ -34,7 +34,8 @@ def begin_anew(agent: Agent) -> None:
     agent.injected.clear()
     drop(agent.dropped, agent.take_compaction())
     set_fresh(agent, fresh=True)
-    agent.journal.rename("clear")
+    record = agent.time.cleared(key, cell_id)
+    agent.journal.rename("clear", record=record.model_dump(mode="json"))
 
 
 def set_fresh(agent: Agent, *, fresh: bool) -> None:
@@ -58,7 +59,7 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     number = max(agent.turns[-1].turn if agent.turns else 0, last) + 1
     told = {"turn": number, "model": agent.config.get_active_model().alias, "mode": agent.mode.value}
     begun: dict[str, Any] = {
-        **agent.time.next_record(),
+        **agent.time.lineage.next(),
         "fresh": agent.fresh,
         "compaction": agent.take_compaction(),
         "origin": agent.time.begin_turn(),
@@ -72,6 +73,7 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
         agent.log, agent.redact, record, agent.journal.without_secrets, holds_secret=agent.journal.holds_secret
     )
     agent.turns.append(recorder.record)
+    agent.time.lineage.take(recorder.record)
     agent.loops.forget()
     agent.denwa_renji = DenwaRenji(agent.config.max_dmails_per_turn) if agent.config.dmail else None
     return recorder

@@ -81,10 +81,25 @@ async def compacting(agent: Agent, threshold: int) -> AsyncGenerator[BaseEvent, 
     )
 
 
+async def compact_between_turns(agent: Agent, key: str, cell_id: str | None) -> str:
+    """What `Agent.compact` promises."""
+    summary, new = await _compacted(agent)
+    if new is not None:
+        record = agent.time.compacted(new, key, cell_id)
+        agent.log.append("compact", record=record.model_dump(mode="json"))
+    return summary
+
+
 async def compact(agent: Agent) -> str:
-    """What `Agent.compact` promises. Nothing else may write into the conversation until it has ended."""
+    """The same inside a turn, whose record has it. Nothing else may write into the conversation until it has ended."""
+    summary, _ = await _compacted(agent)
+    return summary
+
+
+async def _compacted(agent: Agent) -> tuple[str, RecordedCompaction | None]:
+    """The summary, and its record; None where there is nothing to compact."""
     if len(agent.messages) <= 1:
-        return ""
+        return "", None
     agent.history.repair()
     old = agent.stats.context_tokens
     done, left, tokens = await _summed_up(agent)
@@ -106,7 +121,7 @@ async def compact(agent: Agent) -> str:
     agent.journal.rename("compact", compaction=agent.compaction.model_dump())
     agent.middleware_pipeline.reset(ResetReason.COMPACT)
     agent.loops.forget()
-    return done.summary
+    return done.summary, new
 
 
 async def _summed_up(agent: Agent) -> tuple[Compacted, list[LLMMessage], int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter
+
 from kin_nb.core.accounting import count_aside, count_summary, count_turn, drop
 from kin_nb.core.beginning import set_fresh
 from kin_nb.core.config import KinConfig
@@ -11,8 +13,9 @@ from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.cut_off import settle_cut_off_calls, settle_cut_off_undos
 from kin_nb.core.known_files import know_again, noting
 from kin_nb.core.session.errors import UnreadableSessionError
+from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.log import LOG_NAME, session_log
-from kin_nb.core.session.records import END, Place, RecordedCompaction, TurnRecord, UndoRecord
+from kin_nb.core.session.records import END, Moved, Place, RecordedCompaction, TurnRecord, UndoRecord
 from kin_nb.core.session.store import SessionStore, StoredSession
 from kin_nb.core.session.without_collecting import without_collecting
 from kin_nb.core.time_travel import UndoError
@@ -48,6 +51,8 @@ def resumed(make: type[Agent], config: KinConfig, name: str, options: dict[str, 
 def _take_up(agent: Agent, stored: StoredSession) -> None:
     """Raises UnreadableSessionError for records that lead to no conversation."""
     try:
+        agent.moves += _moves(stored)
+        agent.time.lineage.take_all([*with_ids(stored.turns, stored.id), *agent.moves])
         agent.take_up(stored.turns)
         _take_up_what_no_turn_holds(agent, stored)
     except (NoSuchCheckpointError, UndoError, LookupError, TypeError, ValueError) as error:
@@ -63,11 +68,20 @@ def _take_up(agent: Agent, stored: StoredSession) -> None:
         )
 
 
+def _moves(stored: StoredSession) -> list[Moved]:
+    """What moved the conversation between its turns, oldest first."""
+    records = [
+        line["record"]
+        for line in stored.lines
+        if line.get("type") in {"undo", "renamed", "compact"} and "record" in line
+    ]
+    return [TypeAdapter(Moved).validate_python(record) for record in records]
+
+
 def taken_up(agent: Agent, turns: list[TurnRecord]) -> None:
     """The agent stands where these turns lead."""
     agent.history.extend_from(turns, agent.here, agent.time.checkpoints)
     agent.turns.extend(turns)
-    agent.time.know(turns)
     for turn in turns:
         agent.stats.set_prices(*agent.config.prices_of(turn.model))
         for compaction in turn.dropped:
@@ -106,6 +120,7 @@ def _take_up_what_no_turn_holds(agent: Agent, stored: StoredSession) -> None:
             agent.history.restart()
             drop(agent.dropped, agent.take_compaction())
             set_fresh(agent, fresh=True)
+            agent.time.lineage.head = None
         elif isinstance(what.get("compaction"), dict):
             compaction = RecordedCompaction.model_validate(what["compaction"])
             agent.history.take_compaction(compaction, agent.here)

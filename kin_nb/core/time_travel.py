@@ -7,7 +7,7 @@ somebody has changed since is left alone and named. Prompts and replies cannot b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,9 +18,11 @@ from kin_nb.core.accounting import drop
 from kin_nb.core.beginning import set_fresh
 from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, NoSuchCheckpointError, branch, end_of
 from kin_nb.core.context.state import HistoryState
-from kin_nb.core.session.lineage import highest_seq, lineage, new_id, ref_to
+from kin_nb.core.session.lineage import Lineage, identified, ref_to
 from kin_nb.core.session.records import (
     END,
+    ClearRecord,
+    CompactRecord,
     FileChange,
     KeptFile,
     Place,
@@ -55,6 +57,7 @@ class _Tip:
     """Where the conversation stood, with what no turn holds yet: a clear, a compaction. `tokens`: its size, as counted."""
 
     place: Place
+    head: Ref | None
     state: HistoryState
     tokens: int
     fresh: bool = False
@@ -77,9 +80,8 @@ class TimeTravel:
     put_back: tuple[FileChange, ...] = ()
     cut_off: tuple[str, str] = ("", "")
     lost_after: frozenset[int] = frozenset()
+    lineage: Lineage = field(default_factory=Lineage)
     _redo: list[tuple[_Tip, UndoRecord]] = field(default_factory=list)
-    _seq: int = 0
-    """The highest of a record that is known."""
     _warnings_before: int = 0
     """How many warnings of the session are not this undo's."""
 
@@ -100,35 +102,19 @@ class TimeTravel:
         return origin
 
     @property
-    def head(self) -> Ref | None:
-        """Where the conversation stands; None: it is empty."""
-        place = None if self.agent.fresh else self.origin or end_of(self.agent.turns)
-        return ref_to(place, self.agent.turns)
-
-    def next_record(self) -> dict[str, Any]:
-        """Identity and order of a record that is made now, where the conversation stands: fields of TurnRecord."""
-        self._seq += 1
-        head = self.head
-        return {"id": new_id(), "parent": head, "seq": self._seq, "ancestors": lineage(head, self.agent.turns)}
-
-    def know(self, records: Iterable[TurnRecord | UndoRecord]) -> None:
-        """What is made from now on comes after these."""
-        self._seq = max(self._seq, highest_seq(records))
-
-    @property
     def active(self) -> list[TurnRecord]:
         """The turns of the conversation as it stands: without those that were undone."""
         return branch(self.agent.turns, self.origin)
 
-    async def undo(self, turns: int = 1) -> UndoRecord:
-        """Take back the last `turns` turns, or all that there are. Raises UndoError."""
+    async def undo(self, turns: int = 1, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
+        """Take back the last `turns` turns, or all that there are. `key`, `cell_id`: which cell asked. Raises UndoError."""
         active = self.active
         if not active:
             lost = f" {_LOST_TURNS}" if 0 in self.lost_after else ""
             raise UndoError(f"There is nothing to undo: no turn has run in this conversation.{lost}")
         if turns < 1:
             raise UndoError(f"{turns} turns cannot be undone. Say how many, from 1 on.")
-        return await self._whole(self._back_to(Place(turn=active[-min(turns, len(active))].turn)))
+        return await self._whole(self._back_to(Place(turn=active[-min(turns, len(active))].turn), key, cell_id))
 
     async def revert_to(self, checkpoint_id: int) -> UndoRecord:
         """Back to a checkpoint of the conversation as it stands, files included. Raises UndoError."""
@@ -138,50 +124,85 @@ class TimeTravel:
             raise UndoError(str(error)) from None
         if place.turn not in {turn.turn for turn in self.active}:
             raise UndoError(f"Checkpoint {checkpoint_id} lies in a turn that was undone.")
-        return await self._whole(self._back_to(place))
+        return await self._whole(self._back_to(place, "", None))
 
-    async def redo(self) -> UndoRecord:
-        """Give back what the last undo took. Raises UndoError."""
+    async def redo(self, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
+        """Give back what the last undo took; the arguments as in `undo`. Raises UndoError."""
         if self.put_back:
             raise UndoError("An undo was cut off. Finish it first: /undo. Then /redo gives back all that it took.")
         if not self._redo:
             raise UndoError("There is nothing to redo: nothing was undone since the last prompt.")
-        return await self._whole(self._forth())
+        return await self._whole(self._forth(key, cell_id))
 
-    async def _forth(self) -> UndoRecord:
+    async def _forth(self, key: str, cell_id: str | None) -> UndoRecord:
         tip, undone = self._redo[-1]
         restored = await self.agent.files.undo(self._here(undone.files))
         self._redo.pop()
-        before = self.head
         self._stand_at(tip)
         kept = tuple(KeptFile(path=path, why=why) for path, why in restored.kept)
-        return self._recorded(
-            UndoRecord(type="redo", at=undone.at, turns=undone.turns, to=tip.place, files=restored.files, kept=kept),
-            before,
+        record = UndoRecord(
+            type="redo",
+            key=key,
+            cell_id=cell_id,
+            at=undone.at,
+            turns=undone.turns,
+            to=tip.place,
+            files=restored.files,
+            kept=kept,
         )
+        return self._recorded(record, tip.head)
 
     def take_up(self, undone: Sequence[UndoRecord]) -> None:
         """Of a stored session: what was undone and redone, oldest first. What came before its last turn, the turn holds.
 
         Raises UndoError.
         """
-        self.agent.undone += undone
-        self.know(undone)
-        for record in undone:
+        for each in undone:
+            record = identified(each, self.agent.turns, self.lineage)
+            if all(move.id != record.id for move in self.agent.moves):
+                self.agent.moves.append(record)
+            self.lineage.know([record])
             if record.at < len(self.agent.turns):
                 continue
+            self.lineage.head = record.parent
             if record.type == "undo":
                 self._redo.append((self._tip, record))
                 self._stand_at(self._tip_at(record.to))
             else:  # a tip knows what no turn holds; it is another one where an undo in between is not known
                 tip = self._redo.pop()[0] if self._redo else None
                 self._stand_at(tip if tip is not None and tip.place == record.to else self._tip_at(record.to))
+            self.lineage.take(record)
+
+    def cleared(self, key: str = "", cell_id: str | None = None) -> ClearRecord:
+        """The record of a new conversation that begins now."""
+        made = self.lineage.next()
+        del made["ancestors"]
+        record = ClearRecord(**made, key=key, cell_id=cell_id)
+        self.moved(record)
+        return record
+
+    def compacted(self, compaction: RecordedCompaction, key: str = "", cell_id: str | None = None) -> CompactRecord:
+        """The record of a compaction that was asked for between turns."""
+        record = CompactRecord(**self.lineage.next(), compaction=compaction, key=key, cell_id=cell_id)
+        self.moved(record)
+        return record
+
+    def moved(self, record: ClearRecord | CompactRecord) -> None:
+        self.agent.moves.append(record)
+        self.lineage.take(record)
 
     @property
     def _tip(self) -> _Tip:
         agent = self.agent
         place = self.origin or Place(turn=agent.turns[-1].turn, step=END)
-        return _Tip(place, agent.history.state(), agent.stats.context_tokens, agent.fresh, agent.compaction)
+        return _Tip(
+            place,
+            self.lineage.head,
+            agent.history.state(),
+            agent.stats.context_tokens,
+            agent.fresh,
+            agent.compaction,
+        )
 
     def check_between_turns(self) -> None:
         """Raises TurnRunningError while a turn has not ended, and SessionError when somebody else has the session's log."""
@@ -214,7 +235,7 @@ class TimeTravel:
                 raise cancelled
             return task.result()
 
-    async def _back_to(self, place: Place) -> UndoRecord:
+    async def _back_to(self, place: Place, key: str, cell_id: str | None) -> UndoRecord:
         agent = self.agent
         goal = self._tip_at(place)
         before = self.active
@@ -226,9 +247,10 @@ class TimeTravel:
             self._here([change for call in calls for change in call.files]), partial(self._begin, turns)
         )
         self.put_back = ()
-        parent = self.head
         self._stand_at(goal)
         record = UndoRecord(
+            key=key,
+            cell_id=cell_id,
             at=len(agent.turns),
             turns=turns,
             to=place,
@@ -236,7 +258,7 @@ class TimeTravel:
             kept=tuple(KeptFile(path=path, why=why) for path, why in restored.kept),
             uncovered=tuple(dict.fromkeys([*(call.uncovered for call in calls if call.uncovered), *self._lost(turns)])),
         )
-        record = self._recorded(record, parent)
+        record = self._recorded(record, goal.head)
         self._redo.append((tip, record))
         return record
 
@@ -253,7 +275,7 @@ class TimeTravel:
     def _tip_at(self, place: Place) -> _Tip:
         try:
             mark = self.checkpoints.at(place)
-            return _Tip(place, mark.state, mark.tokens)
+            return _Tip(place, ref_to(place, self.agent.turns, self.lineage), mark.state, mark.tokens)
         except NoSuchCheckpointError as error:
             raise UndoError(str(error)) from None
 
@@ -269,19 +291,20 @@ class TimeTravel:
         agent.injected.clear()
         agent.stats.context_tokens = tip.tokens
 
-    def _recorded(self, record: UndoRecord, parent: Ref | None) -> UndoRecord:
-        """`parent`: where the conversation was before."""
+    def _recorded(self, record: UndoRecord, head: Ref | None) -> UndoRecord:
+        """`head`: where the conversation is now."""
         kept = tuple(file.model_copy(update={"path": self.agent.redact(file.path)}) for file in record.kept)
         files = self._redacted(record.files)
         onlookers.begins(self.agent)
         said = tuple(onlookers.remarks(self.agent, files))
-        made = {**self.next_record(), "parent": parent, "head": self.head}
+        made = {**self.lineage.next(head), "head": head}
         record = record.model_copy(update={**made, "files": files, "kept": kept, "warnings": said})
         self.agent.log.append("undo", record=record.model_dump(mode="json"))
         self.agent.log.sync()
         failures = self.agent.journal.warnings[self._warnings_before :]
         record = record.model_copy(update={"warnings": (*said, *map(self.agent.redact, failures))})
-        self.agent.undone.append(record)
+        self.agent.moves.append(record)
+        self.lineage.take(record)
         return record
 
     def _redacted(self, files: Sequence[FileChange]) -> tuple[FileChange, ...]:

@@ -370,6 +370,8 @@ class CompactRecord(Record):
         return Ref(id=self.id)
 
 
+Moved = UndoRecord | ClearRecord | CompactRecord
+"""What moves a conversation between its turns."""
 SessionRecord = TurnRecord | UndoRecord | ClearRecord | CompactRecord
 """What a session is made of, in the order of `seq`."""
 

@@ -50,7 +50,7 @@ async def taken_up_again(agent: Agent) -> Agent:
 def stand(agent: Agent) -> tuple[Any, ...]:
     """Where a conversation stands."""
     numbers = [active.turn for active in agent.time.active]
-    where = agent.time.origin, agent.time.head
+    where = agent.time.origin, agent.time.lineage.head
     return agent.messages[1:], agent.history.fingerprint(), numbers, agent.stats.context_tokens, where
 
 
@@ -149,12 +149,21 @@ async def test_each_record_has_an_id_and_names_the_place_that_it_goes_on_from(mo
     assert agent.undone[-1].head is None
     other = await numbered(agent, model_server, "other")
     assert (other.parent, other.ancestors) == (None, ())
-    await agent.clear_history()
-    assert (await numbered(agent, model_server, "anew")).parent is None
-    records = [*agent.turns, *agent.undone]
-    assert sorted(each.seq for each in records) == [*range(1, len(records) + 1)]
-    assert len({each.id for each in records}) == len(records)
-    await agent.aclose()
+    await agent.clear_history(key="k", cell_id="c")
+    anew = await numbered(agent, model_server, "anew")
+    assert (anew.parent, anew.ancestors) == (None, ())
+    model_server.enqueue("A summary.")
+    await agent.compact()
+    last = await numbered(agent, model_server, "last")
+    *_, cleared, _, compacted, _ = agent.records
+    assert (cleared.type, cleared.parent, cleared.key, cleared.cell_id) == ("clear", Ref(id=other.id), "k", "c")
+    assert (compacted.type, compacted.parent, compacted.compaction.summary) == ("compact", Ref(id=anew.id), "A summary.")
+    assert (last.parent, last.ancestors) == (Ref(id=compacted.id), (compacted.id, anew.id))
+    assert [each.seq for each in agent.records] == [*range(1, len(agent.records) + 1)]
+    assert len({each.id for each in agent.records}) == len(agent.records)
+    again = await taken_up_again(agent)
+    assert again.records == agent.records
+    await again.aclose()
 
 
 async def test_a_turn_after_going_back_into_one_names_the_step(model_server, trusted):
@@ -207,6 +216,7 @@ async def test_undo_goes_back_past_a_clear_and_a_compaction(model_server, worksp
     assert stand(agent)[:3] == one[:3]
     again = await taken_up_again(agent)
     assert stand(again) == stand(agent)
+    assert again.records == agent.records
     await again.redo()
     assert (workspace / "a.py").read_text() == files
     await again.aclose()
