@@ -157,7 +157,11 @@ async def test_each_record_has_an_id_and_names_the_place_that_it_goes_on_from(mo
     last = await numbered(agent, model_server, "last")
     *_, cleared, _, compacted, _ = agent.records
     assert (cleared.type, cleared.parent, cleared.key, cleared.cell_id) == ("clear", Ref(id=other.id), "k", "c")
-    assert (compacted.type, compacted.parent, compacted.compaction.summary) == ("compact", Ref(id=anew.id), "A summary.")
+    assert (compacted.type, compacted.parent, compacted.compaction.summary) == (
+        "compact",
+        Ref(id=anew.id),
+        "A summary.",
+    )
     assert (last.parent, last.ancestors) == (Ref(id=compacted.id), (compacted.id, anew.id))
     assert [each.seq for each in agent.records] == [*range(1, len(agent.records) + 1)]
     assert len({each.id for each in agent.records}) == len(agent.records)
