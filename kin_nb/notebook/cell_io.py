@@ -144,7 +144,7 @@ class TerminalIO:
         if update:
             return
         if _is_reply(metadata) and _is_terminal():
-            from kin_nb.render.wrapping import wrapped  # noqa: PLC0415  (%load_ext draws nothing)
+            from kin_nb.render.terminal import wrapped  # noqa: PLC0415  (%load_ext draws nothing)
 
             data = {**data, "text/plain": wrapped(_text(data), shutil.get_terminal_size().columns)}
         self._print(self._column.card(data, metadata, bold=_is_terminal() and _wants_bold()) + "\n")

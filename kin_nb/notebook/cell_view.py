@@ -38,10 +38,10 @@ from kin_nb.notebook.streaming.progress import Progress
 from kin_nb.notebook.streaming.reply import Reply
 from kin_nb.notebook.tap import TapRun
 from kin_nb.render import Output, render_before_reply, render_call, render_compaction, render_receipt, render_reply
-from kin_nb.render.attached import render_attached
-from kin_nb.render.fact import in_words
 from kin_nb.render.images import render_images, render_prompt_images
-from kin_nb.render.subagent import subagent_line
+from kin_nb.render.summary import in_words
+from kin_nb.render.tool_parts import subagent_line
+from kin_nb.render.turn import render_attached
 
 TAIL = 2_000
 

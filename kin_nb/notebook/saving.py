@@ -17,7 +17,7 @@ from kin_nb.notebook.saving_in_place import agreed
 from kin_nb.notebook.since_written import SinceWritten
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
-from kin_nb.render.progress import render_progress
+from kin_nb.render.card import render_progress
 from kin_nb.replay.cells.placing import asked_key, place_turns
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.jupytext import pairing_warnings

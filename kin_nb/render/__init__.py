@@ -7,21 +7,21 @@ May import: kin_nb.core; markdown_it, nh3 and pygments on first use.
 """
 
 from kin_nb.render.approval import approval_html, approval_text
-from kin_nb.render.attached import render_attached
-from kin_nb.render.before_reply import render_before_reply
 from kin_nb.render.call import render_call
+from kin_nb.render.card import Output, render_notice
+from kin_nb.render.changes import render_undo
 from kin_nb.render.command import render_result
-from kin_nb.render.compaction import render_compaction
-from kin_nb.render.diff import diff_text, render_diff
+from kin_nb.render.diff import diff_text, render_diff, side_by_side
 from kin_nb.render.images import render_images, render_prompt_images
-from kin_nb.render.notice import render_notice
-from kin_nb.render.output import Output
-from kin_nb.render.receipt import render_receipt
-from kin_nb.render.reply import render_reply
-from kin_nb.render.side_by_side import side_by_side
 from kin_nb.render.text import CARD_LIMIT, clean, literal, one_line
-from kin_nb.render.turn import render_turn
-from kin_nb.render.undo import render_undo
+from kin_nb.render.turn import (
+    render_attached,
+    render_before_reply,
+    render_compaction,
+    render_receipt,
+    render_reply,
+    render_turn,
+)
 
 __all__ = [
     "CARD_LIMIT",

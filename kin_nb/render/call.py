@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from kin_nb.core.session.records import RecordedCall
-from kin_nb.render.code import READ_FILE, code_part, read_part, uncovered_part, without_notes
-from kin_nb.render.fact import PYTHON, Arguments, says_why_refused, summary, words, words_html
-from kin_nb.render.file import LEFT_OUT, NO_TEXT, file_part
-from kin_nb.render.output import AMBER, BLUE, GREY, RED, Output, frame
-from kin_nb.render.part import Part
-from kin_nb.render.question import TOOL as QUESTION
-from kin_nb.render.question import answer, asked
-from kin_nb.render.subagent import subagent_html, subagent_text
+from kin_nb.render.approval import QUESTION, answer, asked
+from kin_nb.render.card import AMBER, BLUE, GREY, RED, Output, Part, frame
+from kin_nb.render.changes import LEFT_OUT, NO_TEXT, file_part
+from kin_nb.render.summary import PYTHON, Arguments, says_why_refused, summary, words, words_html
 from kin_nb.render.text import CARD_LIMIT, clean, clip, count, escape, indent, line_count, one_line, pre
-from kin_nb.render.todo import Checklist
+from kin_nb.render.tool_parts import (
+    READ_FILE,
+    Checklist,
+    code_part,
+    read_part,
+    subagent_html,
+    subagent_text,
+    uncovered_part,
+    without_notes,
+)
 
 _OPEN_OUTPUT_LINES = 12
 _OPEN_DIFF_LINES = 40

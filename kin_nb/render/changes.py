@@ -1,18 +1,55 @@
-"""What a turn changed in files, for whoever wants to compare: before and after beside each other."""
+"""Changes to files as cards: those of one call, of a turn, and of an undo or redo."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from kin_nb.core.session.records import FileChange
-from kin_nb.render.file import DIFF_LIMIT, file_part
-from kin_nb.render.output import BLUE, Output, frame
-from kin_nb.render.part import Part
-from kin_nb.render.side_by_side import side_by_side
-from kin_nb.render.text import count, indent
+from kin_nb.core.session.records import FileChange, UndoRecord
+from kin_nb.render.card import BLUE, Output, Part, frame
+from kin_nb.render.diff import changed_lines, diff_text, render_diff, side_by_side, without_header
+from kin_nb.render.text import clean, count, escape, indent, one_line
+
+DIFF_LIMIT = 10_000
+"""Most characters of one file's diff on a card."""
+
+NO_TEXT = "binary, too large, or secret: not shown"
+LEFT_OUT = "left out when it was saved"
+
+
+class Draw(Protocol):
+    """`render_diff`, or `side_by_side`."""
+
+    def __call__(self, patch: str, *, path: str = "", limit: int | None = None, most: int | None = None) -> str: ...
+
+
+def file_part(
+    file: FileChange,
+    subject: str = "",
+    why_no_lines: str = NO_TEXT,
+    *,
+    limit: int = DIFF_LIMIT,
+    most: int | None = None,
+    draw: Draw = render_diff,
+) -> Part:
+    """Named above its hunks, unless `subject`, which the card's first line says, is its name and it was only changed.
+
+    `why_no_lines`: what a change without a patch says.
+    """
+    verb = "New file" if file.before is None else "Deleted" if file.after is None else "Changed"
+    path = one_line(file.path, 400)
+    if not file.patch:
+        note = why_no_lines if file.patch is None else "empty"
+        return Part(f"{verb} <code>{escape(path)}</code> ({note})<br>\n", f"{verb} {path} ({note})")
+    patch = without_header(file.patch)
+    html, text = draw(patch, path=file.path, limit=limit, most=most), diff_text(patch, limit=limit, most=most)
+    if verb == "Changed" and path == subject:
+        return Part(html, text)
+    return Part(f"{verb} <code>{escape(path)}</code>\n{html}", f"{verb} {path}\n{text}")
+
 
 _MOST_FILES = 50
-_MOST = 100_000
+_MOST_CHARACTERS = 100_000
 """Characters of all the diffs together; each has its share."""
 _MOST_LINES = 1_000
 """Likewise: a row of the table takes some 300 bytes, however short its lines are."""
@@ -22,7 +59,7 @@ def render_changes(files: Sequence[FileChange], *, turn: int) -> Output:
     """In the order in which they were changed; a file that was changed twice is there twice. text/plain is unified."""
     changes, shown = count(len(files), "change"), files[:_MOST_FILES]
     head = f"Turn {turn} made {changes} to files" if len(files) > 1 else f"Turn {turn} changed a file"
-    limit = min(DIFF_LIMIT, _MOST // len(shown))
+    limit = min(DIFF_LIMIT, _MOST_CHARACTERS // len(shown))
     most = _MOST_LINES // len(shown)
     parts = [file_part(file, limit=limit, most=most, draw=side_by_side) for file in shown]
     if len(files) > len(shown):
@@ -30,3 +67,39 @@ def render_changes(files: Sequence[FileChange], *, turn: int) -> Output:
         parts.append(Part(f"{more}\n", more))
     html = frame(f"<b>{head}</b>", "".join(part.html for part in parts), label="changes", color=BLUE)
     return Output.of(html, "\n".join([head, *(indent(part.text) for part in parts)]), kind="changes", turn=turn)
+
+
+def render_undo(undo: UndoRecord, session: str = "") -> Output:
+    """`metadata["kin"]["kind"]` is undo or redo. `session`: what the way back must name, "" for the notebook's own."""
+    title = _title(undo)
+    lines = [_undone_file(change) for change in undo.files[:_MOST_FILES]]
+    if len(undo.files) > _MOST_FILES:
+        lines.append(f"and {count(len(undo.files) - _MOST_FILES, 'more file')}")
+    lines += [f"left as it is: {one_line(kept.path, 400)}: {one_line(kept.why, 400)}" for kept in undo.kept]
+    lines += [f"not covered: {clean(sentence).strip().removeprefix('not covered: ')}" for sentence in undo.uncovered]
+    if not (undo.files or undo.kept):
+        lines.insert(0, "no file had changed")
+    lines += [f"warning: {clean(warning).strip()}" for warning in undo.warnings]
+    kin = f"%kin --session {session}" if session else "%kin"
+    lines.append(f"{kin} redo gives it back." if undo.type == "undo" else f"{kin} undo takes it back again.")
+    html = "<br>\n".join([f"<b>{escape(title)}</b>", *map(escape, lines)])
+    text = "\n".join([title, *map(indent, lines)])
+    return Output.of(frame(html, label=undo.type, color=BLUE), text, kind=undo.type)
+
+
+def _title(undo: UndoRecord) -> str:
+    turns = f"turn{'' if len(undo.turns) == 1 else 's'} {', '.join(map(str, undo.turns))}"
+    if undo.type == "redo":
+        return f"Gave back {turns}"
+    if undo.to.step > 0:
+        return f"Took back {turns}, to before step {undo.to.step} of turn {undo.to.turn}"
+    return f"Took back {turns}"
+
+
+def _undone_file(change: FileChange) -> str:
+    path = one_line(change.path, 400)
+    what = "removed" if change.after is None else "brought back" if change.before is None else "restored"
+    if not change.patch:
+        return f"{what}: {path}"
+    added, removed = changed_lines(without_header(change.patch))
+    return f"{what}: {path} +{added} -{removed}"

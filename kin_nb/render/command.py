@@ -1,16 +1,13 @@
-"""What a command gave, as displays: the same for a cell and for a terminal."""
+"""The displays of a command's result, the same for a cell and for a terminal."""
 
 from __future__ import annotations
 
-from kin_nb.core.commands import CommandResult
+from kin_nb.core.commands import CommandResult, Table
 from kin_nb.core.session.records import RecordedCompaction, TurnRecord, UndoRecord
-from kin_nb.render.changes import render_changes
-from kin_nb.render.compaction import render_compaction
-from kin_nb.render.notice import render_notice
-from kin_nb.render.output import Output
-from kin_nb.render.table import render_table
-from kin_nb.render.turn import render_turn
-from kin_nb.render.undo import render_undo
+from kin_nb.render.card import BLUE, Output, frame, render_notice
+from kin_nb.render.changes import render_changes, render_undo
+from kin_nb.render.text import clean, escape, indent, one_line
+from kin_nb.render.turn import render_compaction, render_turn
 
 
 def render_result(result: CommandResult, session: str = "") -> list[Output]:
@@ -30,3 +27,35 @@ def render_result(result: CommandResult, session: str = "") -> list[Output]:
         case TurnRecord():
             outputs += render_turn(result.record)
     return outputs
+
+
+def render_table(title: str, table: Table, lines: tuple[str, ...] = ()) -> Output:
+    """text/plain has columns of blanks, and fits a terminal as far as the cells do."""
+    title, rest = one_line(title), [clean(line) for line in lines]
+    rows = [tuple(map(one_line, row)) for row in (table.headings, *table.rows)]
+    html = f"<b>{escape(title)}</b>\n<table>\n{_table_html(rows, table.right)}\n</table>\n" + "<br>\n".join(
+        map(escape, rest)
+    )
+    text = [title, *map(indent, _table_text(rows, table.right)), *map(indent, rest)]
+    return Output.of(frame(html, label="info", color=BLUE), "\n".join(text), kind="notice", level="info")
+
+
+def _table_html(rows: list[tuple[str, ...]], right: frozenset[int]) -> str:
+    lines = []
+    for number, row in enumerate(rows):
+        tag, scope = ("td", "") if number else ("th", ' scope="col"')
+        aligned = (f' style="text-align:{"right" if column in right else "left"}"' for column in range(len(row)))
+        cells = (f"<{tag}{scope}{style}>{escape(cell)}</{tag}>" for cell, style in zip(row, aligned, strict=True))
+        lines.append("".join(cells))
+    return "\n".join(f"<tr>{line}</tr>" for line in lines)
+
+
+def _table_text(rows: list[tuple[str, ...]], right: frozenset[int]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,15 +1,14 @@
-"""Unified diffs as HTML and text: literal + and - in front, colour only on top of that."""
+"""Unified diffs as text and as HTML, in one column or two: literal + and - in front, colour only on top of that."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import NamedTuple
 
-from kin_nb.render.highlight import LARGEST, code_html, highlighted_lines
-from kin_nb.render.languages import language_of
-from kin_nb.render.text import count, escape, literal
+from kin_nb.render.highlight import LARGEST, code_html, highlighted_lines, language_of, palette
+from kin_nb.render.text import WRAPPED, count, escape, literal
 
 HUNK = re.compile(r"@@ -(?P<old>\d{1,20})(?:,(\d{1,20}))? \+(?P<new>\d{1,20})(?:,(\d{1,20}))? @@")
 STYLES = {"+": "background:#2ea04333", "-": "background:#f8514933"}
@@ -112,3 +111,55 @@ def _marked(patch: str) -> Iterator[tuple[str, str]]:
         elif not line.startswith("\\"):  # "\ No newline at end of file" is no line of either side
             mark, old, new = " ", old - 1, new - 1
         yield mark, line
+
+
+_CELL = "text-align:left;vertical-align:top;padding:0 4px"
+_TEXT = f"{WRAPPED};margin:0;background:none"
+_COLUMNS = (("Line", ""), ("Before", ";width:50%"), ("Line", ""), ("After", ";width:50%"))
+_HEAD = "".join(f'<th scope="col" style="{_CELL}{width}">{name}</th>' for name, width in _COLUMNS)
+
+
+def side_by_side(patch: str, path: str = "", limit: int | None = None, most: int | None = None) -> str:
+    """HTML of `patch`: line numbers of each side, the lines with their literal + and -.
+
+    `path`: the file, by whose name its lines are highlighted; for a patch without header lines. `limit`, `most`: as render_diff.
+    """
+    shown, note = cut(patch, limit, most)
+    rows = "\n".join(_rows(diff_lines(shown, path)))
+    head = f'<table style="table-layout:auto;width:100%{palette(rows)}">\n<thead><tr>{_HEAD}</tr></thead>'
+    return f"{head}\n<tbody>\n{rows}\n</tbody>\n</table>{escape(note)}\n"
+
+
+_ROW = '<tr style="background:none">'
+"""JupyterLab's stripes would be lost among the colours."""
+
+
+def _rows(lines: list[DiffLine]) -> Iterator[str]:
+    """Changed lines that follow each other stand beside each other, the removed ones on the left."""
+    old = new = 0
+    for changed, group in groupby(lines, key=lambda line: line.mark in STYLES):
+        if changed:
+            run = list(group)
+            removed, added = ([line for line in run if line.mark == mark] for mark in "-+")
+            for number, (left, right) in enumerate(zip_longest(removed, added)):
+                yield f"{_ROW}{_cells(left, old + number)}{_cells(right, new + number)}</tr>"
+            old, new = old + len(removed), new + len(added)
+            continue
+        for line in group:
+            if line.mark:
+                yield f"{_ROW}{_cells(line, old)}{_cells(line, new)}</tr>"
+                old, new = old + 1, new + 1
+            else:
+                if hunk := HUNK.match(line.text):
+                    old, new = int(hunk["old"]), int(hunk["new"])
+                yield f'{_ROW}<td colspan="4" style="{_CELL}"><pre style="{_TEXT}"><code>{line.html}</code></pre></td></tr>'
+
+
+def _cells(line: DiffLine | None, number: int) -> str:
+    """A line's number and its text; both empty where the other side has more lines."""
+    if line is None:
+        return "<td></td><td></td>"
+    style = ";".join(filter(None, [_CELL, STYLES.get(line.mark)]))
+    return (
+        f'<td style="{_CELL}">{number}</td><td style="{style}"><pre style="{_TEXT}"><code>{line.html}</code></pre></td>'
+    )

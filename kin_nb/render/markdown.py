@@ -10,15 +10,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.render.highlight import STYLES, highlighted, palette
-from kin_nb.render.maths import CLASS, add_maths
 from kin_nb.render.text import WRAPPED, clean, escape, literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
+MATHS_CLASS = "mathjax_process"
+"""MathJax's own name for what it processes inside of what it ignores."""
 _SCHEMES = {"http", "https", "mailto"}
 _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "li"),
@@ -29,7 +31,7 @@ _ALIGNED = {"style": {f"text-align:{side}" for side in ("left", "center", "right
 _LEFT = "margin-left:0"
 """Of tables: JupyterLab centres those in widgets, and they would jump when the reply settles."""
 _VALUES = {
-    "span": {"style": set(STYLES.values()), "class": {CLASS}},
+    "span": {"style": set(STYLES.values()), "class": {MATHS_CLASS}},
     "th": {"scope": {"col"}, **_ALIGNED},
     "td": _ALIGNED,
     "table": {"style": {_LEFT}},
@@ -86,3 +88,151 @@ def _table_cell(_self: Any, tokens: Sequence[Token], index: int, _options: Any, 
     cell = tokens[index]
     scope = ' scope="col"' if cell.tag == "th" else ""
     return f'<{cell.tag}{scope} style="{cell.attrs.get("style", "text-align:left")}">'
+
+
+_LONGEST_FORMULA = 2_000
+_FORMULA = re.compile(
+    rf"""\$\$(?P<display>[^$]{{1,{_LONGEST_FORMULA}}})\$\$
+      | \$(?=[^\s$])(?P<inline>(?:\\.|[^\\$\n]){{1,{_LONGEST_FORMULA}}}?)(?<=[^\s\\])\$(?![\w$])
+      | \\\[(?P<bracket>(?:(?!\\\]).){{1,{_LONGEST_FORMULA}}})\\\]
+      | \\\((?P<paren>(?:(?!\\\)).){{1,{_LONGEST_FORMULA}}})\\\)""",
+    re.VERBOSE | re.DOTALL,
+)
+_SHELL = re.compile(r"(?!\w_\w\b)[A-Za-z_]\w{2,}(?:[:/.,;\"'=-].*)?\Z", re.DOTALL)
+"""`HOME:`, `MY_VAR/bin`: a variable of a shell, up to the `$` of the next one."""
+_SAYS_MATHS = re.compile(r"[\\^_=+*/<>|(-]")
+_REFUSED = re.compile(
+    r"\\(?:href|url|require|class|cssId|style|data|html\w*|include\w*|bbox|mmlToken|unicode|def|newcommand|let)\b"
+)
+
+
+def add_maths(parser: MarkdownIt) -> None:
+    parser.inline.ruler.before("escape", "kin_maths", _formula)
+    parser.add_render_rule("kin_maths", _drawn_formula)
+
+
+def _formula(state: StateInline, silent: bool) -> bool:
+    if state.src[state.pos] not in "$\\" or (state.pos and re.match(r"[\w$\\]", state.src[state.pos - 1])):
+        return False
+    found = _FORMULA.match(state.src, state.pos, state.posMax)
+    if found is None or not _is_formula(found):
+        return False
+    if not silent:
+        token = state.push("kin_maths", "", 0)
+        token.content, token.markup = found[found.lastgroup or 0].strip(), found.lastgroup or ""
+    state.pos = found.end()
+    return True
+
+
+def _is_formula(found: re.Match[str]) -> bool:
+    text = found[found.lastgroup or 0].strip()
+    if not text or _REFUSED.search(text):
+        return False
+    if found.lastgroup != "inline":
+        return True
+    return (len(text) == 1 and text.isalpha()) or bool(_SAYS_MATHS.search(text) and not _SHELL.match(text))
+
+
+def _drawn_formula(_self: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
+    token = tokens[index]
+    left, right = (r"\[", r"\]") if token.markup in {"display", "bracket"} else (r"\(", r"\)")
+    return f'<span class="{MATHS_CLASS}">{left}{escape(token.content)}{right}</span>'
+
+
+_LINE = re.compile(r"\r\n?|\n")
+_SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\s*\n\s*")
+_OPEN = re.compile(r"[*`\[~$]|(?<!\w)_")
+"""What stands in a text as it is because its other half is still to come, or because it means itself."""
+_TRIES = 5
+"""Ends of sentences that are looked at, the newest first."""
+
+
+def complete(source: str) -> int:
+    """Characters of `source` that are complete blocks: all but the last one, which may go on."""
+    last, starts = _last_block(source), _starts(source)
+    return starts[_line(last[0])] if last else 0
+
+
+def cut(source: str, enough: int) -> tuple[int, str]:
+    """(where, what to put before the rest so that it is read the same); (0, "") where that were less than `enough`.
+
+    Between blocks. In one that is long already, between lines of code (the line that opens it goes before the rest), rows of
+    a table (its head does), items of a list, blocks of a quotation; as a last resort, after a sentence.
+    """
+    if len(source) < enough:  # on most draws: nothing is parsed
+        return 0, ""
+    last, starts = _last_block(source), _starts(source)
+    begin = starts[_line(last[0])] if last else 0
+    if begin >= enough or not last:
+        return begin, ""
+    end, opener = _inside(source, begin, last, starts)
+    return (end, opener) if end >= max(enough, begin + len(opener) + 1) else (0, "")
+
+
+def _inside(source: str, begin: int, block: list[Token], starts: list[int]) -> tuple[int, str]:
+    first = block[0]
+    if first.type == "paragraph_open":
+        return _sentence(source, begin), ""
+    if first.type == "fence":
+        return (0, "") if _is_closed(source[begin:], first.markup) else (starts[-1], f"{first.markup}{first.info}\n")
+    whole_lines = len(starts) - 1  # what the last line is, its end will say
+    last = max((line for line in _parts(block) if line < whole_lines), default=None)
+    opener = source[begin : starts[_line(first) + 2]] if first.type == "table_open" and last else ""
+    return (starts[last], opener) if last else (0, "")
+
+
+def _parts(block: list[Token]) -> list[int]:
+    """The lines from which on a table, a list or a quotation can be read alone."""
+    first = block[0]
+    if first.type == "table_open":
+        rows = [token for token in block if token.type == "tr_open"]
+        return [_line(row) for row in rows[2:]]  # its head and the first row stay together
+    parts = [token for token in block if token.level == 1 and token.map and token.nesting >= 0]
+    if first.type == "ordered_list_open":  # "1. 1. 1." would be counted anew
+        begin = int(first.attrs.get("start", 1))
+        parts = [item for number, item in enumerate(parts, begin) if item.info == str(number)]
+    return [_line(part) for part in parts]
+
+
+def _sentence(source: str, begin: int) -> int:
+    """The end of one behind which nothing is read otherwise: an emphasis may go over several."""
+    kinds, whole, _ = _read(source[begin:])
+    ends = [found.end() for found in _SENTENCE.finditer(source, begin)][-_TRIES:]
+    for end in reversed(ends):
+        (_, head, text), (kinds_of_rest, rest, _) = _read(source[begin:end]), _read(source[end:])
+        if kinds_of_rest == kinds and head + rest == whole and not _OPEN.search(text):
+            return end
+    return 0
+
+
+def _read(source: str) -> tuple[list[str], str, str]:
+    """The kinds of its tokens, what is read without blanks, and what of that is no code."""
+    tokens = parser().parse(source)
+    inline = [part for token in tokens for part in token.children or []]
+    words = "".join(part.content for part in inline if part.type in {"text", "code_inline"})
+    return (
+        [token.type for token in tokens],
+        "".join(words.split()),
+        " ".join(p.content for p in inline if p.type == "text"),
+    )
+
+
+def _last_block(source: str) -> list[Token]:
+    """The tokens of the last one, the outermost first."""
+    tokens = parser().parse(source)
+    begins = [index for index, token in enumerate(tokens) if token.level == 0 and token.map and token.nesting >= 0]
+    return tokens[begins[-1] :] if begins else []
+
+
+def _line(token: Token) -> int:
+    return token.map[0] if token.map else 0
+
+
+def _starts(source: str) -> list[int]:
+    """Where each line begins."""
+    return [0, *(found.end() for found in _LINE.finditer(source))]
+
+
+def _is_closed(block: str, fence: str) -> bool:
+    lines = _LINE.split(block.rstrip())
+    return len(lines) > 1 and lines[-1].strip().startswith(fence)

@@ -1,16 +1,16 @@
-"""A whole turn as the displays of its cell."""
+"""A whole turn as the displays of its cell, and the cards that it has beside those of its calls."""
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import TurnRecord
-from kin_nb.render.attached import render_attached
-from kin_nb.render.before_reply import render_before_reply
+import re
+
+from kin_nb.core.modes import AgentMode
+from kin_nb.core.session.records import RecordedCompaction, RecordedDMail, RecordedStep, TurnRecord
 from kin_nb.render.call import render_call
-from kin_nb.render.compaction import render_compaction
+from kin_nb.render.card import AMBER, BLUE, GREEN, GREY, RED, Output, frame
 from kin_nb.render.images import render_images, render_prompt_images
-from kin_nb.render.output import Output
-from kin_nb.render.receipt import render_receipt
-from kin_nb.render.reply import render_reply
+from kin_nb.render.markdown import markdown_html
+from kin_nb.render.text import clean, clip, count, escape, indent, line_count, literal, one_line, pre
 
 
 def render_turn(record: TurnRecord) -> list[Output]:
@@ -28,3 +28,185 @@ def render_turn(record: TurnRecord) -> list[Output]:
         outputs += [render_call(call, turn=record.turn, step=number) for call in step.calls]
         outputs += [image for call in step.calls for image in render_images(call, turn=record.turn, step=number)]
     return [*outputs, render_receipt(record)]
+
+
+_MOST_LABELS = 20
+
+
+def render_attached(record: TurnRecord) -> list[Output]:
+    """One card, or none: `sent: df (3 columns, 1.2 KB), src/a.py`."""
+    if not record.attached:
+        return []
+    labels = [one_line(label, 200) for label in record.attached[:_MOST_LABELS]]
+    more = len(record.attached) - _MOST_LABELS
+    others = f" and {count(more, 'other')}" if more > 0 else ""
+    line = f"sent: {', '.join(labels)}{others}"
+    html = frame(f"<small>{escape(line)}</small>", label="sent with the prompt")
+    return [Output.of(html, line, kind="sent", turn=record.turn)]
+
+
+REMINDER = "You repeat yourself: "
+"""How a reminder to a model that goes in circles begins (core/context/loops/wording.py)."""
+_LONGEST_REMINDER = 1_000
+
+
+def render_before_reply(step: RecordedStep, *, turn: int, number: int) -> list[Output]:
+    """One card for each of the three that the step has, in this order. `metadata["kin"]["kind"]` tells them apart."""
+    outputs = []
+    if step.pruned:
+        old = count(len(step.pruned), "old tool result")
+        outputs.append(_quiet(f"{old} shortened, to make room", kind="pruned", turn=turn, step=number))
+    if step.dmail is not None:
+        outputs.append(_dmail(step.dmail, turn=turn, step=number))
+    if reminder := _reminder(step.injected):
+        outputs.append(_quiet(f"kin_nb told the model: {reminder}", kind="told", turn=turn, step=number))
+    return outputs
+
+
+def _reminder(injected: str) -> str:
+    """What a person should see of the notes that went with a request; the others go with each (plan mode)."""
+    return one_line(" ".join(note for note in injected.split("\n\n") if note.startswith(REMINDER)), _LONGEST_REMINDER)
+
+
+def _quiet(line: str, *, kind: str, turn: int, step: int) -> Output:
+    html = frame(f"<small>{escape(line)}</small>", label=kind, color=GREY)
+    return Output.of(html, f"[{line}]", kind=kind, turn=turn, step=step)
+
+
+def _dmail(mail: RecordedDMail, *, turn: int, step: int) -> Output:
+    head = f"D-Mail: went back to before step {mail.step}, with this message"
+    message = clip(literal(mail.message.strip()))
+    html = frame(f"<b>{head}:</b>", pre(message), label="D-Mail", color=AMBER)
+    return Output.of(html, f"[{head}]\n{indent(message)}", kind="dmail", turn=turn, step=step)
+
+
+def render_reply(step: RecordedStep, *, turn: int, number: int) -> Output:
+    """Text as HTML, reasoning folded above it. text/plain is the Markdown; the reasoning only when there is no text."""
+    text, reasoning = clean(step.content).strip(), clean(step.reasoning).strip()
+    parts = []
+    if reasoning:
+        head = f"Reasoning, {count(line_count(reasoning), 'line')}"
+        parts.append(f"<details><summary>{head}</summary>\n{markdown_html(reasoning)}</details>\n")
+    if text:
+        parts.append(markdown_html(text))
+    html = f'<div role="group" class="mathjax_ignore" aria-label="reply">\n{"".join(parts)}</div>'
+    plain = text or f"[reasoning]\n{reasoning}"
+    return Output.of(html, plain, kind="reply", turn=turn, step=number, seconds=round(step.milliseconds / 1000, 3))
+
+
+def render_compaction(compaction: RecordedCompaction, *, turn: int, step: int) -> Output:
+    """The sizes in sight, the summary folded; text/plain has both."""
+    fact = f"conversation compacted: {compaction.old_tokens:,} tokens became {compaction.new_tokens:,}"
+    if compaction.summarised:
+        messages = "message" if compaction.summarised == 1 else "messages"
+        fact += f"; {compaction.summarised:,} {messages} summarised, {compaction.kept:,} kept"
+    summary = clean(compaction.summary).strip()
+    html = frame(f"<small>{fact}</small>", markdown_html(summary), label="compaction", unfolded=False)
+    return Output.of(html, f"[{fact}]\n{summary}", kind="compaction", turn=turn, step=step)
+
+
+_COLORS = {"running": BLUE, "done": GREEN, "stopped": AMBER, "interrupted": AMBER, "error": RED}
+
+
+def render_receipt(record: TurnRecord) -> Output:
+    """The mode unless it is the default one, steps, tool calls, tokens, cost (USD, when known), duration and outcome.
+
+    Then what to do next, and warnings.
+    """
+    message, todo = (clip(clean(part).strip()) for part in next_step(record))
+    outcome = f"{record.outcome}: {message}" if message else record.outcome
+    next_line = [f"Next: {todo}"] if todo else []
+    warnings = [f"warning: {clip(clean(warning).strip())}" for warning in record.warnings]
+    text = "\n".join([" · ".join([*_figures(record), outcome]), *next_line, *warnings])
+    lines = escape(text).replace("\n", "<br>\n")
+    return Output.of(
+        frame(f"<small>{lines}</small>", label="receipt", color=_COLORS[record.outcome]),
+        text,
+        kind="receipt",
+        turn=record.turn,
+        status=record.outcome,
+        model=one_line(record.model) or None,
+        seconds=round(record.milliseconds / 1000, 3),
+    )
+
+
+def _figures(record: TurnRecord) -> list[str]:
+    figures = [] if record.mode == AgentMode.DEFAULT else [f"{one_line(_mode(record.mode))} mode"]
+    figures.append(count(len(record.steps), "step"))
+    if record.calls:
+        figures.append(count(len(record.calls), "tool call"))
+    if record.prompt_tokens or record.completion_tokens:
+        figures.append(f"{record.prompt_tokens:,} tokens in, {record.completion_tokens:,} out")
+    if record.cost and (record.prompt_tokens or record.completion_tokens):
+        figures.append(f"${one_line(record.cost)}")
+    figures.append(_duration(record.milliseconds))
+    return figures
+
+
+def _mode(recorded: str) -> str:
+    """As it is written on command lines; a custom mode by its own name."""
+    return AgentMode(recorded).shown if recorded in set(AgentMode) else recorded
+
+
+def _duration(milliseconds: int) -> str:
+    """`8.2 s`, `2 min 05 s`."""
+    minutes, seconds = divmod(round(milliseconds / 1000), 60)
+    return f"{minutes} min {seconds:02} s" if minutes else f"{milliseconds / 1000:.1f} s"
+
+
+_STOPPED = (
+    (r"you refused .*; (write what to do instead in the next cell)", "write what to do instead in a new cell"),
+    (r"the model repeats itself: .*?(?:; (write what to do instead))?", "write what to do instead in a new cell"),
+    (
+        r"stopped after \d+ steps \(max_steps_per_turn\); (ask to go on, or raise it)",
+        "ask it to go on in a new cell, or raise max_steps_per_turn in config.toml",
+    ),
+    (
+        r"the reply was cut off .*; (ask it to go on, or raise max_tokens)",
+        "ask it to go on in a new cell, or raise max_tokens of the model in config.toml",
+    ),
+    (
+        r"Turn limit of \d+ reached()",
+        "go on in a new cell, with a higher limit or none: %%kin --max-turns N",
+    ),
+    (
+        r"Price limit exceeded: .*()",
+        "go on in a new cell with a higher limit: %%kin --max-price USD for a cell, %config KinMagics.max_price = USD for all",
+    ),
+)
+"""Messages of a turn that was stopped, what of each says what to do, and how it is said here."""
+_NO_KEY = re.compile(r"No key for [^\n]*: the variable (\w+) is not set\.")
+_CRASH = "kin_nb failed: "
+_LONGEST_MESSAGE = 1_000
+"""Characters of a message that are looked at."""
+
+
+def next_step(record: TurnRecord) -> tuple[str, str]:
+    """(the record's message without what it says to do, what to do). Either may be ""."""
+    message = record.message.strip()
+    match record.outcome:
+        case "stopped":
+            return _after_stop(message)
+        case "error":
+            return _after_error(message)
+        case "interrupted":
+            changed = any(call.files for call in record.calls)  # what is uncovered alone does not come back
+            return message, f"go on in a new cell{', or take back what it changed: %kin undo' if changed else ''}"
+    return message, ""
+
+
+def _after_stop(message: str) -> tuple[str, str]:
+    for pattern, todo in _STOPPED if len(message) <= _LONGEST_MESSAGE else ():
+        if found := re.fullmatch(pattern, message, re.DOTALL):
+            return message.removesuffix(found[1] or "").removesuffix("; "), todo
+    return message, ""
+
+
+def _after_error(message: str) -> tuple[str, str]:
+    """Errors of model servers and of compaction are two lines: what happened, what to do."""
+    if key := _NO_KEY.fullmatch(message):
+        return message, f"set {key[1]} or write it into ~/.kin-code/.env, or choose another model: %kin model NAME"
+    what, *todo = message.split("\n")
+    if len(todo) == 1 and not message.startswith(_CRASH):
+        return what, todo[0]
+    return message, ""

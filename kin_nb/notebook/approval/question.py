@@ -66,7 +66,7 @@ async def ask_question_by_stdin(question: Question, submit_main: SubmitMain, ask
 
 
 def prompt_text(question: Question) -> str:
-    from kin_nb.render.question import question_text  # noqa: PLC0415  (drawing is only needed when somebody is asked)
+    from kin_nb.render.approval import question_text  # noqa: PLC0415  (drawing is only needed when somebody is asked)
 
     how = "answer: "
     if question.choices:

@@ -49,7 +49,7 @@ class _QuestionCard(Card[str]):
     def __init__(self, question: Question, answer: asyncio.Future[str], asker: str | None) -> None:
         import ipywidgets as widgets  # noqa: PLC0415  (0.1 s, and only when somebody is asked)
 
-        from kin_nb.render.question import question_html  # noqa: PLC0415  (likewise)
+        from kin_nb.render.approval import question_html  # noqa: PLC0415  (likewise)
         from kin_nb.render.text import literal  # noqa: PLC0415  (likewise)
 
         super().__init__(answer, asker)

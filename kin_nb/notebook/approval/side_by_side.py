@@ -16,7 +16,7 @@ class SideBySide(Fold):
 
     def toggle(self) -> None:
         """Drawn when somebody wants to see it: it is large."""
-        from kin_nb.render.side_by_side import side_by_side  # noqa: PLC0415  (likewise)
+        from kin_nb.render.diff import side_by_side  # noqa: PLC0415  (likewise)
 
         if not self._html.value:
             self._html.value = text(side_by_side(self._patch))

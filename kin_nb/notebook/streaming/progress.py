@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from kin_nb.notebook.streaming.display import Display
-from kin_nb.render.progress import render_progress
+from kin_nb.render.card import render_progress
 
 _SECONDS = 1.0
 

@@ -9,7 +9,7 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.streaming.widget_reply import WidgetReply
 from kin_nb.notebook.tap import TapRun
 from kin_nb.render import Output
-from kin_nb.render.blocks import complete
+from kin_nb.render.markdown import complete
 
 _SHORT = 300
 """Characters that are drawn again and again as they are: widgets would cost more."""

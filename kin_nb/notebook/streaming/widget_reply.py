@@ -13,7 +13,7 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.streaming.live_html import live_html, style_sheet, thinking_html
 from kin_nb.notebook.tap import TapRun
 from kin_nb.render import Output
-from kin_nb.render.blocks import complete, cut
+from kin_nb.render.markdown import complete, cut
 
 _INTERVAL = 0.21
 _BYTES_PER_SECOND = 10_000

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 
 from kin_nb.core.safety.secrets import WORKSPACE
 from kin_nb.core.session.records import RecordedCall, TurnRecord
-from kin_nb.render.fact import PYTHON
+from kin_nb.render.summary import PYTHON
 from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, place_turns
 from kin_nb.replay.recording import Recording
 

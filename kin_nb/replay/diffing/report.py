@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from kin_nb.render import one_line
-from kin_nb.render.columns import columns, fit, pad
+from kin_nb.render.terminal import columns, fit, pad
 from kin_nb.render.text import count
 from kin_nb.replay.diffing.runs import Call, Figures, File, FileOutcome, RunDiff, Side, TurnDiff
 from kin_nb.replay.recording import Recording

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from kin_nb.core.session.records import FileChange, RecordedCall, TurnRecord
 from kin_nb.render.diff import changed_lines, without_header
-from kin_nb.render.fact import in_words
+from kin_nb.render.summary import in_words
 from kin_nb.replay.cells.matching import normal_body
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.standing import standing_turns

@@ -14,7 +14,7 @@ from kin_nb.core.session.file_history.patches import backwards, patched
 from kin_nb.core.session.records import FileChange, RecordedCall, sha256
 from kin_nb.render import one_line
 from kin_nb.render.diff import without_header
-from kin_nb.render.fact import PYTHON, in_words
+from kin_nb.render.summary import PYTHON, in_words
 from kin_nb.replay.plain.text import code_span
 
 _FOLDER, _LINK, _RUNS = "040000", "120000", "100755"

@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from kin_nb.render.blocks import complete, cut
-from kin_nb.render.markdown import markdown_html
+from kin_nb.render.markdown import complete, cut, markdown_html
 
 WHOLE = """# Title
 

@@ -8,8 +8,16 @@ import re
 import pytest
 
 from kin_nb.render.diff import STYLES as CHANGED
-from kin_nb.render.highlight import COLORS, LARGEST, STYLES, highlighted, highlighted_lines, palette
-from kin_nb.render.languages import LEXERS, language_of
+from kin_nb.render.highlight import (
+    COLORS,
+    LARGEST,
+    LEXERS,
+    STYLES,
+    highlighted,
+    highlighted_lines,
+    language_of,
+    palette,
+)
 
 SPAN = re.compile(r'<span style="color:#[0-9a-f]{6};color:var\(--kin-[a-z]{2}\)">|</span>')
 

@@ -10,7 +10,7 @@ import pytest
 
 from kin_nb.core.session.records import RecordedCall, RecordedImage, RecordedStep, TurnRecord
 from kin_nb.render import render_attached, render_images, render_turn
-from kin_nb.render.image_size import image_size
+from kin_nb.render.images import image_size
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:

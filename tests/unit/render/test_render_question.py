@@ -6,7 +6,7 @@ import json
 
 from kin_nb.core.session.records import RecordedCall
 from kin_nb.render import render_call
-from kin_nb.render.question import question_html, question_text
+from kin_nb.render.approval import question_html, question_text
 
 
 def card(status: str = "ok", output: str = "", *, waiting: bool = False, **asked: object) -> dict[str, str]:

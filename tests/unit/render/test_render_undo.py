@@ -5,7 +5,7 @@ from __future__ import annotations
 from kin_nb.core.commands import Table
 from kin_nb.core.session.records import FileChange, KeptFile, Place, UndoRecord
 from kin_nb.render import render_undo
-from kin_nb.render.table import render_table
+from kin_nb.render.command import render_table
 
 UNDO = UndoRecord(
     at=3,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.render.wrapping import wrapped
+from kin_nb.render.terminal import wrapped
 
 
 @pytest.mark.parametrize(

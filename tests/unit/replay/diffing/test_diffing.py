@@ -11,7 +11,7 @@ import pytest
 from kin_nb.cli import main
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.records import FileChange, Place, RecordedCall, RecordedStep, TurnRecord, UndoRecord
-from kin_nb.render.columns import columns, fit, pad
+from kin_nb.render.terminal import columns, fit, pad
 from kin_nb.replay.diffing.report import Run, diff_json, diff_text
 from kin_nb.replay.diffing.runs import RunDiff, compare_runs
 from kin_nb.replay.recording import Recording

@@ -1,9 +1,12 @@
-"""One display of a notebook, and the frame that every card shares."""
+"""One display of a notebook (Output), the frame and the parts of every card, and the simplest cards: a notice, progress."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
+
+from kin_nb.render.text import clean, escape, indent, one_line, pre
 
 # Mid-tones that read on white and on black.
 GREY, GREEN, RED, AMBER, BLUE = "#888", "#2ea043", "#f85149", "#bf8700", "#388bfd"
@@ -49,3 +52,34 @@ def frame(head: str, body: str = "", *, label: str, color: str = GREY, unfolded:
 def _edge(color: str) -> str:
     """Two declarations: JupyterLab's sanitizer drops each that holds var(...), and that alone; then the first one holds."""
     return f"border-left:3px solid {color};border-left-color:var({_THEMES[color]},{color})"
+
+
+class Part(NamedTuple):
+    """HTML and text of the same thing."""
+
+    html: str
+    text: str
+
+    @staticmethod
+    def block(text: str) -> Part:
+        """`text` has been through `clean` or `literal`."""
+        return Part(pre(text), text)
+
+
+def render_notice(title: str, lines: Iterable[str] = (), *, kind: Literal["info", "error"] = "info") -> Output:
+    """`title` in bold, then `lines`; `metadata["kin"]["level"]` is `kind`."""
+    title, rest = clean(title), [clean(line) for line in lines]
+    html = "<br>\n".join([f"<b>{escape(title)}</b>", *map(escape, rest)])
+    text = "\n".join([title, *map(indent, rest)])
+    return Output.of(
+        frame(html, label=kind, color=RED if kind == "error" else BLUE),
+        text,
+        kind="notice",
+        level=kind,
+    )
+
+
+def render_progress(what: str, seconds: int, figures: str) -> Output:
+    """`what`: the step and what it waits for. `figures`: tokens and cost so far, in words; may be ""."""
+    line = " · ".join(filter(None, [one_line(what), f"{seconds} s" if seconds else "", figures]))
+    return Output.of(frame(f"<small>{escape(line)}</small>", label="progress", color=GREY), line, kind="progress")

@@ -1,0 +1,160 @@
+"""Parts of the cards of tools that are drawn in their own way: code, a file that was read, a checklist, a subagent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from kin_nb.core.session.records import RecordedCall, RecordedSubagent
+from kin_nb.render.card import Part
+from kin_nb.render.highlight import code_html, highlighted, highlighted_lines, language_of
+from kin_nb.render.summary import Arguments, summary
+from kin_nb.render.text import clean, count, escape, indent, line_count, one_line, pre
+
+READ_FILE = "read_file"
+_OPEN_LINES = 10
+_NUMBERED = re.compile(r" *\d+\t")
+"""What read_file puts before each line of a file."""
+_BOUND = re.compile(r"(?:^|; )variables: ([^;]+)$")
+"""How `uncovered` ends when code has changed the notebook's variables (the `python` tool)."""
+_NOTES = re.compile(r"(?:(?:^|\n)\[\d+ pictures? with this result\])?(?:(?:^|\n)\[new or changed: [^\n]*\])?\Z")
+"""How its result ends: words to the model about what the person sees."""
+
+
+def without_notes(output: str) -> str:
+    """A result of `python` as a card shows it: pictures stand below it, and names that were bound are said in its last line."""
+    return _NOTES.sub("", output)
+
+
+def code_part(code: str, *, waiting: bool) -> Part:
+    """All of it, folded when it is long and nobody is asked about it."""
+    html = code_html(highlighted(code, "python"))
+    lines = line_count(code)
+    if lines > _OPEN_LINES and not waiting:
+        html = f"<details><summary>The code, {count(lines, 'line')}</summary>\n{html}</details>\n"
+    return Part(html, code)
+
+
+def read_part(output: str, path: str) -> Part:
+    """Lines of a file behind their numbers; what is not numbered was said about them."""
+    if not language_of(path):
+        return Part.block(output)
+    html: list[str] = []
+    for numbered, group in groupby(output.split("\n"), key=lambda line: bool(_NUMBERED.match(line))):
+        lines = list(group)
+        if not numbered:
+            html += map(escape, lines)
+            continue
+        ends = [line.index("\t") + 1 for line in lines]
+        code = "\n".join(line[end:] for line, end in zip(lines, ends, strict=True))
+        drawn = highlighted_lines(code, path)
+        html += [line[:end] + shown for line, end, shown in zip(lines, ends, drawn, strict=True)]
+    return Part(code_html("\n".join(html)), output)
+
+
+def uncovered_part(uncovered: str) -> Part:
+    """What undo does not bring back: variables that were bound, and whatever else there is."""
+    bound = _BOUND.search(uncovered)
+    rest = uncovered[: bound.start()] if bound else uncovered
+    lines = [f"bound: {one_line(bound[1], 400)} (undo does not bring variables back)"] if bound else []
+    lines += [f"Not covered by undo: {one_line(rest.removeprefix('not covered: '), 400)}"] if rest else []
+    return Part("".join(f"<small>{escape(line)}</small><br>\n" for line in lines), "\n".join(lines))
+
+
+TODO = "todo"
+_MARKS = {"completed": "[x]", "in_progress": "[~]", "cancelled": "[-]", "pending": "[ ]"}
+_ITEM = re.compile(r"\S*\. (.*) \((pending|in_progress|completed|cancelled)(?:, (low|high) priority)?\)")
+_LONGEST_ITEM = 400
+
+
+class _Item(NamedTuple):
+    content: str
+    status: str
+    priority: str
+
+
+class Checklist(NamedTuple):
+    items: tuple[_Item, ...]
+
+    @classmethod
+    def of(cls, call: RecordedCall, arguments: Mapping[str, Any]) -> Checklist | None:
+        """The list that `call` wrote or read; None when there is none, or it was not taken."""
+        if call.name != TODO or call.status in ("error", "refused"):
+            return None
+        items = _items_read(call) if arguments.get("action") == "read" else _items_written(arguments)
+        return cls(items) if items else None
+
+    @property
+    def fact(self) -> list[str]:
+        """`2 of 5 done`, `in progress: NAME`."""
+        done = sum(item.status == "completed" for item in self.items)
+        now = next((item.content for item in self.items if item.status == "in_progress"), "")
+        return [f"{done} of {len(self.items)} done", *([f"in progress: {one_line(now)}"] if now else [])]
+
+    @property
+    def part(self) -> Part:
+        lines = [_item_line(item) for item in self.items]
+        html = "\n".join(f"<li><samp>{line[:3]}</samp>{escape(line[3:])}</li>" for line in lines)
+        return Part(
+            f'<ul style="list-style-type:none;padding-left:8px;margin:4px 0">\n{html}\n</ul>\n', "\n".join(lines)
+        )
+
+
+def _item_line(item: _Item) -> str:
+    priority = "" if item.priority == "medium" else f" ({item.priority} priority)"
+    return f"{_MARKS[item.status]} {one_line(item.content, _LONGEST_ITEM)}{priority}"
+
+
+def _items_written(arguments: Mapping[str, Any]) -> tuple[_Item, ...]:
+    """As the tool reads the arguments: models spell a status in several ways."""
+    from pydantic import ValidationError  # noqa: PLC0415  (only for this card)
+
+    from kin_nb.core.tools.builtins.todo import TodoArgs  # noqa: PLC0415  (likewise)
+
+    try:
+        todos = TodoArgs.model_validate(arguments).todos or []
+    except (ValidationError, RecursionError):
+        return ()
+    return tuple(_Item(todo.content, todo.status, todo.priority) for todo in todos)
+
+
+def _items_read(call: RecordedCall) -> tuple[_Item, ...]:
+    """From what the model was told: a line of counts, then a line for each."""
+    items = [_ITEM.fullmatch(line) for line in clean(call.output).strip("\n").split("\n")[1:]]
+    return tuple(_Item(item[1], item[2], item[3] or "medium") for item in items if item) if all(items) else ()
+
+
+_ENDED = {"pending": " · running", "ok": "", "error": " · failed", "refused": " · refused"}
+
+
+def subagent_line(call: RecordedCall) -> str:
+    """One of its calls, as far as it is known by now."""
+    return _call_line(call.name, summary(call, Arguments.read(call.edited_arguments or call.arguments)), call.status)
+
+
+def subagent_html(done: RecordedSubagent) -> str:
+    head, lines = escape(_subagent_head(done)), "\n".join(_call_lines(done))
+    return f"<details><summary>{head}</summary>\n{pre(lines)}</details>\n" if lines else f"{head}<br>\n"
+
+
+def subagent_text(done: RecordedSubagent) -> str:
+    return "\n".join([_subagent_head(done), *map(indent, _call_lines(done))])
+
+
+def _subagent_head(done: RecordedSubagent) -> str:
+    calls, tokens = len(done.calls) + done.more, done.prompt_tokens + done.completion_tokens
+    figures = f"{count(done.steps, 'step')}, {count(calls, 'tool call')}, {count(tokens, 'token')}"
+    return f"Subagent {one_line(done.profile)}: {figures}"
+
+
+def _call_lines(done: RecordedSubagent) -> list[str]:
+    more = [f"… and {count(done.more, 'more call')}"] if done.more else []
+    return [*(_call_line(call.name, one_line(call.summary), call.status) for call in done.calls), *more]
+
+
+def _call_line(name: str, subject: str, status: str) -> str:
+    """Most calls succeed, so only the others say how they ended."""
+    named = f"{one_line(name)} {subject}".rstrip()
+    return f"{named}{_ENDED.get(status, f' · {status}')}"
