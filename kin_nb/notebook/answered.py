@@ -33,13 +33,13 @@ class Rerun(StrEnum):
 
     ASK = "ask"
     SHOW = "show"
-    REDO = "redo"
+    RETRY = "retry"
     NEW = "new"
 
 
 _CHOICES = {
     "Show that answer": Rerun.SHOW,
-    "Ask again from where it stood": Rerun.REDO,
+    "Ask again from where it stood": Rerun.RETRY,
     "Ask as a new turn": Rerun.NEW,
 }
 
@@ -57,8 +57,8 @@ def decide(
     Where nobody can be asked, the recorded answer is shown: no model is called behind anybody's back.
     """
     display = Display(io)
-    if options.live or options.redo:
-        return (Rerun.REDO if options.redo else Rerun.NEW), display
+    if options.live or options.retry:
+        return (Rerun.RETRY if options.retry else Rerun.NEW), display
     if rule is not Rerun.ASK:
         return rule, display
     with hearing(shell, io.parent) as run:
@@ -90,12 +90,12 @@ def show(session: KinSession, agent: Agent, answer: Sequence[TurnRecord], displa
 
 
 def answer_again(session: KinSession, body: str, options: CellOptions, io: CellOutput) -> TurnRecord:
-    """`--replay` outside playback: what this cell was answered before, in this session. Raises KinError."""
-    text = " ".join(word for word in options.text.split() if word != "--replay")
+    """`--cached` outside playback: what this cell was answered before, in this session. Raises KinError."""
+    text = " ".join(word for word in options.text.split() if word != "--cached")
     agent = session.begun
     answer = answer_in(agent.time.active, cell_key(body, text), io.cell_id) if agent is not None else ()
     if agent is None or not answer:
-        raise KinError("Not recorded: this cell has no answer in this session. Without --replay it asks the model.")
+        raise KinError("Not recorded: this cell has no answer in this session. Without --cached it asks the model.")
     show(session, agent, answer, Display(io))
     return answer[-1]
 

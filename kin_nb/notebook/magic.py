@@ -40,9 +40,9 @@ class KinMagics(Magics):
     mode = Unicode(None, allow_none=True, help="The mode that a session begins in.").tag(config=True)
     model = Unicode(None, allow_none=True, help="The model (an alias) that a session begins with.").tag(config=True)
     rerun = Enum(
-        ["ask", "show", "redo", "new"],
+        ["ask", "show", "retry", "new"],
         "ask",
-        help="Running an answered cell again: ask with buttons, show that answer, redo it from where it stood, "
+        help="Running an answered cell again: ask with buttons, show that answer, ask again from where it stood, "
         "or ask as a new turn. Where nobody can be asked, `ask` shows the answer.",
     ).tag(config=True)
     max_price = Float(None, allow_none=True, help="USD that all sessions of this notebook may cost.").tag(config=True)

@@ -27,8 +27,8 @@ class CellOptions:
     model: str | None = None
     tools: bool = True
     fresh: bool = False
-    redo: bool = False
-    replay: bool = False
+    retry: bool = False
+    cached: bool = False
     live: bool = False
     session: str | None = None
     out: str | None = None
@@ -62,9 +62,9 @@ def options_parser() -> argparse.ArgumentParser:
     add("--fresh", action="store_true", help="begin a new conversation")
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
-        "--redo", action="store_true", help="ask this cell again from where it stood: what came after it is undone"
+        "--retry", action="store_true", help="ask this cell again from where it stood: what came after it is undone"
     )
-    again.add_argument("--replay", action="store_true", help="show the recorded answer, or fail: no model is called")
+    again.add_argument("--cached", action="store_true", help="show the recorded answer, or fail: no model is called")
     again.add_argument("--live", action="store_true", help="ask the model, also where this notebook is in playback")
     add("--session", metavar="NAME", type=_name, help="another conversation, beside the notebook's own")
     add("--out", metavar="NAME", type=_variable, help="the variable that gets the reply as text")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _NOBODY = (
-    "`%%kin --redo` asks a model, and nobody is here to see what it does: open the notebook in JupyterLab for that."
+    "`%%kin --retry` asks a model, and nobody is here to see what it does: open the notebook in JupyterLab for that."
 )
 _QUEUED = (
     "This prompt has no recorded answer, and it ran together with cells above it (Run All, %run), so no model was asked. "
@@ -101,7 +101,7 @@ class Replaying:
         self, session: KinSession, key: str, io: CellOutput, body: str, options: CellOptions, *, beside: bool = False
     ) -> TurnRecord | None:
         """Play the cell; the last of its turns. None when it goes live, which takes a person to see it: the cell is a new one
-        after the last turn, or (`--redo`) is asked anew from where its turn stood, or speaks to a session `beside` this one.
+        after the last turn, or (`--retry`) is asked anew from where its turn stood, or speaks to a session `beside` this one.
 
         Raises NotRecorded, AmbiguousTurn, and KinError when it cannot go live; then it plays on.
         """
@@ -109,9 +109,9 @@ class Replaying:
             turn, not_run = self._turn(session, key, io, body, options, beside=beside)
         except NotRecorded as error:
             queued = session.settings.queued.behind
-            self._check_asked(key, io, error, redo=options.redo, beside=beside, queued=queued)
+            self._check_asked(key, io, error, retry=options.retry, beside=beside, queued=queued)
             if not beside:
-                self._go_live(session, io, error, redo=options.redo)
+                self._go_live(session, io, error, retry=options.retry)
             return None
         if self._beyond.metadata(turn, turn.turn) and not self._somebody(io):
             self._beyond.check_not_answered(key, io.cell_id)  # a runner plays what was saved: its outputs are compared
@@ -191,23 +191,23 @@ class Replaying:
             io.display(output.data, output.metadata)
 
     def _check_asked(
-        self, key: str, io: CellOutput, error: NotRecorded, *, redo: bool, beside: bool, queued: bool
+        self, key: str, io: CellOutput, error: NotRecorded, *, retry: bool, beside: bool, queued: bool
     ) -> None:
         """Whether a cell that plays nothing may ask a model. Raises `error`, or why it may not."""
         if not beside:
-            self._beyond.check_not_answered(key, io.cell_id, redo=redo)
-        if not self._somebody(io) or not (redo or beside or error.after_last):
-            raise (NotRecorded(f"{_NOBODY} {error}") if redo else error) from None
-        if not (redo or beside):
+            self._beyond.check_not_answered(key, io.cell_id, retry=retry)
+        if not self._somebody(io) or not (retry or beside or error.after_last):
+            raise (NotRecorded(f"{_NOBODY} {error}") if retry else error) from None
+        if not (retry or beside):
             self.check_nothing_passed_by()
             self._beyond.check_known(f"session {self._name}" if self._name else "this notebook")
         if queued and not beside:
             raise NotRecorded(_QUEUED) from None
 
-    def _go_live(self, session: KinSession, io: CellOutput, error: NotRecorded, *, redo: bool) -> None:
+    def _go_live(self, session: KinSession, io: CellOutput, error: NotRecorded, *, retry: bool) -> None:
         """Leave playback with a cell that it does not have."""
-        if redo and error.turn is not None:
-            self._redo(session, error.turn, io)
+        if retry and error.turn is not None:
+            self._retry(session, error.turn, io)
         else:
             session.go_live("This cell goes on where the recording ends.")
 
@@ -292,7 +292,7 @@ class Replaying:
         """Meanwhile the kernel is not in the scratch copy, where there is one."""
         return self.scratch.outside() if self.scratch is not None else nullcontext()
 
-    def _redo(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
+    def _retry(self, session: KinSession, turn: TurnRecord, io: CellOutput) -> None:
         """Leave playback from where `turn` stood: it and what came after it is taken back."""
         agent = self._live_agent(session)
         first = next((each for each in agent.time.active if each.turn == turn.turn), None)

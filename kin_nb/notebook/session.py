@@ -95,8 +95,8 @@ class KinSession:
             if beside:
                 self.meant(options).run_cell(body, options)
                 return
-            options = replace(options, redo=False)  # done: the notebook is live from here
-        if options.replay:
+            options = replace(options, retry=False)  # done: the notebook is live from here
+        if options.cached:
             self._bind(options.out, answer_again(self, body, options, io))
         else:
             with self._applied(options):
@@ -114,14 +114,14 @@ class KinSession:
         """The model, unless the person wants to see an answer that is there already."""
         agent = self.agent()
         display = None
-        answer = () if options.fresh else answer_in(agent.time.active, key, io.cell_id, edited=options.redo)
+        answer = () if options.fresh else answer_in(agent.time.active, key, io.cell_id, edited=options.retry)
         if answer:
             way, display = decide(self.shell, self._thread, io, Rerun(self.settings.rerun), options, answer)
             if way is Rerun.SHOW:
                 show(self, agent, answer, display)
                 self._bind(options.out, answer[-1])
                 return
-            if way is Rerun.REDO:
+            if way is Rerun.RETRY:
                 undo_from(self, agent, answer[0], display)
                 display = None
         if options.fresh:

@@ -81,7 +81,7 @@ def test_an_answer_that_cannot_be_played_is_not_asked_for_again_unasked(page, mo
     assert "It cannot be played: cell 3, turn 2: it was changed after it was recorded" in page.said
     assert len(model_server.requests) == 3
     model_server.enqueue("Noted anew.")
-    page.nb["cells"][2]["source"] = NOTE.replace("--mode", "--redo --mode")
+    page.nb["cells"][2]["source"] = NOTE.replace("--mode", "--retry --mode")
     assert page.run(page.nb["cells"][2]) == "ok"
     assert "Noted anew." in page.said
 

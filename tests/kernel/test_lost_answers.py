@@ -42,7 +42,7 @@ def test_it_is_played_and_in_the_file_again(lost, model_server, tmp_path):
 def test_it_may_be_asked_for_again_from_where_it_stood(lost, model_server, tmp_path):
     lost.restart_and_run_all()
     model_server.enqueue("Not this time.")
-    lost.cells[2]["source"] = "%%kin --redo --mode auto-approve\nAdd a note."
+    lost.cells[2]["source"] = "%%kin --retry --mode auto-approve\nAdd a note."
     assert lost.run(lost.cells[2]) == "ok"
     assert "Not this time." in lost.said
     assert (tmp_path / "a.py").read_text() == "x = 1\n"
@@ -69,7 +69,7 @@ def test_what_was_taken_back_is_played_and_so_is_what_took_it_back(lost, model_s
 def test_a_cell_that_says_redo_is_not_asked_again_for_that(lost, model_server, tmp_path):
     """Its answer is played, as that of any other; newly typed it asks."""
     model_server.enqueue("Better.")
-    lost.cells[2]["source"] = "%%kin --redo\nAdd a better note."
+    lost.cells[2]["source"] = "%%kin --retry\nAdd a better note."
     assert lost.run(lost.cells[2]) == "ok"
     for outputs in (lost.cells[2]["outputs"], []):
         lost.cells[2]["outputs"] = outputs
@@ -193,7 +193,7 @@ def test_an_edited_prompt_says_what_was_answered_in_its_cell(page, model_server)
         lost.save()
     assert len(model_server.requests) == 3
     model_server.enqueue("A longer note.")
-    lost.cells[2]["source"] = "%%kin --redo\nAdd a longer note."
+    lost.cells[2]["source"] = "%%kin --retry\nAdd a longer note."
     assert lost.run(lost.cells[2]) == "ok"
     assert "Took back turn 2" in str(lost.cells[2]["outputs"])
     assert prompts_sent(model_server) == ["Say one.", "Add a longer note."]

@@ -87,7 +87,7 @@ def test_limits_are_about_one_cell(kin, model_server):
         ("--max-price nan", "must be a number of USD from 0, got 'nan'"),
         ("--max-turns 0", "argument --max-turns: must be a whole number from 1, got '0'"),
         ("--max-turns 2.5", "must be a whole number from 1, got '2.5'"),
-        ("--redo --replay", "not allowed with argument"),
+        ("--retry --cached", "not allowed with argument"),
         ("--wrong", "unrecognized arguments: --wrong"),
     ],
 )
@@ -153,15 +153,15 @@ def test_redo_takes_the_edited_prompt(kin, model_server):
     model_server.enqueue("one")
     model_server.enqueue("two")
     run(kin, "%%kin\ngo")
-    run(kin, "%%kin --redo\ngo slowly")
+    run(kin, "%%kin --retry\ngo slowly")
     assert prompts(model_server) == [["go"], ["go slowly"]]
 
 
 def test_replay_shows_the_answer_or_fails(kin, model_server):
     model_server.enqueue("one")
-    assert "Not recorded" in failure(kin, kin.run("%%kin --replay\ngo"))
+    assert "Not recorded" in failure(kin, kin.run("%%kin --cached\ngo"))
     run(kin, "%%kin\ngo")
-    cell = kin.run("%%kin --replay\ngo")
+    cell = kin.run("%%kin --cached\ngo")
     kin.done(cell)
     assert "one" in shown(kin, cell)
     assert len(model_server.requests) == 1

@@ -45,7 +45,7 @@ def test_with_nobody_there_it_is_not_played(page, model_server):
     assert len(model_server.requests) == 4
 
 
-@pytest.mark.parametrize("how", ["", " --redo", " --live"])
+@pytest.mark.parametrize("how", ["", " --retry", " --live"])
 def test_the_first_prompt_to_another_session_is_that_sessions_and_this_one_plays_on(page, model_server, tmp_path, how):
     run(page.kin, "%unload_ext kin_nb")
     for cell in page.cells[:2]:
@@ -110,7 +110,7 @@ def test_a_named_session_that_asked_again_and_took_back_stands_where_it_stood(pa
         model_server.enqueue(answer)
     page.add("%%kin --session helper\nHelp.")
     page.add("%%kin --session helper\nHelp more.")
-    page.cells[-1]["source"] = "%%kin --session helper --redo\nHelp more."
+    page.cells[-1]["source"] = "%%kin --session helper --retry\nHelp more."
     page.run(page.cells[-1])
     page.add("%kin --session helper undo")
     page.save()

@@ -22,7 +22,7 @@ def mate(page: Page, tmp_path) -> Page:
     return page
 
 
-@pytest.mark.parametrize("options", ["", " --redo"])
+@pytest.mark.parametrize("options", ["", " --retry"])
 def test_a_new_prompt_at_the_end_is_asked_when_it_is_run_by_itself(mate, model_server, options):
     mate.type(f"%%kin{options}\nSay three.")
     assert mate.run_all() == ["ok", "ok", "ok", "error"]

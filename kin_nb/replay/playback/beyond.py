@@ -15,7 +15,7 @@ from kin_nb.replay.format.gone_on import Card, GoneOn, gone_on
 from kin_nb.replay.format.in_outputs import Named, claimed_sessions
 from kin_nb.replay.recording import Recording, SessionMeta, turn_sha
 
-_REDO = "To ask the model again, where a person is there: `%%kin --redo`."
+_RETRY = "To ask the model again, where a person is there: `%%kin --retry`."
 _LIVE = "To ask the model again: `%kin live`, then run it."
 
 
@@ -118,16 +118,16 @@ class Beyond:
         """What the last output of `record` carries: played, it must not be lost when the front end saves again."""
         return self._carried.get((record.type, number), {})
 
-    def check_not_answered(self, key: str, cell_id: str | None, *, redo: bool = False) -> None:
+    def check_not_answered(self, key: str, cell_id: str | None, *, retry: bool = False) -> None:
         """Raises NotRecorded for a cell whose outputs hold an answer to its text: a model is asked again only when told to.
 
-        `redo`: `--redo` is in that text, and so it has been told already.
+        `retry`: `--retry` is in that text, and so it has been told already.
         """
         for each in self._answered:
             if each.key == key and (not cell_id or each.cell_id in {None, cell_id}):
                 raise NotRecorded(
                     "The answer to this cell is in its outputs alone, not in the recording."
-                    f"{self.problem or self._how_to_have(each)} {_LIVE if redo else _REDO}"
+                    f"{self.problem or self._how_to_have(each)} {_LIVE if retry else _RETRY}"
                 )
 
     def _how_to_have(self, answer: _Answered) -> str:

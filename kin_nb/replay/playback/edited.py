@@ -23,7 +23,7 @@ def not_recorded(turn: TurnRecord, body: str, *, known: bool, gone: bool = False
     which = f"turn {turn.turn} was recorded in this cell" if known else f"turn {turn.turn} comes next"
     recorded, now = escaped(turn.prompt), normal_body(body).strip("\n")
     what = "with another text:" if recorded != now else "with other options on the %%kin line."
-    restore = f"Restore the text to play it; or `%%kin --redo` to ask it anew, from where turn {turn.turn} stood."
+    restore = f"Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn {turn.turn} stood."
     new = "Is it new? Run the cells that have answers first, or `%kin live` to go on where the recording ends."
     if gone:
         new = f"Is it new? The cell of turn {turn.turn} was deleted, so: `%kin live`, then run this cell."

@@ -15,7 +15,7 @@ def test_one_line_that_was_changed():
         f"{HEAD}was recorded in this cell, with another text:",
         "  - Fix the build.",
         "  + Fix the tests.",
-        "Restore the text to play it; or `%%kin --redo` to ask it anew, from where turn 2 stood.",
+        "Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn 2 stood.",
     ]
 
 
@@ -24,7 +24,7 @@ def test_a_cell_that_nobody_knows_is_not_said_to_be_the_turns():
     assert said[0] == f"{HEAD}comes next, with another text:"
     assert said[-2:] == [
         "Is it new? Run the cells that have answers first, or `%kin live` to go on where the recording ends.",
-        "Edited? Restore the text to play it; or `%%kin --redo` to ask it anew, from where turn 2 stood.",
+        "Edited? Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn 2 stood.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""A prompt that was edited in a notebook that plays: what differs is shown, and `%%kin --redo` asks it anew from there."""
+"""A prompt that was edited in a notebook that plays: what differs is shown, and `%%kin --retry` asks it anew from there."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_an_edited_prompt_is_shown_beside_the_recorded_one(kin, model_server):
         "    Change x",
         "  - to two.",
         "  + to three.",
-        "Restore the text to play it; or `%%kin --redo` to ask it anew, from where turn 2 stood.",
+        "Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn 2 stood.",
     ]
     assert len(model_server.requests) == 4
     assert "Changed." in ok(kin, "%%kin\nChange x\nto two.", cell="c2"), "restored, it plays"
@@ -68,7 +68,7 @@ def test_an_edited_prompt_is_shown_beside_the_recorded_one(kin, model_server):
 def test_redo_asks_the_edited_prompt_live_from_where_its_turn_stood(kin, model_server, tmp_path):
     model_server.enqueue("I leave it.")
     model_server.enqueue("On.")
-    text = ok(kin, "%%kin --redo\nLeave x.", cell="c2")
+    text = ok(kin, "%%kin --retry\nLeave x.", cell="c2")
     assert "Took back turns 2, 3" in text
     assert "Live from here: this notebook is in playback no more" in text
     assert "I leave it." in text
@@ -85,14 +85,14 @@ def test_redo_asks_the_edited_prompt_live_from_where_its_turn_stood(kin, model_s
 
 def test_redo_of_an_unchanged_prompt_asks_it_anew(kin, model_server):
     model_server.enqueue("Another three.")
-    assert "Another three." in ok(kin, "%%kin --redo\nSay three.", cell="c3")
+    assert "Another three." in ok(kin, "%%kin --retry\nSay three.", cell="c3")
     assert [each["content"] for each in model_server.requests[4]["messages"]][-1] == "Say three."
     assert "Changed." in [each["content"] for each in model_server.requests[4]["messages"]]
 
 
 def test_with_nobody_there_redo_is_an_error_and_nothing_moves(kin, model_server, tmp_path):
-    said = error(kin, "%%kin --redo\nLeave x.", cell=None, allow_stdin=False)
-    assert said.startswith("`%%kin --redo` asks a model, and nobody is here")
+    said = error(kin, "%%kin --retry\nLeave x.", cell=None, allow_stdin=False)
+    assert said.startswith("`%%kin --retry` asks a model, and nobody is here")
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
     assert "One." in ok(kin, f"%%kin\n{PROMPTS[0]}", cell=None, allow_stdin=False), "it plays on"
     assert len(model_server.requests) == 4
@@ -129,7 +129,7 @@ def test_loading_in_the_cell_that_unloads_begins_anew(kin):
 def test_without_a_model_it_plays_on(kin, model_server, tmp_path):
     config = tmp_path / "kin-home" / "config.toml"
     config.write_text(config.read_text().replace("active_model", "active_model = 'none'\nformer_model"))
-    for code in ("%%kin --redo\nLeave x.", "%%kin\nSay four."):
+    for code in ("%%kin --retry\nLeave x.", "%%kin\nSay four."):
         assert "none" in error(kin, code, cell="c2" if "redo" in code else "c9")
     assert "One." in ok(kin, f"%%kin\n{PROMPTS[0]}", cell="c1")
     assert len(model_server.requests) == 4
