@@ -373,7 +373,7 @@ async def test_the_undo_is_the_one_that_an_agent_would_have_made(model):
     assert made.files == undone.files
     # Its place among the records (id, parent, ancestors, order) is given when it is put below them.
     place = {"id": "", "parent": None, "head": None, "seq": 0, "ancestors": ()}
-    assert made == replace(undone, **place)
+    assert made == undone.model_copy(update=place)
 
 
 @pytest.fixture
