@@ -133,7 +133,7 @@ def test_a_cell_asked_again_from_where_it_stood_plays_and_so_does_one_below_that
         model_server.enqueue(answer)
     for letter in "AB":
         page.add(f"%%kin{name}\nPrompt {letter}.")
-    page.run_again(page.cells[3], rule="redo")
+    page.run_again(page.cells[3], rule="retry")
     page.save()
     if not log:
         shutil.rmtree(tmp_path / "kin-home" / "sessions")
@@ -150,7 +150,7 @@ def test_a_cell_asked_again_from_where_it_stood_plays_and_so_does_one_below_that
 
 
 @pytest.mark.parametrize("log", [True, False])
-@pytest.mark.parametrize(("rule", "sent"), [("redo", []), ("new", ["Say one.", "Add a note."])])
+@pytest.mark.parametrize(("rule", "sent"), [("retry", []), ("new", ["Say one.", "Add a note."])])
 def test_a_recorded_cell_that_was_asked_again_live_shows_what_it_showed(page, model_server, tmp_path, rule, sent, log):
     page.cells[1]["id"] = read_recording(page.nb).turns[0].cell_id
     for answer in ("Anew.", "Later."):
@@ -163,7 +163,7 @@ def test_a_recorded_cell_that_was_asked_again_live_shows_what_it_showed(page, mo
     for _ in range(2):
         assert set(page.restart_and_run_all()) == {"ok"}
         assert "Anew." in str(page.cells[1]["outputs"])
-        assert ("Took back turns 1, 2" in str(page.cells[1]["outputs"])) == (rule == "redo")
+        assert ("Took back turns 1, 2" in str(page.cells[1]["outputs"])) == (rule == "retry")
         assert "Later." in page.said
         page.save()
     assert len(model_server.requests) == 5
@@ -172,7 +172,7 @@ def test_a_recorded_cell_that_was_asked_again_live_shows_what_it_showed(page, mo
     assert prompts_sent(model_server) == [*sent, "Say one.", "Later.", "Next."]
 
 
-@pytest.mark.parametrize("rule", ["redo", "new"])
+@pytest.mark.parametrize("rule", ["retry", "new"])
 @pytest.mark.parametrize("log", [True, False])
 def test_one_that_was_asked_again_twice_shows_what_it_showed(page, model_server, tmp_path, rule, log):
     page.cells[1]["id"] = read_recording(page.nb).turns[0].cell_id
@@ -194,7 +194,7 @@ def test_below_a_cell_that_was_asked_again_an_undo_plays_too(page, model_server,
     for answer in ("A1.", "A2.", "B."):
         model_server.enqueue(answer)
     page.add(f"%%kin{name}\nPrompt A.")
-    page.run_again(page.cells[3], rule="redo")
+    page.run_again(page.cells[3], rule="retry")
     page.add(f"%kin{name} undo")
     page.add(f"%%kin{name}\nPrompt B.")
     page.save()
@@ -216,7 +216,7 @@ def test_below_a_cell_that_was_asked_again_an_undo_plays_too(page, model_server,
 def test_an_undo_below_a_cell_that_was_run_again_later_shows_its_card_and_moves_nothing(page, model_server):
     page.add("%kin undo")
     model_server.enqueue("Noted anew.")
-    page.run_again(page.cells[2], rule="redo")
+    page.run_again(page.cells[2], rule="retry")
     page.save()
     for _ in range(2):
         assert page.restart_and_run_all() == ["ok"] * 4
@@ -232,7 +232,7 @@ def test_live_at_once_it_goes_on_from_all_that_the_outputs_have(page, model_serv
     model_server.enqueue("Three.")
     page.add("%%kin\nSay three.")
     model_server.enqueue("Noted anew.")
-    page.run_again(page.cells[2], rule="redo")
+    page.run_again(page.cells[2], rule="retry")
     page.save()
     forget_log(tmp_path)
     run(page.kin, "%unload_ext kin_nb")
@@ -246,7 +246,7 @@ def test_live_at_once_it_goes_on_from_all_that_the_outputs_have(page, model_serv
 def test_what_is_sent_is_what_the_page_shows_though_the_kernel_went_on_otherwise(page, model_server):
     """A cell was asked again, and Run All came before Ctrl-S: the page shows what the file has."""
     model_server.enqueue("Not again.")
-    page.run_again(page.cells[2], rule="redo")
+    page.run_again(page.cells[2], rule="retry")
     assert "Not again." in str(page.cells[2]["outputs"])
     for cell in page.cells:
         page.run(cell)
@@ -260,7 +260,7 @@ def test_a_teammate_whose_file_lacks_turns_goes_on_and_undoes_and_the_next_one_p
     for answer in ("Three.", "Noted anew.", "Four.", "Five."):
         model_server.enqueue(answer)
     page.add("%%kin\nSay three.")
-    page.run_again(page.cells[2], rule="redo")
+    page.run_again(page.cells[2], rule="retry")
     page.add("%%kin\nSay four.")
     page.save()
     forget_log(tmp_path)

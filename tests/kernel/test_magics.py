@@ -149,7 +149,7 @@ def test_asking_as_a_new_turn_goes_on(kin, model_server):
     assert "What now" not in shown(kin, cell)
 
 
-def test_redo_takes_the_edited_prompt(kin, model_server):
+def test_retry_takes_the_edited_prompt(kin, model_server):
     model_server.enqueue("one")
     model_server.enqueue("two")
     run(kin, "%%kin\ngo")
@@ -167,7 +167,7 @@ def test_replay_shows_the_answer_or_fails(kin, model_server):
     assert len(model_server.requests) == 1
 
 
-@pytest.mark.parametrize(("rule", "requests"), [("show", 1), ("new", 2), ("redo", 2)])
+@pytest.mark.parametrize(("rule", "requests"), [("show", 1), ("new", 2), ("retry", 2)])
 def test_the_setting_rerun_is_the_rule(kin, model_server, rule, requests):
     model_server.enqueue("one")
     model_server.enqueue("two")

@@ -45,7 +45,7 @@ def test_an_answer_that_a_teammate_asked_again_is_not_replaced_by_the_readers_ow
     plays(page, model_server)
     asked(page, model_server, "Theirs")
     model_server.enqueue("Mine answered anew.")
-    page.run_again(mine, rule="redo")
+    page.run_again(mine, rule="retry")
     page.save()
     shutil.rmtree(sessions)
     shutil.copytree(tmp_path / "my-log", sessions)
@@ -85,7 +85,7 @@ def test_a_new_prompt_above_answers_that_were_taken_back_is_asked_only_below_the
         page.add("%kin undo 1")
     else:
         model_server.enqueue("One, again.")
-        page.run_again(page.cells[1], rule="redo")
+        page.run_again(page.cells[1], rule="retry")
     page.save()
     forget_log(tmp_path)
     page.type("%%kin\nBetween.")
@@ -102,7 +102,7 @@ def test_a_new_prompt_above_answers_that_were_taken_back_is_asked_only_below_the
 def test_what_an_answer_took_back_is_shown_also_where_the_outputs_were_cleared(page, model_server):
     asked(page, model_server, "Mine")
     model_server.enqueue("Mine answered anew.")
-    page.run_again(page.cells[-1], rule="redo")
+    page.run_again(page.cells[-1], rule="retry")
     live = shown(page)
     assert live[-1][0].startswith("Took back turn 3")
     for cell in page.cells:
@@ -188,7 +188,7 @@ def test_the_page_counts_where_a_session_went_on_and_was_not_saved(page, model_s
     page.save()
     saved = page.path.read_text()
     model_server.enqueue("One, again.")
-    page.run_again(page.cells[1], rule="redo")
+    page.run_again(page.cells[1], rule="retry")
     page.nb = json.loads(saved)
     plays(page, model_server)
     assert page.cells[1]["outputs"][0]["data"]["text/plain"] == "One."

@@ -31,7 +31,7 @@ class Work:
         self._server.enqueue(status=400)
         assert self.page.add(f"%%kin\nPrompt {letter}.") == "error"
 
-    def again(self, letter: str, rule: str = "redo") -> None:
+    def again(self, letter: str, rule: str = "retry") -> None:
         self._answer(letter)
         self.page.run_again(self.cell(f"Prompt {letter}."), rule=rule)
 

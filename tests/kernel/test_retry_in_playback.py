@@ -65,7 +65,7 @@ def test_an_edited_prompt_is_shown_beside_the_recorded_one(kin, model_server):
     assert "Changed." in ok(kin, "%%kin\nChange x\nto two.", cell="c2"), "restored, it plays"
 
 
-def test_redo_asks_the_edited_prompt_live_from_where_its_turn_stood(kin, model_server, tmp_path):
+def test_retry_asks_the_edited_prompt_live_from_where_its_turn_stood(kin, model_server, tmp_path):
     model_server.enqueue("I leave it.")
     model_server.enqueue("On.")
     text = ok(kin, "%%kin --retry\nLeave x.", cell="c2")
@@ -83,14 +83,14 @@ def test_redo_asks_the_edited_prompt_live_from_where_its_turn_stood(kin, model_s
     assert forked.turns[3].origin == forked.undos[0].to
 
 
-def test_redo_of_an_unchanged_prompt_asks_it_anew(kin, model_server):
+def test_retry_of_an_unchanged_prompt_asks_it_anew(kin, model_server):
     model_server.enqueue("Another three.")
     assert "Another three." in ok(kin, "%%kin --retry\nSay three.", cell="c3")
     assert [each["content"] for each in model_server.requests[4]["messages"]][-1] == "Say three."
     assert "Changed." in [each["content"] for each in model_server.requests[4]["messages"]]
 
 
-def test_with_nobody_there_redo_is_an_error_and_nothing_moves(kin, model_server, tmp_path):
+def test_with_nobody_there_retry_is_an_error_and_nothing_moves(kin, model_server, tmp_path):
     said = error(kin, "%%kin --retry\nLeave x.", cell=None, allow_stdin=False)
     assert said.startswith("`%%kin --retry` asks a model, and nobody is here")
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
