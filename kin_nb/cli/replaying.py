@@ -53,15 +53,11 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workspace", type=Path, metavar="DIR", help="the folder to copy (default: the recorded one)")
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument(
+    parser.add_argument(
         "--output-dir",
         type=Path,
         metavar="DIR",
         help="where the executed notebooks go (default: a temporary folder)",
-    )
-    output.add_argument(
-        "--in-place", action="store_true", help="in playback: put them in the inputs' place, if all of them pass"
     )
 
 
@@ -111,7 +107,7 @@ def replay(arguments: argparse.Namespace) -> int:
         parameters=tuple((name, value) for name, value in arguments.parameters),
         fail_on=arguments.fail_on,
     )
-    how = How(arguments.report, arguments.in_place, arguments.jobs, arguments.timeout, arguments.dask)
+    how = How(arguments.report, arguments.jobs, arguments.timeout, arguments.dask)
     return replay_all(arguments.notebooks, options, how)
 
 
@@ -119,10 +115,6 @@ def _wrong(arguments: argparse.Namespace) -> str:
     """Which options do not go together, "" when all do."""
     from kin_nb.replay.runner.parameters import is_name  # noqa: PLC0415
 
-    if arguments.in_place and (arguments.tools or arguments.live):
-        return "--in-place is for playback: what --tools and --live show belongs in a copy (--output-dir)."
-    if arguments.in_place and arguments.parameters:
-        return "-p changes the executed copy alone: with it, say --output-dir in place of --in-place."
     if arguments.approve and not (arguments.tools or arguments.live):
         return "--approve recorded is for --tools and --live: in playback no call runs."
     if arguments.dask and arguments.jobs:

@@ -12,7 +12,6 @@ from typing import Literal
 
 from kin_nb.replay.commands.steps import Steps, say
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.runner.in_place import contents_of, put_in_place, refuse_taken_out
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.rows import Row, rows_json, table, worst
 from kin_nb.replay.runner.selection import output_folders, selected
@@ -35,7 +34,6 @@ class How:
     """
 
     report: Literal["text", "json", "junit"] = "text"
-    in_place: bool = False
     jobs: int | None = None
     timeout: int | None = None
     dask: str = ""
@@ -47,16 +45,12 @@ def replay(names: Sequence[str], options: ReplayOptions, how: How) -> int:
         paths, ordinary = selected(names)
         if ordinary:
             print(f"Left out, with no session in them: {', '.join(map(str, ordinary))}", file=sys.stderr)  # noqa: T201
-        before = contents_of(paths) if how.in_place else {}
-        refuse_taken_out(paths if how.in_place else ())
         with _output(options.output_dir) as out:
             folders = output_folders(paths, out)
             jobs = [(path, replace(options, output_dir=folder)) for path, folder in zip(paths, folders, strict=True)]
             apart = how.report != "text" or how.jobs or how.timeout or how.dask
             rows = _apart(jobs, how) if apart else [_here(path, each) for path, each in jobs]
             _print(rows, how, out, told=not apart)
-        if how.in_place:
-            _in_place(paths, rows, before)
     except (ReplayError, OSError) as error:
         print(str(error), file=sys.stderr)  # noqa: T201
         return FAILED
@@ -154,11 +148,3 @@ def _print(rows: Sequence[Row], how: How, out: Path, *, told: bool) -> None:
 def _complain(path: Path, row: Row) -> None:
     said = row.error if row.error.startswith(path.name) else f"{path}: {row.error}"
     print(said, file=sys.stderr)  # noqa: T201
-
-
-def _in_place(paths: Sequence[Path], rows: Sequence[Row], before: dict[Path, str]) -> None:
-    if worst(rows):
-        print("Nothing was written in place: not every notebook passed.", file=sys.stderr)  # noqa: T201
-        return
-    put_in_place(paths, rows, before)
-    print(f"Written in place: {', '.join(map(str, paths))}", file=sys.stderr)  # noqa: T201

@@ -9,8 +9,6 @@ from xml.etree import ElementTree as ET
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 
-from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.runner import in_place
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
@@ -31,10 +29,6 @@ def save(workspace):
         return write_notebook(nb, path)
 
     return save
-
-
-def last_cell(path: Path):
-    return as_node(load_notebook(path))["cells"][-1]
 
 
 @pytest.mark.long
@@ -63,10 +57,7 @@ def test_a_pattern_that_matches_nothing_is_an_error_before_anything_runs(save, k
 
 
 WRONG = {
-    "--in-place --tools": "--in-place is for playback",
-    "--in-place --live": "--in-place is for playback",
-    "--in-place --output-dir out": "not allowed with",
-    "--in-place -p x 1": "-p changes the executed copy alone",
+    "--in-place": "unrecognized arguments: --in-place",
     "--tools --live": "not allowed with",
     "--scratch --tools": "not allowed with",
     "--approve recorded": "--approve recorded is for --tools and --live",
@@ -106,38 +97,6 @@ def test_parameters_are_set_in_the_executed_copy_alone(save, kin, workspace):
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert path.read_bytes() == before
     assert "injected-parameters" in (workspace / "out" / "p.ipynb").read_text()
-
-
-@pytest.mark.long
-def test_in_place_writes_when_all_passed_and_only_then(save, kin, workspace):
-    good, bad = save("good.ipynb", "print(2)", "1\n"), save("bad.ipynb", "1 / 0", "")
-    before = good.read_bytes(), bad.read_bytes()
-    done = kin("replay", "good.ipynb", "bad.ipynb", "--in-place", "--fail-on", "effect")
-    assert done.returncode == 1
-    assert done.stderr == "Nothing was written in place: not every notebook passed.\n"
-    assert (good.read_bytes(), bad.read_bytes()) == before
-    done = kin("replay", "good.ipynb", "--in-place", "--fail-on", "effect")
-    assert (done.returncode, done.stderr) == (0, "Written in place: good.ipynb\n")
-    assert last_cell(good)["outputs"][0]["text"] == "2\n"
-    assert kin("replay", "good.ipynb", "--output-dir", "out").returncode == 0, "it is still its recording"
-
-
-def test_in_place_leaves_a_notebook_alone_that_is_open(save, kin, monkeypatch):
-    path = save("open.ipynb")
-    before = path.read_bytes()
-    monkeypatch.setattr(in_place, "open_in", lambda _: "http://localhost:8888/")
-    done = kin("replay", "open.ipynb", "--in-place")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "open.ipynb is open in Jupyter at http://localhost:8888/" in done.stderr
-    assert path.read_bytes() == before
-
-
-def test_in_place_leaves_a_notebook_alone_that_was_changed_while_it_ran(save, kin):
-    path = save("a.ipynb", "open('a.ipynb', 'a').write('\\n')", "")
-    done = kin("replay", "a.ipynb", "--in-place", "--fail-on", "effect")
-    assert done.returncode == 1
-    assert "a.ipynb was changed while it ran: nothing was written in place." in done.stderr
-    assert path.read_text().endswith("\n\n")
 
 
 @pytest.mark.long
