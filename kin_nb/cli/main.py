@@ -151,11 +151,6 @@ def _add_notebooks(commands: Commands[argparse.ArgumentParser]) -> None:
         help="with --from-outputs: of several sessions, the one whose id begins so",
     )
     save.add_argument(
-        "--calibrate",
-        action="store_true",
-        help="run a session notebook twice, its tools with what was approved then, and store which lines vary",
-    )
-    save.add_argument(
         "--check",
         action="store_true",
         help="then run its cells once, in a copy of the files around it, unconfined, however long it takes; without it this is "

@@ -20,7 +20,7 @@ def save(arguments: argparse.Namespace) -> int:
     from kin_nb.replay.saving.privacy import known_secrets  # noqa: PLC0415
 
     options, secrets = save_options(arguments), known_secrets()
-    how = {"from_outputs": arguments.from_outputs, "session": arguments.of_session, "calibrate": arguments.calibrate}
+    how = {"from_outputs": arguments.from_outputs, "session": arguments.of_session}
     how |= {"check": arguments.check, "config": _settings()}
     return save_session(SaveCommand(arguments.session, arguments.path, options, secrets=secrets, **how))
 

@@ -44,7 +44,7 @@ class Replaying:
     """What a session does with its cells once `%kin replay` has run.
 
     `environ` is how `kin-nb replay --tools` speaks to its kernel: KIN_REPLAY, KIN_REPLAY_APPROVE,
-    KIN_REPLAY_WORKSPACE, KIN_REPLAY_CALLS.
+    KIN_REPLAY_WORKSPACE.
     """
 
     _name = ""

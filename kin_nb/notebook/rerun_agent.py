@@ -19,8 +19,6 @@ from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.replay.errors import ReplayEndedError
 from kin_nb.replay.playback.player import undo_card
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.rerun.calls_file import VARIABLE as CALLS_FILE
-from kin_nb.replay.rerun.calls_file import write_calls
 from kin_nb.replay.rerun.stand_ins import servers
 from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar
 from kin_nb.replay.rerun.undos import undo_again
@@ -50,7 +48,7 @@ def rerun_agent(session: KinSession, recording: Recording, environ: Mapping[str,
 def rerun_turn(
     session: KinSession, agent: Agent, turn: TurnRecord, io: CellOutput, so_far: SoFar, environ: Mapping[str, str]
 ) -> None:
-    """Run `turn` again, and write how its calls came out where KIN_REPLAY_CALLS says. Raises ReplayEndedError."""
+    """Run `turn` again. Raises ReplayEndedError."""
     rerun = Rerun(
         turn,
         agent.workspace.root,
@@ -66,9 +64,6 @@ def rerun_turn(
     except ReplayEndedError:
         if turn.outcome == "done":
             raise
-    finally:
-        if CALLS_FILE in environ:
-            write_calls(Path(environ[CALLS_FILE]), turn.turn, rerun.came_out)
 
 
 def rerun_undo(session: KinSession, agent: Agent, number: int, undo: UndoRecord, io: CellOutput, so_far: SoFar) -> None:

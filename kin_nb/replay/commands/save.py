@@ -49,8 +49,7 @@ class SaveCommand:
     """`source`: the beginning of a session's id, or a notebook. `path`: where it goes, None: where it belongs, in place too.
 
     `from_outputs`: the recording is what the outputs of the notebook carry; `session`: of those of several, the one whose
-    id begins so. `calibrate`: it is executed twice, tools and all, and lines that vary are stored. `secrets` takes known
-    ones out of a text.
+    id begins so. `secrets` takes known ones out of a text.
     """
 
     source: str
@@ -58,7 +57,6 @@ class SaveCommand:
     options: SaveOptions = SaveOptions()  # noqa: RUF009  (frozen)
     from_outputs: bool = False
     session: str = ""
-    calibrate: bool = False
     check: bool = False
     """Whether what was saved is played once, unconfined, in a copy of the files around it."""
     config: KinConfig | None = None
@@ -96,8 +94,6 @@ class SaveCommand:
         if options.plain and target.exists():
             raise ReplayError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
         nb, recording, told = self._read(target)
-        if self.calibrate:
-            recording, told = self._calibrated(nb, recording, target)
         cleaner = Cleaner(options.redact, self.secrets)
         recording = clean_notebook(nb, recording, cleaner)
         if not options.results:
@@ -149,22 +145,6 @@ class SaveCommand:
             return [f"Cell {played.at} not checked: {one_line(outside, _LONGEST)}.", *read.lines(beyond=played.at - 1)]
         error = one_line(clean(str(played.failure)), _LONGEST)
         return [f"A replay stops at cell {played.at}: {error}", *read.lines(beyond=played.at)]
-
-    def _calibrated(self, nb: Any, recording: Recording, target: Path) -> tuple[Recording, list[str]]:
-        """Its calls may do what they did: who asks for this says so."""
-        from kin_nb.replay.runner.calibrating import calibrated  # noqa: PLC0415  (runs kernels)
-
-        if not self._is_notebook or self.from_outputs:
-            raise ReplayError("--calibrate takes a session notebook: kin-nb save NOTEBOOK.ipynb --calibrate")
-        source = Path(self.source)
-        if len(recording.turns) > len(read_recording(nb).turns):
-            raise ReplayError(
-                f"{source.name} went on since it was saved. Save it first: kin-nb save {source.name} PATH"
-            )
-        found = calibrated(source)
-        return in_folder(found.recording, source.resolve().parent, target.parent), self.secrets(found.text()).split(
-            "\n"
-        )
 
     def _read(self, target: Path) -> tuple[Any, Recording, list[str]]:
         """The notebook that the session goes into, an empty one where there is none; the recording; what to say of it."""

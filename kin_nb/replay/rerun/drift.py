@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from kin_nb.core.session.journal import without_undo_note
@@ -40,8 +40,6 @@ class Drift:
         return {"kind": self.kind, "detail": self.detail, **({"line": self.line} if self.line else {})}
 
 
-_MOST_NAMED = 5
-"""Lines that vary, in one detail."""
 _LISTING_TOOLS = frozenset({"grep", "list_dir"})
 _LISTING_COMMAND = re.compile(r"(?:find|ls|grep|rg|git grep|git ls-files)(?: [^|;&<>$`()\n]*)?")
 
@@ -112,11 +110,6 @@ def _compare_text(recorded: RecordedCall, actual: RecordedCall) -> Drift:
     listing = recorded.name in _LISTING_TOOLS or _LISTING_COMMAND.fullmatch(_command(recorded))
     if listing and sorted(recorded.output.splitlines()) == sorted(actual.output.splitlines()):
         return Drift("unordered", detail="the same lines in another order")
-    if recorded.varies:
-        texts = without_lines(*texts, recorded.varies)
-        equivalent = _under_rules(*texts, programs)
-        if equivalent is not None:
-            return replace(equivalent, detail="; ".join(filter(None, [_calibrated(recorded), equivalent.detail])))
     return Drift("text", detail=first_difference(*texts), line=differing_line(*texts))
 
 
@@ -131,21 +124,6 @@ def _under_rules(recorded: str, actual: str, programs: frozenset[str]) -> Drift 
     if not as_saved(recorded, actual):
         return None
     return Drift("equivalent", tuple(rule.number for rule in used), "; ".join(rule.says for rule in used))
-
-
-def without_lines(recorded: str, actual: str, varies: Iterable[int]) -> tuple[str, str]:
-    """Both texts with those lines, from 1, left empty; as they are when one has more lines than the other."""
-    lines, others = recorded.split("\n"), actual.split("\n")
-    if len(lines) == len(others):
-        for number in varies:
-            if 0 < number <= len(lines):
-                lines[number - 1] = others[number - 1] = ""
-    return "\n".join(lines), "\n".join(others)
-
-
-def _calibrated(call: RecordedCall) -> str:
-    some = ", ".join(map(str, call.varies[:_MOST_NAMED])) + (", …" if len(call.varies) > _MOST_NAMED else "")
-    return f"calibrated: line {some} varies" if len(call.varies) == 1 else f"calibrated: lines {some} vary"
 
 
 def _programs(call: RecordedCall) -> frozenset[str]:

@@ -26,7 +26,6 @@ from kin_nb.core.tools.builtins.task import Task
 from kin_nb.core.types import LLMMessage
 from kin_nb.replay.rerun.approvals import arguments_here, covers
 from kin_nb.replay.rerun.backend import ReplayBackend
-from kin_nb.replay.rerun.calls_file import CameOut
 from kin_nb.replay.rerun.drift import AFTER, HARMLESS, Drift, compare_call, files_effect
 from kin_nb.replay.rerun.stand_ins import NOT_HERE, StandIn, stand_ins
 from kin_nb.replay.rerun.subagent_files import write_again
@@ -119,7 +118,6 @@ class Rerun:
         self._workspace = workspace
         self._approve = approve_recorded
         self._drifted: dict[str, str] = {}
-        self._came: dict[str, CameOut] = {}
         self._missing: dict[str, dict[str, str]] = {}
         """Of tasks, by the call's id: files that could not be written again, and why."""
         self._not_here: frozenset[str] = frozenset()
@@ -130,11 +128,6 @@ class Rerun:
         """A line for each call that drifted, in call order; those that the recording has not come last."""
         known = [self._drifted[call_id] for call_id in self._recorded if call_id in self._drifted]
         return known + [line for call_id, line in self._drifted.items() if call_id not in self._recorded]
-
-    @property
-    def came_out(self) -> list[CameOut | None]:
-        """What each recorded call came to, in call order; None for one that has not run."""
-        return [self._came.get(call_id) for call_id in self._recorded]
 
     def prepare(self, agent: Agent) -> None:
         """The agent answers from the recording, and begins the turn where it began: gone back, cleared, or compacted."""
@@ -183,7 +176,6 @@ class Rerun:
             drift = Drift("effect", detail="a call that the recording has not")
         else:
             drift = self._without_subagent(recorded, actual, _compare(recorded, actual))
-            self._came[call_id] = CameOut(actual, drift)
             if drift.kind in HARMLESS and recorded.name in self._not_here and recorded.status in ("ok", "error"):
                 drift = Drift("played", detail=NOT_HERE)
             if drift.kind in HARMLESS:

@@ -1,6 +1,6 @@
 """Session notebooks re-executed: one (one.py), or many in processes of their own (many.py, on_dask.py), and the report.
 
-Owns the kernel's place, the run of the cells, the comparison of their outputs, `--scratch`, `--live`, and calibrating.
+Owns the kernel's place, the run of the cells, the comparison of their outputs, `--scratch` and `--live`.
 Never runs a notebook in its own file, and never writes to it: a copy runs.
 May import: all of replay but plain, merging and commands; nbclient, jupyter_client and distributed inside functions.
 """

@@ -31,8 +31,6 @@ class ReplayOptions:
     fail_on: FailOn = "text"
     in_copy: bool = False
     """In playback: in a copy of the files as they are, the notebook's folder among them."""
-    calls: Path | None = None
-    """With `tools`: the file to which the kernel writes what each call came to (rerun/calls_file.py)."""
 
     @property
     def way(self) -> Way:

@@ -15,7 +15,6 @@ from typing import Any
 from kin_nb.core.interrupts import interruptible
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.rerun.calls_file import VARIABLE as CALLS_FILE
 from kin_nb.replay.rerun.workspace_copy import MOST, Most, TooLargeError, WorkspaceCopy, copy_workspace
 from kin_nb.replay.runner.options import ReplayOptions
 
@@ -31,7 +30,7 @@ RECORDED_ENVIRONMENT: Mapping[str, str] = {
 """What tools see when they run again, so that what they print depends on the workspace alone."""
 
 _NOT_INHERITED = (
-    *("KIN_REPLAY", "KIN_REPLAY_APPROVE", "KIN_REPLAY_WORKSPACE", CALLS_FILE),
+    *("KIN_REPLAY", "KIN_REPLAY_APPROVE", "KIN_REPLAY_WORKSPACE"),
     *("PYTEST_CURRENT_TEST", "KIN_APPROVAL"),
 )
 _OF_CI = frozenset({"CI", "BUILD_NUMBER"})
@@ -72,8 +71,6 @@ def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[
             env |= {**RECORDED_ENVIRONMENT, "KIN_REPLAY_CONFINED": json.dumps(_confinement())}
         if options.approve_recorded:
             env["KIN_REPLAY_APPROVE"] = "recorded"
-        if options.calls is not None:
-            env[CALLS_FILE] = str(options.calls)
         yield Place(cwd, env, copied)
 
 

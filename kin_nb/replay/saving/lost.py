@@ -16,7 +16,7 @@ from kin_nb.replay.recording import SHORT, Recording, other_sha, step_sha, turn_
 def lost(held: Recording, ours: Recording) -> str:
     """The turns, undos and later versions' records that `held` has and `ours` has not: `turns 2, 3, undo 1`; "" for none.
 
-    A turn is the same when `ours` goes on from it, when texts or results were taken out since, or when it was calibrated.
+    A turn is the same when `ours` goes on from it, or when texts or results were taken out since.
     """
     found = StillRead(list(held.turns), list(enumerate(held.undos, 1)), list(held.others))
     return _lost(found, ours, _is_same if held.session == ours.session else _is_copy)

@@ -262,16 +262,6 @@ def test_in_place_is_refused_while_a_server_has_the_file_open(saved, tmp_path, m
         SaveCommand(str(path), path, SaveOptions(in_place=True)).run()
 
 
-def test_only_a_session_notebook_is_calibrated(lived, tmp_path):
-    for command in (
-        SaveCommand("5b1c", tmp_path / "a.ipynb", calibrate=True),
-        SaveCommand(str(lived), tmp_path / "a.ipynb", from_outputs=True, calibrate=True),
-    ):
-        with pytest.raises(ReplayError):
-            command.run()
-    assert not (tmp_path / "a.ipynb").exists()
-
-
 def went_on(session: str, *turns, undos=()) -> Recording:
     """What a kernel's session has recorded that went on where TALK ends."""
     meta = TALK.meta.model_copy(update={"session": session, "kin_nb": "0.2.0"})
@@ -375,13 +365,6 @@ def test_what_does_not_follow_is_left_out_and_that_is_said(saved, tmp_path, numb
     assert [each.turn for each in read_recording(load_notebook(tmp_path / "out.ipynb")).turns] == [1, 2]
     SaveCommand(str(path), tmp_path / "own.ipynb", from_outputs=True, session="other").run()
     assert [each.turn for each in read_recording(load_notebook(tmp_path / "own.ipynb")).turns] == [number]
-
-
-def test_it_is_calibrated_only_once_it_is_saved(gone_on, tmp_path):
-    with pytest.raises(
-        ReplayError, match=r"talk\.ipynb went on since it was saved\. Save it first: kin-nb save talk\.ipynb PATH"
-    ):
-        SaveCommand(str(gone_on), tmp_path / "out.ipynb", calibrate=True).run()
 
 
 def test_a_save_warns_of_what_the_paired_text_would_lose(lived, tmp_path):

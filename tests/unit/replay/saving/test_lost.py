@@ -44,15 +44,6 @@ def redacted(talk: Recording, pattern: str = "ACME") -> Recording:
     return clean_notebook(empty_notebook(), talk, Cleaner((re.compile(pattern),)))
 
 
-def calibrated(talk: Recording) -> Recording:
-    step = talk.turns[0].steps[0]
-    call = step.calls[0].model_copy(update={"varies": (1,)})
-    first = talk.turns[0].model_copy(
-        update={"steps": (step.model_copy(update={"calls": (call,)}), *talk.turns[0].steps[1:])}
-    )
-    return replace(talk, turns=(first, *talk.turns[1:]))
-
-
 @pytest.mark.parametrize(
     "ours",
     {
@@ -61,8 +52,7 @@ def calibrated(talk: Recording) -> Recording:
         "gone on in a session of its own": as_session("another", LONGER),
         "redacted": redacted(TALK),
         "without results": without_results(TALK),
-        "calibrated": calibrated(TALK),
-        "all of it": without_results(redacted(calibrated(LONGER))),
+        "all of it": without_results(redacted(LONGER)),
         "undone since": replace(TALK, undos=(undone(2, at=2),)),
     }.items(),
     ids=lambda case: case[0],
