@@ -144,8 +144,6 @@ class RecordedCall(Record):
     """What the model was told."""
     withheld: str = ""
     """sha256 of `output` where that is not stored: the notebook was saved without results."""
-    varies: tuple[int, ...] = ()
-    """Lines of `output`, from 1, that were found to come out otherwise on every run (`kin-nb save --calibrate`)."""
     exit: int | None = None
     milliseconds: int | None = None
     files: tuple[FileChange, ...] = ()

@@ -64,7 +64,6 @@ CALLS = (
         decision=RecordedDecision(verdict="allow", by="person", reason="asked", scope="session", note="go on"),
         status="ok",
         output="Edited.",
-        varies=(2,),
         exit=1,
         milliseconds=12,
         files=(CHANGE,),
