@@ -9,17 +9,17 @@ from pathlib import Path
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.records import RecordedDecision
+from kin_nb.replay.environment import ReplayEnvironment
 
 
 def through_recorded(ask: Ask) -> Ask:
-    """`ask`, after the recording that the runner of this kernel named, if it did and allows that."""
-    environ = os.environ
-    if environ.get("KIN_REPLAY") != "live" or environ.get("KIN_REPLAY_APPROVE") != "recorded":
+    """`ask`, after the recording that the runner of this kernel named, if it did and allows that. Raises ReplayError."""
+    environment = ReplayEnvironment.from_environ(os.environ)
+    if environment is None or environment.mode != "live" or not environment.approve_recorded:
         return ask
     from kin_nb.replay.rerun.approvals import covers  # noqa: PLC0415  (--live only)
 
-    allowed = list(_allowed(Path(environ["KIN_RECORDING"])))
-    workspace = Path(environ["KIN_REPLAY_WORKSPACE"])
+    allowed, workspace = list(_allowed(environment.notebook)), environment.workspace
 
     async def answer(request: ApprovalRequest) -> ApprovalDecision:
         for name, arguments, decision in allowed:

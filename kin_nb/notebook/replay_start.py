@@ -11,6 +11,7 @@ from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.own_file import own_file, surroundings
 from kin_nb.notebook.replaying import Replaying
 from kin_nb.render import Output, render_notice
+from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayError, UnreadableNotebookError
 from kin_nb.replay.format.kept import keeping, restored
 from kin_nb.replay.format.loading import load_notebook
@@ -30,6 +31,7 @@ def start_replaying(
     `scratch`: in a temporary copy of the workspace. `before`: the notebook as it was read when this was played last. Raises
     ReplayError naming what is wrong; then the output keeps what cells below lose when a front end saves.
     """
+    environment = ReplayEnvironment.from_environ(os.environ)
     here, nb = None, None
     try:
         if body is not None:
@@ -37,7 +39,7 @@ def start_replaying(
         else:
             session_id, _, digest = name.partition("@")
             found = find_recording(session_id, digest, surroundings=surroundings(session.shell), from_path=source)
-            here = Scratch.here(found) if scratch and not Scratch.given(os.environ) else None
+            here = Scratch.here(found) if scratch and not Scratch.given(environment) else None
             recording, nb = found.recording, _own_notebook(session) or found.nb
     except ReplayError:
         notice = render_notice(
@@ -46,7 +48,7 @@ def start_replaying(
         _show_keeping(session, notice, _restored(_own_notebook(session), before))
         raise
     nb = _restored(nb, before)
-    replaying = Replaying(recording, os.environ, here, nb)
+    replaying = Replaying(recording, environment, here, nb)
     notice = playback_notice(recording)
     if not _show_keeping(session, notice, nb):
         session.show(notice)

@@ -1,4 +1,4 @@
-"""A notebook that replays: playback of the recording, or the recorded model with real tools (KIN_REPLAY=tools)."""
+"""A notebook that replays: playback of the recording, or the recorded model with real tools (`kin-nb replay --tools`)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kin_nb.notebook.rerun_agent import rerun_agent, rerun_turn, rerun_undo
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import render_notice, render_turn
 from kin_nb.replay.cells.matching import Undoing
+from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import NotRecorded, ReplayError
 from kin_nb.replay.format.gone_on import GoneOn
 from kin_nb.replay.playback.beyond import Beyond
@@ -43,8 +44,7 @@ _QUEUED = (
 class Replaying:
     """What a session does with its cells once `%kin replay` has run.
 
-    `environ` is how `kin-nb replay --tools` speaks to its kernel: KIN_REPLAY, KIN_REPLAY_APPROVE,
-    KIN_REPLAY_WORKSPACE.
+    `environment`: how `kin-nb replay` wants it, None in plain playback and where a user plays it.
     """
 
     _name = ""
@@ -53,10 +53,14 @@ class Replaying:
     """Whether what the log has may be this notebook's, though no recorded turn says so."""
 
     def __init__(
-        self, recording: Recording, environ: Mapping[str, str], scratch: Scratch | None = None, nb: Any = None
+        self,
+        recording: Recording,
+        environment: ReplayEnvironment | None,
+        scratch: Scratch | None = None,
+        nb: Any = None,
     ) -> None:
-        self._scratch = scratch or Scratch.given(environ)
-        self.tools = environ.get("KIN_REPLAY") == "tools"
+        self._scratch = scratch or Scratch.given(environment)
+        self._environment = environment if environment is not None and environment.mode == "tools" else None
         self.nb = nb
         self._beyond = Beyond(recording, None if self.tools else nb)
         self._player = Player(
@@ -65,7 +69,6 @@ class Replaying:
         self._player.know(self._beyond.known.recording, self._beyond.shown, self._beyond.replaced)
         self.last: TurnRecord | None = None
         """The turn that was played last."""
-        self._environ = environ
         self._agent: Agent | None = None
         """That runs the tools."""
         self._live: Agent | None = None
@@ -73,6 +76,11 @@ class Replaying:
         self._so_far = SoFar()
         self._log = InLog()
         self._passed_by = PassedBy(nb)
+
+    @property
+    def tools(self) -> bool:
+        """Whether the recorded calls run again."""
+        return self._environment is not None
 
     @property
     def recording(self) -> Recording:
@@ -122,8 +130,10 @@ class Replaying:
         for notice in notices:
             io.display(notice.data, notice.metadata)
         for each in self._player.run_of(turn):
-            if self.tools:
-                rerun_turn(session, self._tools_agent(session), each, io, self._so_far, self._environ)
+            if self._environment is not None:
+                rerun_turn(
+                    session, self._tools_agent(session, self._environment), each, io, self._so_far, self._environment
+                )
             else:
                 self._show(each, io)
         self.last = each
@@ -226,8 +236,8 @@ class Replaying:
                 raise
             self._know_more_undone(session, asked)
             number, undo = self._player.undo(asked, io.cell_id)
-        if self.tools:
-            rerun_undo(session, self._tools_agent(session), number, undo, io, self._so_far)
+        if self._environment is not None:
+            rerun_undo(session, self._tools_agent(session, self._environment), number, undo, io, self._so_far)
         else:
             self._show_undo(undo, self._beyond.metadata(undo, number), io)
 
@@ -306,7 +316,7 @@ class Replaying:
             f"Turn {turn.turn} is asked anew, from where it stood. What was recorded stays in the session's log."
         )
 
-    def _tools_agent(self, session: KinSession) -> Agent:
+    def _tools_agent(self, session: KinSession, environment: ReplayEnvironment) -> Agent:
         if self._agent is None:
-            self._agent = rerun_agent(session, self.recording, self._environ)
+            self._agent = rerun_agent(session, self.recording, environment)
         return self._agent

@@ -29,7 +29,7 @@ class ReplayingBeside(Replaying):
     _begins_empty = True
 
     def __init__(self, own: Replaying, name: str) -> None:
-        super().__init__(own.recorded_beside(name), {}, nb=own.nb)
+        super().__init__(own.recorded_beside(name), None, nb=own.nb)
         self._own, self._name = own, name
 
     @property

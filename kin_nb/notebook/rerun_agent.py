@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import json
-from collections.abc import Mapping
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
@@ -13,9 +11,9 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.context.history import images_of
 from kin_nb.core.session.records import TurnRecord, UndoRecord
 from kin_nb.notebook.cell_io import CellOutput
-from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.live import Attached, add_live_tools
 from kin_nb.notebook.rerun_view import RerunView
+from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayEndedError
 from kin_nb.replay.playback.player import undo_card
 from kin_nb.replay.recording import Recording
@@ -27,32 +25,27 @@ if TYPE_CHECKING:
     from kin_nb.notebook.session import KinSession
 
 
-def rerun_agent(session: KinSession, recording: Recording, environ: Mapping[str, str]) -> Agent:
-    """Its settings are not the user's, confinement apart: a shared notebook runs under the same rules everywhere.
-
-    Raises KinError where there is no copy of the workspace.
-    """
-    folder = environ.get("KIN_REPLAY_WORKSPACE")
-    if not folder:
-        raise KinError("KIN_REPLAY=tools needs a copy of the workspace to work in: kin-nb replay --tools makes one.")
-    confined = json.loads(environ.get("KIN_REPLAY_CONFINED", "{}"))
+def rerun_agent(session: KinSession, recording: Recording, environment: ReplayEnvironment) -> Agent:
+    """Its settings are not the user's, confinement apart: a shared notebook runs under the same rules everywhere."""
     # what a loop or a D-Mail led to is in the recording
     mails = any(call.name == DMAIL for turn in recording.turns for call in turn.calls)
-    named, tools = servers(environ), {"bash": confined} if confined else {}
-    agent = Agent(KinConfig(workdir=Path(folder), loop_detection=False, dmail=mails, mcp_servers=named, tools=tools))
+    named = servers(os.environ)
+    tools: dict[str, Any] = {"bash": dict(environment.sandbox)} if environment.sandbox else {}
+    where = environment.workspace
+    agent = Agent(KinConfig(workdir=where, loop_detection=False, dmail=mails, mcp_servers=named, tools=tools))
     atexit.register(lambda: session.on_agent_thread(agent.aclose))  # its servers end too
     add_live_tools(agent, session.shell)
     return agent
 
 
 def rerun_turn(
-    session: KinSession, agent: Agent, turn: TurnRecord, io: CellOutput, so_far: SoFar, environ: Mapping[str, str]
+    session: KinSession, agent: Agent, turn: TurnRecord, io: CellOutput, so_far: SoFar, environment: ReplayEnvironment
 ) -> None:
     """Run `turn` again. Raises ReplayEndedError."""
     rerun = Rerun(
         turn,
         agent.workspace.root,
-        approve_recorded=environ.get("KIN_REPLAY_APPROVE") == "recorded",
+        approve_recorded=environment.approve_recorded,
         known_ids=agent.history.call_ids,
         so_far=so_far,
     )

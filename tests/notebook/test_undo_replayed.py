@@ -69,7 +69,7 @@ def test_each_undo_has_its_own_cell_where_it_happened(lived):
 
 def test_the_copy_has_the_files_of_the_conversation_that_stands(lived, tmp_path):
     nb = lived.nb
-    look = "import os, pathlib; w = pathlib.Path(os.environ['KIN_REPLAY_WORKSPACE'])\n"
+    look = "import json, os, pathlib; w = pathlib.Path(json.loads(os.environ['KIN_REPLAY'])['workspace'])\n"
     look += "print({p.name: p.read_text() for p in sorted(w.glob('*.txt'))})"
     nb["cells"].append(nbformat.v4.new_code_cell(look))
     nbformat.write(nb, tmp_path / "looking.ipynb")

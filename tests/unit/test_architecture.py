@@ -10,8 +10,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "kin_nb"
 ORDER = ["core", "render", "replay", "notebook", "cli"]
 REPLAY = [
-    *("__init__", "errors", "standing", "recording", "cells", "format", "book", "playback", "saving", "rerun", "plain"),
-    *("diffing", "merging", "runner", "commands"),
+    *("__init__", "errors", "environment", "standing", "recording", "cells", "format", "book", "playback", "saving"),
+    *("rerun", "plain", "diffing", "merging", "runner", "commands"),
 ]
 JUPYTER = {"IPython", "ipykernel", "ipywidgets", "jupyter_client", "nbformat", "nbclient", "traitlets", "comm", "zmq"}
 HEAVY = ["mcp", "nbformat", "nbclient", "ipywidgets", "httpx", "pydantic", "markdown_it", "nh3"]

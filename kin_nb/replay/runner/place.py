@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
@@ -10,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kin_nb.core.interrupts import interruptible
+from kin_nb.replay.environment import VARIABLE, ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.workspace_copy import MOST, Most, TooLargeError, WorkspaceCopy, copy_workspace
@@ -29,10 +28,7 @@ RECORDED_ENVIRONMENT: Mapping[str, str] = {
 }
 """What tools see when they run again, so that what they print depends on the workspace alone."""
 
-_NOT_INHERITED = (
-    *("KIN_REPLAY", "KIN_REPLAY_APPROVE", "KIN_REPLAY_WORKSPACE"),
-    *("PYTEST_CURRENT_TEST", "KIN_APPROVAL"),
-)
+_NOT_INHERITED = (VARIABLE, "PYTEST_CURRENT_TEST", "KIN_APPROVAL")
 _OF_CI = frozenset({"CI", "BUILD_NUMBER"})
 """With these pytest and others print more than they did for the person."""
 
@@ -61,17 +57,22 @@ def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[
     with interruptible(), tempfile.TemporaryDirectory(prefix="kin-replay-", ignore_cleanup_errors=True) as temporary:
         root = Path(temporary).resolve()
         cwd, copied = copy_beside(path, workspace, recording.meta.workspace.commit, root / "workspace")
-        env |= {"KIN_REPLAY": "scratch" if options.scratch else options.way, "KIN_REPLAY_WORKSPACE": str(copied.folder)}
+        replayed = ReplayEnvironment(
+            mode="scratch" if options.way == "playback" else options.way,
+            notebook=path,
+            workspace=copied.folder,
+            temporary=root,
+            approve_recorded=options.approve_recorded,
+            sandbox=_sandbox() if options.way == "tools" else {},
+        )
         if options.way == "live":
             env["KIN_WORKDIR"] = str(copied.folder)
         else:
             env["KIN_HOME"] = str(root / "home")
         if options.way == "tools":
             env = {name: value for name, value in env.items() if name not in _OF_CI}
-            env |= {**RECORDED_ENVIRONMENT, "KIN_REPLAY_CONFINED": json.dumps(_confinement())}
-        if options.approve_recorded:
-            env["KIN_REPLAY_APPROVE"] = "recorded"
-        yield Place(cwd, env, copied)
+            env |= RECORDED_ENVIRONMENT
+        yield Place(cwd, env | replayed.to_environ(), copied)
 
 
 @contextmanager
@@ -124,7 +125,7 @@ def copy_beside(path: Path, workspace: Path, commit: str | None, top: Path) -> t
     return top, copied
 
 
-def _confinement() -> dict[str, Any]:
+def _sandbox() -> dict[str, str | bool]:
     """How this person's own commands are confined (`[tools.bash]`): those that run again are too. Raises ReplayError."""
     from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415  (--tools only)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from kin_nb.core.session.file_history import BlobStore
 from kin_nb.core.session.records import FileChange, TurnRecord, UndoRecord
 from kin_nb.render import Output, render_notice
+from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.playback.finding import Found
 from kin_nb.replay.rerun.subagent_files import change_again
 from kin_nb.replay.runner.place import copy_beside, workspace_of
@@ -27,12 +28,11 @@ class Scratch:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
-    def given(cls, environ: Mapping[str, str]) -> Scratch | None:
+    def given(cls, environment: ReplayEnvironment | None) -> Scratch | None:
         """The one that `kin-nb replay --scratch` made for this kernel and removes, None when it made none."""
-        folder = environ.get("KIN_REPLAY_WORKSPACE")
-        if environ.get("KIN_REPLAY") != SCRATCH or not folder:
+        if environment is None or environment.mode != "scratch":
             return None
-        return cls(Path(folder), Path(environ["KIN_HOME"]) / "scratch.sqlite")
+        return cls(environment.workspace, environment.temporary / "contents.sqlite")
 
     @classmethod
     def here(cls, found: Found) -> Scratch:

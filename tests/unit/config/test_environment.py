@@ -79,7 +79,7 @@ def test_the_value_of_a_wrong_variable_is_not_shown(monkeypatch):
 
 def test_a_variable_that_is_nearly_a_setting_is_a_warning(monkeypatch):
     monkeypatch.setenv("KIN_ACTIV_MODEL", "local")
-    for name in ("KIN_REPLAY", "KIN_REPLAY_WORKSPACE", "KIN_RECORDING", "KIN_APPROVAL", "KIN_SOMETHING_ELSE"):
+    for name in ("KIN_REPLAY", "KIN_REPLAY_SERVERS", "KIN_RECORDING", "KIN_APPROVAL", "KIN_SOMETHING_ELSE"):
         monkeypatch.setenv(name, "x")
     assert KinConfig.load().warnings == ("KIN_ACTIV_MODEL: is no setting; did you mean KIN_ACTIVE_MODEL?",)
 

@@ -11,6 +11,7 @@ from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.notebook.recorded_approvals import through_recorded
+from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import tool_call
@@ -47,13 +48,7 @@ async def test_a_call_is_allowed_as_it_was_and_outside_only_where_it_was(
     there = recorded.decision.model_copy(update={"reason": recorded.decision.reason.replace("{out}", str(out))})
     record = turn(1, "go", steps=(RecordedStep(calls=(recorded.model_copy(update={"decision": there}),)),))
     path = write_notebook(session_notebook(recording(record)), tmp_path / "talk.ipynb")
-    for name, value in {
-        "KIN_REPLAY": "live",
-        "KIN_REPLAY_APPROVE": "recorded",
-        "KIN_RECORDING": str(path),
-        "KIN_REPLAY_WORKSPACE": str(workspace),
-    }.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(*environment(path, workspace, approve_recorded=True))
     providers, models = [ProviderConfig(name="p", api_base=model_server.url)], [ModelConfig(name="m", provider="p")]
     agent = Agent(KinConfig(workdir=workspace, active_model="m", providers=providers, models=models))
 
@@ -69,11 +64,17 @@ async def test_a_call_is_allowed_as_it_was_and_outside_only_where_it_was(
     assert (out / "a.txt").exists() == (approved and asked.startswith("current"))
 
 
-def test_nobody_else_is_asked_of_a_recording(monkeypatch):
+def environment(notebook, workspace, **fields):
+    """(name, value) of the variable that the runner sets."""
+    told = ReplayEnvironment("live", notebook, workspace, workspace.parent, **fields)
+    return next(iter(told.to_environ().items()))
+
+
+def test_nobody_else_is_asked_of_a_recording(monkeypatch, tmp_path):
     async def person(request):
         raise AssertionError
 
     monkeypatch.delenv("KIN_REPLAY", raising=False)
     assert through_recorded(person) is person
-    monkeypatch.setenv("KIN_REPLAY", "live")
+    monkeypatch.setenv(*environment(tmp_path / "a.ipynb", tmp_path / "work"))
     assert through_recorded(person) is person

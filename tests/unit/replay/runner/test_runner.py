@@ -11,6 +11,7 @@ from nbformat.v4 import new_code_cell, new_output
 
 from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.core.tools.builtins import sandbox
+from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import RecordingError, ReplayError
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.runner.one import replay_notebook
@@ -87,13 +88,17 @@ def test_no_module_beside_the_notebook_is_run_in_the_kernels_place_and_cells_imp
 
 @pytest.mark.kernel
 def test_with_tools_the_kernel_works_in_a_copy_under_the_recorded_environment(save, tmp_path):
-    names = ("TZ", "PYTHONHASHSEED", "KIN_REPLAY", "KIN_REPLAY_APPROVE")
-    source = f"import os; open('made', 'w').close(); print(os.getcwd(), *map(os.getenv, {names}))"
+    names = ("TZ", "PYTHONHASHSEED")
+    source = (
+        f"import os; open('made', 'w').close(); print(os.getcwd(), *map(os.getenv, {names}), os.getenv('KIN_REPLAY'))"
+    )
     path = save((source, ""), workspace={"path": "."})
     options = ReplayOptions(tools=True, approve_recorded=True, output_dir=tmp_path / "out")
     report = replay_notebook(path, options)
-    cwd, *values = as_node(load_notebook(report.executed))["cells"][-1]["outputs"][0]["text"].split()
-    assert values == ["UTC", "0", "tools", "recorded"]
+    cwd, zone, seed, told = as_node(load_notebook(report.executed))["cells"][-1]["outputs"][0]["text"].split(maxsplit=3)
+    environment = ReplayEnvironment.from_environ({"KIN_REPLAY": told})
+    assert (zone, seed, environment.mode, environment.approve_recorded) == ("UTC", "0", "tools", True)
+    assert (environment.notebook, environment.workspace) == (path, Path(cwd))
     assert not Path(cwd).exists()
     assert not (tmp_path / "made").exists()
     assert report.workspace == "the files as they are now"
@@ -104,16 +109,16 @@ def test_commands_that_run_again_are_confined_as_the_persons_own_are(tmp_path, m
     (tmp_path / "home").mkdir()
     config = tmp_path / "home" / "config.toml"
 
-    def confined() -> str:
+    def confined() -> dict[str, str | bool]:
         with place(tmp_path / "a.ipynb", recording(turn(1, "first"), workspace={"path": "work"}), options) as there:
             assert there.env["KIN_HOME"] != str(tmp_path / "home")
-            return there.env["KIN_REPLAY_CONFINED"]
+            return ReplayEnvironment.from_environ(there.env).sandbox
 
     (tmp_path / "work").mkdir()
     options = ReplayOptions(tools=True)
-    assert confined() == "{}"
+    assert confined() == {}
     config.write_text('[tools.bash]\nsandbox = "on"\nallowlist = ["rm"]\n')
-    assert confined() == '{"sandbox": "on"}', "and no other setting counts"
+    assert confined() == {"sandbox": "on"}, "and no other setting counts"
     config.write_text("[tools.bash\n")
     with pytest.raises(ReplayError, match=r"Whether commands are to be confined cannot be read .*config\.toml"):
         confined()

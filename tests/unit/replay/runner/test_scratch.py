@@ -17,6 +17,7 @@ from kin_nb.core.session.records import (
     sha256,
 )
 from kin_nb.core.tools.file_changes import Content, file_change
+from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.playback.finding import Found
 from kin_nb.replay.recording import WorkspaceMeta
 from kin_nb.replay.runner.scratch import Scratch
@@ -135,10 +136,9 @@ def test_a_mode_is_part_of_a_change(folder, scratch):
 
 
 def test_only_a_runner_that_asked_for_it_gives_one(folder):
-    asked = {"KIN_REPLAY": "scratch", "KIN_REPLAY_WORKSPACE": str(folder), "KIN_HOME": str(folder)}
-    assert Scratch.given({**asked, "KIN_REPLAY": "tools"}) is None
-    assert Scratch.given({"KIN_REPLAY": "scratch"}) is None
-    given = Scratch.given(asked)
+    assert Scratch.given(None) is None
+    assert Scratch.given(ReplayEnvironment("tools", folder / "a.ipynb", folder, folder)) is None
+    given = Scratch.given(ReplayEnvironment("scratch", folder / "a.ipynb", folder, folder))
     assert given is not None
     given.close()
     assert folder.is_dir(), "who made it removes it"
