@@ -23,6 +23,7 @@ def add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_ways(parser)
     _add_places(parser)
     _add_reporting(parser)
+    _add_rules(parser)
     _add_scale(parser)
     parser.set_defaults(command=replay)
 
@@ -76,6 +77,17 @@ def _add_reporting(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_rules(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--rules",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="what may differ in results and outputs, besides the built-in rules (TOML); again for each more",
+    )
+
+
 def _add_scale(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-j", "--jobs", type=_positive, metavar="N", help="N notebooks at a time, each a process")
     parser.add_argument(
@@ -106,6 +118,7 @@ def replay(arguments: argparse.Namespace) -> int:
         workspace=arguments.workspace,
         parameters=tuple((name, value) for name, value in arguments.parameters),
         fail_on=arguments.fail_on,
+        rules=tuple(arguments.rules),
     )
     how = How(arguments.report, arguments.jobs, arguments.timeout, arguments.dask)
     return replay_all(arguments.notebooks, options, how)
@@ -117,6 +130,8 @@ def _wrong(arguments: argparse.Namespace) -> str:
 
     if arguments.approve and not (arguments.tools or arguments.live):
         return "--approve recorded is for --tools and --live: in playback no call runs."
+    if arguments.rules and arguments.live:
+        return "--rules is not for --live: turns, calls and files are compared there, and no texts."
     if arguments.dask and arguments.jobs:
         return "--dask and -j: the cluster's workers say how many notebooks run at a time."
     if arguments.dask and "://" not in arguments.dask:

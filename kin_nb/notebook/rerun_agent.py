@@ -17,6 +17,7 @@ from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayEndedError
 from kin_nb.replay.playback.player import undo_card
 from kin_nb.replay.recording import Recording
+from kin_nb.replay.rerun.rules_file import load_rules
 from kin_nb.replay.rerun.stand_ins import servers
 from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar
 from kin_nb.replay.rerun.undos import undo_again
@@ -48,6 +49,7 @@ def rerun_turn(
         approve_recorded=environment.approve_recorded,
         known_ids=agent.history.call_ids,
         so_far=so_far,
+        rules=load_rules(environment.rules),
     )
     rerun.prepare(agent)
     how: dict[str, Any] = {"view": RerunView(io, rerun), "through": rerun.asking, "answering": rerun.answering}

@@ -22,7 +22,7 @@ class ReplayEnvironment:
 
     `notebook`: the input. `workspace`: the copy of the workspace, inside `temporary`, a folder that the runner removes.
     `approve_recorded`: calls that were allowed when recorded run without asking. `sandbox`: the user's settings of how
-    commands are confined (`[tools.bash]`).
+    commands are confined (`[tools.bash]`). `rules`: files of drift rules.
     """
 
     mode: Literal["scratch", "tools", "live"]
@@ -31,6 +31,7 @@ class ReplayEnvironment:
     temporary: Path
     approve_recorded: bool = False
     sandbox: Mapping[str, str | bool] = field(default_factory=dict)
+    rules: tuple[Path, ...] = ()
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (pydantic reads it)
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from kin_nb.replay.commands.steps import Steps, say
 from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.rerun.rules_file import load_rules
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.rows import Row, rows_json, table, worst
 from kin_nb.replay.runner.selection import output_folders, selected
@@ -42,6 +43,7 @@ class How:
 def replay(names: Sequence[str], options: ReplayOptions, how: How) -> int:
     """Re-execute the notebooks that `names` are or match, and report; of many the worst exit code, an error above drift."""
     try:
+        load_rules(options.rules)
         paths, ordinary = selected(names)
         if ordinary:
             print(f"Left out, with no session in them: {', '.join(map(str, ordinary))}", file=sys.stderr)  # noqa: T201
@@ -90,7 +92,8 @@ def _apart(jobs: Sequence[tuple[Path, ReplayOptions]], how: How) -> list[Row]:
         folder = options.output_dir and options.output_dir.absolute()
         workspace = options.workspace and options.workspace.absolute()
         cell = how.timeout or options.timeout
-        each = replace(options, output_dir=folder, workspace=workspace, timeout=cell)
+        rules = tuple(file.absolute() for file in options.rules)
+        each = replace(options, output_dir=folder, workspace=workspace, timeout=cell, rules=rules)
         requests.append(Request(str(path), each, here))
     told = Counting(len(requests))
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +14,8 @@ from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.render.text import clean, one_line
 from kin_nb.replay.format.taken_out import as_saved
 from kin_nb.replay.rerun.named_programs import named_programs
-from kin_nb.replay.rerun.rules import RULES
+from kin_nb.replay.rerun.rules import Rule, under_rules
+from kin_nb.replay.rerun.rules_file import built_in_rules
 
 DriftKind = Literal["same", "equivalent", "unordered", "played", "text", "effect", "refused", "not re-run"]
 AFTER = "after drift: "
@@ -24,13 +25,13 @@ HARMLESS: frozenset[DriftKind] = frozenset({"same", "equivalent", "unordered", "
 
 @dataclass(frozen=True)
 class Drift:
-    """`rules` are the numbers of the rules that made two texts equal; `detail` says in one line what differs.
+    """`rules` are the names of the rules that made two texts equal; `detail` says in one line what differs.
 
     `line`: at which line, from 1, texts differ; 0 where it is no text that does.
     """
 
     kind: DriftKind
-    rules: tuple[int, ...] = ()
+    rules: tuple[str, ...] = ()
     detail: str = ""
     line: int = 0
 
@@ -44,8 +45,11 @@ _LISTING_TOOLS = frozenset({"grep", "list_dir"})
 _LISTING_COMMAND = re.compile(r"(?:find|ls|grep|rg|git grep|git ls-files)(?: [^|;&<>$`()\n]*)?")
 
 
-def compare_call(recorded: RecordedCall, actual: RecordedCall) -> Drift:
-    """Drift of `actual` against `recorded`: refusal first, then effects (arguments, status, exit, files), then text."""
+def compare_call(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[Rule] | None = None) -> Drift:
+    """Drift of `actual` against `recorded`: refusal first, then effects (arguments, status, exit, files), then text.
+
+    `rules`: what may differ in texts; None: the built-in rules.
+    """
     if actual.status == "refused" and recorded.status != "refused":
         reason = actual.decision.reason if actual.decision else ""
         return Drift("refused", detail=_short(f"recorded as {recorded.status}, now refused: {reason}"))
@@ -60,7 +64,7 @@ def compare_call(recorded: RecordedCall, actual: RecordedCall) -> Drift:
         return Drift("same")
     if as_saved(recorded.output, actual.output):
         return Drift("equivalent", detail="but for what was taken out when it was saved")
-    return _compare_text(recorded, actual)
+    return _compare_text(recorded, actual, built_in_rules() if rules is None else rules)
 
 
 def _without_note(call: RecordedCall) -> RecordedCall:
@@ -102,28 +106,15 @@ def _file_effect(recorded: FileChange | None, actual: FileChange | None) -> str:
     return "changed otherwise than recorded"
 
 
-def _compare_text(recorded: RecordedCall, actual: RecordedCall) -> Drift:
-    texts, programs = (recorded.output, actual.output), _programs(recorded)
-    equivalent = _under_rules(*texts, programs)
-    if equivalent is not None:
-        return equivalent
+def _compare_text(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[Rule]) -> Drift:
+    texts = (recorded.output, actual.output)
+    outcome = under_rules(*texts, rules, tool=recorded.name, programs=_programs(recorded))
+    if outcome.equal:
+        return Drift("equivalent", tuple(rule.name for rule in outcome.used), outcome.label)
     listing = recorded.name in _LISTING_TOOLS or _LISTING_COMMAND.fullmatch(_command(recorded))
     if listing and sorted(recorded.output.splitlines()) == sorted(actual.output.splitlines()):
         return Drift("unordered", detail="the same lines in another order")
-    return Drift("text", detail=first_difference(*texts), line=differing_line(*texts))
-
-
-def _under_rules(recorded: str, actual: str, programs: frozenset[str]) -> Drift | None:
-    """Both texts without what the rules for these programs let differ: None when they differ still."""
-    used = []
-    for rule in RULES:
-        if rule.is_for(programs, (recorded, actual)):
-            if rule.found(recorded) != rule.found(actual):
-                used.append(rule)
-            recorded, actual = rule.hide(recorded), rule.hide(actual)
-    if not as_saved(recorded, actual):
-        return None
-    return Drift("equivalent", tuple(rule.number for rule in used), "; ".join(rule.says for rule in used))
+    return Drift("text", detail=f"{outcome.warning}{first_difference(*texts)}", line=differing_line(*texts))
 
 
 def _programs(call: RecordedCall) -> frozenset[str]:

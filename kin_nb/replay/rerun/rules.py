@@ -1,263 +1,110 @@
-"""The equivalence rules: what programs print otherwise on every run. docs/session-notebook.md has them as a table.
-
-A rule is for whole lines, or for words that nothing else looks like, and for command lines that name its program. Each was
-seen to vary between two runs, and has pairs that are equivalent, and pairs that are not, in
-tests/unit/replay/rerun/drift_table.jsonl.
-"""
+"""Drift rules: what may differ when a program runs again, and how two results compare without it (rules_file.py reads them)."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from kin_nb.replay.rerun.rule import Rule
+from kin_nb.replay.format.taken_out import as_saved
+from kin_nb.replay.rerun import patterns
+from kin_nb.replay.rerun.named_programs import UNSEEN
+from kin_nb.replay.rerun.patterns import Compare, Pattern
+
+CPU_SECONDS = 5
+"""Of processor time for the rules of users on one result. Python's engine backtracks: an expression may take for ever."""
 
 
-def _lines(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.MULTILINE)
+@dataclass(frozen=True)
+class Rule:
+    """One harmless difference. `description` says what may differ.
+
+    It holds for the results of `tools` (none named: of any tool, and for the outputs of ordinary cells) and for command lines
+    that name one of `commands` (none named: any). Where a line names a script, a Makefile or the like, which do not say what
+    they run, `commands` counts as named when both results match `signature`; None: never. `file`: where a user wrote it.
+    """
+
+    name: str
+    description: str
+    pattern: re.Pattern[str]
+    compare: Compare = "groups"
+    commands: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    signature: re.Pattern[str] | None = None
+    file: str = ""
+
+    @property
+    def label(self) -> str:
+        """For a report."""
+        return f"{self.description} (rule {self.name} of {self.file})" if self.file else self.description
+
+    def pattern_for(self, tool: str, programs: frozenset[str]) -> Pattern | None:
+        """What to apply to two results of `tool` ("" for an ordinary cell) whose command line names `programs`."""
+        if self.tools and tool not in self.tools:
+            return None
+        if not self.commands or not programs.isdisjoint(self.commands):
+            return Pattern(self.pattern, self.compare)
+        if UNSEEN in programs and self.signature is not None:
+            return Pattern(self.pattern, self.compare, self.signature)
+        return None
 
 
-_ITSELF = re.compile("")
-"""The sign of a rule whose pattern no other program prints."""
-_COUNTS = r"(?:\d+ (?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|rerun)(?:, )?)+|no tests ran"
-_SECONDS = r"\d+(?:\.\d+)?s(?: \(\d+:\d\d:\d\d\))?"
-_TIME = r"\d+(?:\.\d+)? ?(?:ms|s|m|h)"
-_PACKAGES = r"\d+ packages?"
-_PYTHON = frozenset(("python", "ipython", "pytest", "py.test", "unittest"))
-_PYTEST = frozenset(("pytest", "py.test"))
-_CARGO = frozenset(("cargo",))
-_GO = frozenset(("go",))
+@dataclass(frozen=True)
+class Outcome:
+    """How two results compare under rules. `used`: the rules whose matches differ. `slow`: the one that took too long."""
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        1,
-        "unittest",
-        "the seconds in `Ran n tests in S s`, under its line of 70 dashes",
-        _lines(r"^(-{70}\nRan \d+ tests? in )\d+\.\d+s$"),
-        frozenset(("unittest",)),
-        _ITSELF,
-    ),
-    Rule(
-        2,
-        "pytest",
-        "the seconds in the summary line, and the `=` that fill it up",
-        _lines(rf"^(?:=+ )?((?:{_COUNTS}) in ){_SECONDS}(?: =+)?$"),
-        _PYTEST,
-        _ITSELF,
-    ),
-    Rule(
-        3,
-        "Python",
-        "the lines of `~` and `^` in a traceback, and the rest of the statement that they mark (Python 3.13 shows all of it)",
-        _lines(r'^(  File "[^"\n]+", line \d+, in [^\n]+\n    [^\n]+)(?:\n {4}[^\n]*)*\n {4}[ ~^]*[~^]$'),
-    ),
-    Rule(
-        4,
-        "Python",
-        "addresses of objects, ` at 0x7f01…>`; which of them are the same must be as it was",
-        re.compile(r"(?<= at )(0x[0-9a-f]{5,16})(?=>)"),
-        _PYTHON,
-        _ITSELF,
-        "numbered",
-    ),
-    Rule(
-        5,
-        "pytest",
-        "the user and the number in its temporary folder, `/pytest-of-USER/pytest-N/`",
-        re.compile(r"(/pytest-of-)[^/\s'\"]{1,64}(/pytest-)\d+(?=/)"),
-        _PYTEST,
-        _ITSELF,
-    ),
-    Rule(
-        6,
-        "pytest",
-        "the rows under `slowest durations`: which tests are slowest is a matter of time",
-        _lines(
-            r"^(=+ slowest (?:\d+ )?durations =+\n)(?:\d+\.\d\ds (?:setup|call|teardown) +\S.*\n)*"
-            r"(?:\n\(\d+ durations < [\d.]+s hidden\.  Use -vv to show these durations\.\)\n)?"
-        ),
-        _PYTEST,
-        _ITSELF,
-    ),
-    Rule(
-        7,
-        "pytest",
-        "the end of an address in an object that it shows cut, `<object o...7f01…>`; which are the same, as in R4",
-        re.compile(r"(?<=\.\.\.)((?:0?x)?[0-9a-f]{6,12})(?=>)"),
-        _PYTEST,
-        counts="numbered",
-    ),
-    Rule(
-        8,
-        "unittest",
-        "the rows under `Slowest test durations`",
-        _lines(
-            r"^(Slowest test durations\n-{70}\n)(?:\d+\.\d{3}s +\S.*\n)*"
-            r"(?:\n?\(durations < 0\.001s were hidden; use -v to show these durations\)\n)?"
-        ),
-        frozenset(("unittest",)),
-        _ITSELF,
-    ),
-    Rule(
-        9,
-        "go test",
-        "the seconds of packages and tests, and `(cached)` in their place",
-        _lines(
-            r"^(ok  \t\S+\t)(?:\d+\.\d+s|\(cached\))((?:[\t ].*)?)$|^(FAIL\t\S+\t)\d+\.\d+s$"
-            r"|^( *--- (?:PASS|FAIL|SKIP): \S+ )\(\d+\.\d\ds\)$"
-        ),
-        _GO,
-        _ITSELF,
-    ),
-    Rule(
-        10,
-        "Go",
-        "addresses on the heap, `0xc000…` of ten digits; which of them are the same must be as it was",
-        re.compile(r"\b(0xc[0-9a-f]{9})\b"),
-        _GO,
-        counts="numbered",
-    ),
-    Rule(
-        11,
-        "Go",
-        "the numbers of goroutines where a panic lists them; which of them are the same must be as it was",
-        _lines(r"(?<=^goroutine )(\d+)(?= \[[^\]\n]+\]:$)"),
-        _GO,
-        _ITSELF,
-        "numbered",
-    ),
-    Rule(
-        12,
-        "cargo test",
-        "the seconds in `test result: …; finished in S s`, and in the line about doctests",
-        _lines(
-            r"^(test result: .*; finished in )\d+\.\d+s$"
-            r"|^(all doctests ran in )\d+\.\d+s(; merged doctests compilation took )\d+\.\d+s$"
-        ),
-        _CARGO,
-        _ITSELF,
-    ),
-    Rule(
-        13,
-        "cargo test",
-        "the order of a run's `test NAME ... RESULT` lines: they run side by side",
-        _lines(r"(?:^(?=.*\n)test \S.* \.\.\. (?:ok|FAILED|ignored.*)\n)+"),
-        _CARGO,
-        _lines(r"^test result: .*; finished in "),
-        "sorted",
-    ),
-    Rule(
-        14,
-        "cargo build",
-        "the time in `Finished … target(s) in S s`",
-        _lines(r"^( +Finished .* target\(s\) in )(?:\d+m )?\d+(?:\.\d+)?s$"),
-        _CARGO,
-        _ITSELF,
-    ),
-    Rule(
-        15,
-        "Rust",
-        "the thread's number in `thread 'NAME' (n) panicked at`, which older ones do not print",
-        _lines(r"^(thread '[^'\n]+')(?: \(\d+\))?( panicked at )"),
-        _CARGO,
-        _ITSELF,
-    ),
-    Rule(
-        16,
-        "Jest",
-        "the time after a test or a file, and in the line `Time:`",
-        _lines(
-            rf"^( *[✓✕] \S.*?)(?: \({_TIME}\))?$|^((?:PASS|FAIL) \S+)(?: \({_TIME}\))?$"
-            rf"|^(Time: +){_TIME}(?:, estimated {_TIME})?$"
-        ),
-        frozenset(("jest",)),
-        _lines(r"^Test Suites: .*\d+ total$"),
-    ),
-    Rule(
-        17,
-        "Vitest",
-        "the time after a test or a file, and in the lines `Start at` and `Duration` at the end",
-        _lines(
-            rf"^( +[✓×❯] \S.*?)(?:(?<! ) +{_TIME})?$"  # noqa: RUF001  (its marks)
-            rf"|^( +Start at  )\d\d:\d\d:\d\d(\n +Duration  ){_TIME}(?: \([^)\n]*\))?$"
-        ),
-        frozenset(("vitest",)),
-        _lines(r"^ RUN  v\d"),
-    ),
-    Rule(
-        18,
-        "Mocha",
-        "the time after a slow test, and in `n passing`",
-        _lines(rf"^( +[✓✔] \S.*?)(?: \({_TIME}\))?$|^(  \d+ passing) \({_TIME}\)$"),
-        frozenset(("mocha",)),
-        _lines(rf"^  \d+ passing \({_TIME}\)$"),
-    ),
-    Rule(
-        19,
-        "node --test",
-        "the milliseconds after a test, and in the lines `duration_ms`",
-        _lines(
-            r"^( *[✔✖﹣▶] \S.*?) \(\d+(?:\.\d+)?ms\)((?: # .*)?)$"
-            r"|^( *duration_ms: |# duration_ms |ℹ duration_ms )\d+(?:\.\d+)?$"  # noqa: RUF001  (its marks)
-        ),
-        frozenset(("node",)),
-        _lines(r"^(?:TAP version 13|ℹ tests \d+)$"),  # noqa: RUF001
-    ),
-    Rule(
-        20,
-        "npm",
-        "the time in `added n packages in S s` and its like, and in the name of the log that an error points to",
-        _lines(
-            rf"^((?:up to date|(?:added|removed|changed) {_PACKAGES})"
-            rf"(?:,? (?:and )?(?:added|removed|changed|audited) {_PACKAGES})* in ){_TIME}$"
-            r"|^(npm (?:error|ERR!) .*/_logs/)[\w:-]{1,40}(-debug-\d+\.log)$"
-        ),
-        frozenset(("npm",)),
-        _ITSELF,
-    ),
-    Rule(
-        21,
-        "pip",
-        "`Downloading` or `Using cached` before a file, the bar under it, and the notice of a newer pip",
-        _lines(
-            r"^( *)(?:Downloading|Using cached)( \S+ \([^)\n]+\))(?:\n +━[━╸╺ ]* [\d.]+/[\d.]+ [kMG]?B .*)?$"
-            r"|\n?\n\[notice\] A new release of pip is available: .*\n\[notice\] To update, run: .*$"
-        ),
-        frozenset(("pip", "pip3")),
-    ),
-    Rule(
-        22,
-        "bash's `time`",
-        "the figures in its three lines `real`, `user`, `sys`, also with `-p`",
-        _lines(
-            r"^(real\t)\d+m\d+\.\d+s(\nuser\t)\d+m\d+\.\d+s(\nsys\t)\d+m\d+\.\d+s$"
-            r"|^(real )\d+\.\d+(\nuser )\d+\.\d+(\nsys )\d+\.\d+$"
-        ),
-        frozenset(("time",)),
-        _ITSELF,
-    ),
-    Rule(
-        23,
-        "GNU time",
-        "the figures in its two lines",
-        _lines(
-            r"^[\d.]+(user )[\d.]+(system )[\d:.]+(elapsed )[\d?]+(%CPU) \(\d+avgtext\+\d+avgdata \d+maxresident\)k"
-            r"(\n)\d+inputs\+\d+outputs \(\d+major\+\d+minor\)pagefaults \d+swaps$"
-        ),
-        frozenset(("time",)),
-        _ITSELF,
-    ),
-    Rule(
-        24,
-        "git",
-        "the id of the commit that a command made, in `[BRANCH ID] SUBJECT`: it depends on the time",
-        _lines(r"^(\[[^\[\]\n]+ )[0-9a-f]{7,40}(\] )"),
-        frozenset(("git",)),
-    ),
-    Rule(
-        25,
-        "git",
-        "how many digits, from 7 on, a diff's `index a..b` shows: more in a larger repository",
-        _lines(r"^(index [0-9a-f]{7})[0-9a-f]*(\.\.[0-9a-f]{7})[0-9a-f]*((?: \d{6})?)$"),
-        frozenset(("git",)),
-    ),
-)
+    equal: bool
+    used: tuple[Rule, ...] = ()
+    slow: Rule | None = None
+
+    @property
+    def label(self) -> str:
+        """What the rules allowed."""
+        return "; ".join(rule.label for rule in self.used)
+
+    @property
+    def warning(self) -> str:
+        """Which rules were not used, "" for none."""
+        if self.slow is None:
+            return ""
+        what = (
+            f"rule {self.slow.name} of {self.slow.file} could not be applied within {CPU_SECONDS} s of processor time"
+        )
+        return f"{what}, so no rule of a file was used: "
+
+
+def under_rules(
+    recorded: str, actual: str, rules: Sequence[Rule], *, tool: str = "", programs: frozenset[str] = frozenset()
+) -> Outcome:
+    """Compare two results without what `rules` let differ. The built-in rules come first."""
+    chosen = [(rule, found) for rule in rules if (found := rule.pattern_for(tool, programs)) is not None]
+    texts, used = (recorded, actual), []
+    for rule, pattern in chosen:
+        if not rule.file:
+            differed, texts = pattern.apply(texts)
+            used += [rule] if differed else []
+    of_files = [each for each in chosen if each[0].file]
+    if not of_files or as_saved(*texts):
+        return Outcome(as_saved(*texts), tuple(used))
+    answers, hidden = _apply_in_process([pattern for _, pattern in of_files], texts)
+    if hidden is None:
+        return Outcome(False, tuple(used), slow=of_files[len(answers)][0])
+    used += [rule for (rule, _), differed in zip(of_files, answers, strict=True) if differed]
+    return Outcome(as_saved(*hidden), tuple(used))
+
+
+def _apply_in_process(chosen: Sequence[Pattern], texts: tuple[str, str]) -> tuple[list[bool], tuple[str, str] | None]:
+    """The answer of each pattern, and the texts afterwards; None when one took too long: the one after the last answer."""
+    asked = [
+        {"pattern": each.pattern.pattern, "compare": each.compare, "signature": each.signature.pattern}
+        for each in chosen
+    ]
+    argv = [sys.executable, "-I", patterns.__file__, str(CPU_SECONDS)]
+    question = json.dumps({"patterns": asked, "texts": texts})
+    done = subprocess.run(argv, input=question, capture_output=True, text=True, encoding="ascii", check=False)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = lines[: len(chosen)]
+    return answers, tuple(lines[-1]) if len(lines) > len(chosen) else None

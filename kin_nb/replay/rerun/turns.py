@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,6 +27,7 @@ from kin_nb.core.types import LLMMessage
 from kin_nb.replay.rerun.approvals import arguments_here, covers
 from kin_nb.replay.rerun.backend import ReplayBackend
 from kin_nb.replay.rerun.drift import AFTER, HARMLESS, Drift, compare_call, files_effect
+from kin_nb.replay.rerun.rules import Rule
 from kin_nb.replay.rerun.stand_ins import NOT_HERE, StandIn, stand_ins
 from kin_nb.replay.rerun.subagent_files import write_again
 
@@ -97,7 +98,7 @@ class Rerun:
     A recorded refusal is repeated: refusing is safe. A recorded approval is history, not permission: only
     `approve_recorded` makes it one, and only for a call with the recorded arguments; for one that writes a file outside of
     the workspace only if that place was asked about. `known_ids`: tool-call ids of the turns before. `so_far` is the run's,
-    and is kept up to date.
+    and is kept up to date. `rules`: as of `compare_call`.
     """
 
     def __init__(
@@ -108,10 +109,12 @@ class Rerun:
         approve_recorded: bool,
         known_ids: Container[str] = frozenset(),
         so_far: SoFar | None = None,
+        rules: Sequence[Rule] | None = None,
     ) -> None:
         self.turn = turn
         self.prompt = here(turn.sent or turn.prompt, workspace)
         self._so_far = so_far or SoFar()
+        self._rules = rules
         self._recorded: dict[str, RecordedCall] = {}
         """By the id that the call has in this run."""
         self.backend = ReplayBackend(self._as_played(turn, workspace, known_ids))
@@ -175,7 +178,7 @@ class Rerun:
         if recorded is None:
             drift = Drift("effect", detail="a call that the recording has not")
         else:
-            drift = self._without_subagent(recorded, actual, _compare(recorded, actual))
+            drift = self._without_subagent(recorded, actual, _compare(recorded, actual, self._rules))
             if drift.kind in HARMLESS and recorded.name in self._not_here and recorded.status in ("ok", "error"):
                 drift = Drift("played", detail=NOT_HERE)
             if drift.kind in HARMLESS:
@@ -267,11 +270,11 @@ class Rerun:
         return ApprovalDecision(False, here(recorded.output, self._workspace), by="headless")
 
 
-def _compare(recorded: RecordedCall, actual: RecordedCall) -> Drift:
+def _compare(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[Rule] | None) -> Drift:
     """A call that was interrupted has no result to compare: what it left in files is all that counts."""
     if recorded.status == "interrupted" and recorded.files == actual.files:
         return Drift("same", detail=INTERRUPTED)
-    return compare_call(recorded, actual)
+    return compare_call(recorded, actual, rules)
 
 
 def here(text: str, workspace: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from kin_nb.replay.cells.placing import asked_key
 from kin_nb.replay.cells.undos import undoes
 from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, TAKEN_OUT, HiddenText, as_saved
 from kin_nb.replay.rerun.drift import AFTER, HARMLESS, differing_line, first_difference
+from kin_nb.replay.rerun.rules import Outcome, Rule, under_rules
 from kin_nb.replay.runner.report import SCRATCH, CellResult
 
 _SKIPPED = frozenset({"application/vnd.jupyter.widget-view+json", "image/png", "image/jpeg"})
@@ -19,12 +21,19 @@ _UNCOMPARED_TAGS = frozenset({"nbval-ignore-output", "nbval-skip"})
 
 
 def compare_cells(
-    stored: Any, executed: Any, stopped_at: int | None, hidden: HiddenText = NOTHING_HIDDEN, *, tools: bool
+    stored: Any,
+    executed: Any,
+    stopped_at: int | None,
+    hidden: HiddenText = NOTHING_HIDDEN,
+    *,
+    tools: bool,
+    rules: Sequence[Rule] = (),
 ) -> tuple[CellResult, ...]:
     """One result per code cell; both notebooks have the same cells. `stopped_at`: index of the cell that failed.
 
     With `tools` the cells that ask or undo are not compared: their calls and undos are, one by one (rerun/drift.py). What
-    differs after the first drift says so: that may be why. Details of the cells that `hidden` covers hold no text.
+    differs after the first drift says so: that may be why. Details of the cells that `hidden` covers hold no text. `rules`:
+    what may differ; the detail of a cell that is the same under them says what they allowed.
     """
     results = []
     drifted = False
@@ -38,7 +47,7 @@ def compare_cells(
         elif tools and _asks(stored, before):
             results.append(CellResult(index + 1, "not compared"))
         else:
-            result = _compare(index, before, after, hidden)
+            result = _compare(index, before, after, hidden, rules)
             late = drifted and result.status == "differs"
             results.append(replace(result, detail=f"{AFTER}{result.detail}") if late else result)
         drifted = drifted or results[-1].status == "differs" or _has_drift(after)
@@ -59,7 +68,7 @@ def _has_drift(cell: Any) -> bool:
     return False
 
 
-def _compare(index: int, before: Any, after: Any, hidden: HiddenText) -> CellResult:
+def _compare(index: int, before: Any, after: Any, hidden: HiddenText, rules: Sequence[Rule]) -> CellResult:
     number = index + 1
     # a stripped or never-run cell claims nothing, so nothing can be compared
     unclaimed = before.get("execution_count") is None and not before["outputs"]
@@ -68,14 +77,20 @@ def _compare(index: int, before: Any, after: Any, hidden: HiddenText) -> CellRes
     if unclaimed or (_UNCOMPARED_TAGS & named and TAKEN_OUT not in named):
         return CellResult(number, "not compared")
     old, new = _normalised(before["outputs"]), _normalised(after["outputs"])
-    at = next((n for n, (was, now) in enumerate(zip(old, new, strict=False)) if not _same(was, now)), None)
+    outcomes = [_compare_parts(was, now, rules) for was, now in zip(old, new, strict=False)]
+    at = next((n for n, outcome in enumerate(outcomes) if not outcome.equal), None)
     if at is None and len(old) == len(new):
-        return CellResult(number, "same")
-    return CellResult(number, "differs", _difference(old, new, at, hidden if hidden.covers(index) else None))
+        return CellResult(number, "same", "; ".join(dict.fromkeys(each.label for each in outcomes if each.used)))
+    warning = outcomes[at].warning if at is not None else ""
+    return CellResult(number, "differs", warning + _difference(old, new, at, hidden if hidden.covers(index) else None))
 
 
-def _same(was: _Part, now: _Part) -> bool:
-    return was[:2] == now[:2] and as_saved(was[2], now[2])
+def _compare_parts(was: _Part, now: _Part, rules: Sequence[Rule]) -> Outcome:
+    if was[:2] != now[:2]:
+        return Outcome(equal=False)
+    if as_saved(was[2], now[2]):
+        return Outcome(equal=True)
+    return under_rules(was[2], now[2], rules)
 
 
 def _normalised(outputs: list[Any]) -> list[_Part]:

@@ -14,6 +14,7 @@ from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.format.taken_out import HiddenText
 from kin_nb.replay.recording import Recording
+from kin_nb.replay.rerun.rules_file import load_rules
 from kin_nb.replay.runner.comparing import compare_cells
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.parameters import inject
@@ -74,6 +75,7 @@ def _replay(
     hidden: HiddenText,
 ) -> ReplayReport:
     """Run the cells of `stored`, in playback or with tools, and write what came out."""
+    rules = load_rules(options.rules)
     executed = copy.deepcopy(stored)
     clean_outputs(stored, Cleaner((), secrets))
     with place(path, recording, options) as there:
@@ -84,7 +86,7 @@ def _replay(
     report = ReplayReport(
         mode=options.way,
         executed=destination,
-        cells=compare_cells(stored, executed, stopped_at, hidden, tools=options.tools),
+        cells=compare_cells(stored, executed, stopped_at, hidden, tools=options.tools, rules=rules),
         turns=turn_results(recording, calls),
         calls=calls,
         workspace=there.copy.says if there.copy else "",

@@ -17,7 +17,7 @@ class ReplayOptions:
 
     `approve_recorded`: calls that were allowed when recorded run without asking (`--approve recorded`). `workspace`: where
     it is now. `timeout`: seconds per cell. `parameters`: (name, value as it was typed). `fail_on`: the least that counts
-    as drift.
+    as drift. `rules`: files of drift rules, besides the built-in ones.
     """
 
     tools: bool = False
@@ -29,6 +29,7 @@ class ReplayOptions:
     timeout: int = CELL_SECONDS
     parameters: tuple[tuple[str, str], ...] = ()
     fail_on: FailOn = "text"
+    rules: tuple[Path, ...] = ()
     in_copy: bool = False
     """In playback: in a copy of the files as they are, the notebook's folder among them."""
 

@@ -64,6 +64,7 @@ def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[
             temporary=root,
             approve_recorded=options.approve_recorded,
             sandbox=_sandbox() if options.way == "tools" else {},
+            rules=tuple(file.resolve() for file in options.rules),
         )
         if options.way == "live":
             env["KIN_WORKDIR"] = str(copied.folder)

@@ -66,6 +66,7 @@ WRONG = {
     "-j 0": "must be a whole number from 1 to 999999, got '0'",
     "--timeout soon": "must be a whole number from 1 to 999999, got 'soon'",
     "--fail-on all": "invalid choice",
+    "--rules mine.toml --live": "--rules is not for --live",
     "--dask here": "--dask here is no address",
     "--dask tcp://127.0.0.1:1 -j 2": "--dask and -j",
 }
@@ -88,6 +89,20 @@ def test_an_error_outweighs_drift_and_text_that_differs_need_not_count(save, kin
     let = kin("replay", "drift.ipynb", "--output-dir", "out", "--fail-on", "effect")
     assert let.returncode == 0
     assert "cell 3: differs" in let.stdout, "it is told all the same"
+
+
+def test_rules_of_ones_own_say_what_may_differ_and_a_bad_one_stops_before_anything_runs(save, kin, workspace):
+    save("a.ipynb", "print('build 2')", "build 1\n")
+    (workspace / "mine.toml").write_text("[[rule]]\nname = 'n'\ndescription = 'the number'\npattern = 'build [0-9]+'\n")
+    done = kin("replay", "a.ipynb", "--rules", "mine.toml", "-j", "1", "--report", "json", "--output-dir", "out")
+    assert (done.returncode, done.stderr) == (0, "1/1 a.ipynb: exit code 0\n")
+    cell = json.loads(done.stdout)["notebooks"][0]["report"]["cells"][-1]
+    assert cell == {"cell": 3, "status": "same", "detail": "the number (rule n of mine.toml)"}
+    (workspace / "bad.toml").write_text("[[rule]]\nname = 'n'\ndescription = 'all'\npattern = '.*'\n")
+    done = kin("replay", "a.ipynb", "--rules", "bad.toml", "--output-dir", "none")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "bad.toml:4: rule n: pattern: it matches the empty text, so everywhere.\n"
+    assert not (workspace / "none").exists()
 
 
 def test_parameters_are_set_in_the_executed_copy_alone(save, kin, workspace):

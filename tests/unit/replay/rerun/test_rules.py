@@ -15,26 +15,28 @@ import pytest
 from kin_nb.core.session.records import RecordedCall
 from kin_nb.replay.rerun.drift import HARMLESS, compare_call
 from kin_nb.replay.rerun.named_programs import UNSEEN, named_programs
-from kin_nb.replay.rerun.rules import RULES
+from kin_nb.replay.rerun.patterns import Pattern
+from kin_nb.replay.rerun.rules_file import built_in_rules
 from kin_nb.replay.runner.place import RECORDED_ENVIRONMENT
 
+RULES = built_in_rules()
 PAGE = Path(__file__).parents[4] / "docs" / "session-notebook.md"
 
 
 def test_rules_are_numbered_from_one_on():
-    assert [rule.number for rule in RULES] == [*range(1, len(RULES) + 1)]
+    assert [rule.name for rule in RULES] == [f"R{number}" for number in range(1, len(RULES) + 1)]
 
 
 def test_the_page_has_every_rule_in_the_same_words():
-    rows = re.findall(r"^\| R(\d+) \| (.+?) \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert rows == [(str(rule.number), rule.program, rule.says) for rule in RULES]
+    rows = re.findall(r"^\| (R\d+) \| (.+?) \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows == [(rule.name, ", ".join(rule.commands) or "any", rule.description) for rule in RULES]
 
 
 def test_the_page_says_which_rules_need_their_program_named():
-    named = [f"R{rule.number}" for rule in RULES if rule.names and rule.sign is None]
+    named = [rule.name for rule in RULES if rule.commands and rule.signature is None]
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
     assert f"; {', '.join(named[:-1])} and {named[-1]} are not." in text
-    assert [rule.number for rule in RULES if not rule.names] == [3]  # for any command
+    assert [rule.name for rule in RULES if not rule.commands] == ["R3"]  # for any command
 
 
 NAMED = {
@@ -103,8 +105,7 @@ HOSTILE = {
 @pytest.mark.parametrize("what", HOSTILE)
 def test_every_rule_reads_hostile_text_to_its_end(what):
     for rule in RULES:
-        rule.found(HOSTILE[what])
-        rule.hide(HOSTILE[what])
+        Pattern(rule.pattern, rule.compare).apply((HOSTILE[what], HOSTILE[what][::-1]))
 
 
 TEST = """

@@ -169,6 +169,39 @@ def test_with_tools_cells_find_a_workspace_below_the_notebook_where_it_was(save,
     assert (report.error, report.cells[-1].status) == ("", "same")
 
 
+PID = """
+[[rule]]
+name = "pid"
+description = "the number of the process"
+pattern = '^pid \\d+$'
+"""
+
+
+@pytest.mark.kernel
+def test_a_rule_of_the_users_lets_an_ordinary_cell_differ_and_its_detail_says_so(save, tmp_path):
+    (tmp_path / "mine.toml").write_text(PID)
+    path = save(("import os; print('pid', os.getpid())", "pid 1\n"), ("print('other')", "pid 1\n"))
+    report = replay_notebook(path, ReplayOptions(output_dir=tmp_path / "out", rules=(tmp_path / "mine.toml",)))
+    assert [cell.status for cell in report.cells[-2:]] == ["same", "differs"]
+    assert report.cells[-2].detail == "the number of the process (rule pid of mine.toml)"
+
+
+@pytest.mark.kernel
+def test_a_rule_of_the_users_lets_what_a_tool_prints_differ(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "mine.toml").write_text(PID)
+    monkeypatch.chdir(tmp_path)
+    yes = RecordedDecision(verdict="allow", by="person", reason="asked")
+    command = json.dumps({"command": "echo pid $$"})
+    call = RecordedCall(id="c1", name="bash", arguments=command, decision=yes, status="ok", output="pid 1", exit=0)
+    steps = (RecordedStep(calls=(call,)), RecordedStep(content="Done."))
+    nb = session_notebook(recording(turn(1, "go", steps=steps), workspace={"path": "work"}))
+    path = write_notebook(nb, tmp_path / "a.ipynb")
+    options = ReplayOptions(tools=True, approve_recorded=True, output_dir=tmp_path / "out", rules=(Path("mine.toml"),))
+    (result,) = replay_notebook(path, options).calls
+    assert (result.kind, result.detail) == ("equivalent", "the number of the process (rule pid of mine.toml)")
+
+
 def test_a_tampered_input_is_refused_before_a_kernel_starts(save):
     def tamper(nb):
         nb["cells"][1]["metadata"]["kin"][0]["prompt"] = "other"
