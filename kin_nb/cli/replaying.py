@@ -126,7 +126,7 @@ def replay(arguments: argparse.Namespace) -> int:
 
 def _wrong(arguments: argparse.Namespace) -> str:
     """Which options do not go together, "" when all do."""
-    from kin_nb.replay.runner.parameters import is_name  # noqa: PLC0415
+    from kin_nb.replay.runner.options import is_name  # noqa: PLC0415
 
     if arguments.approve and not (arguments.tools or arguments.live):
         return "--approve recorded is for --tools and --live: in playback no call runs."

@@ -34,7 +34,7 @@ from kin_nb.replay.saving.writing import write_notebook
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kin_nb.replay.runner.after_saving import AfterSaving
+    from kin_nb.replay.runner.confined import AfterSaving
 
 
 _RELOAD = "Now reload it: File > Reload Notebook from Disk. Saving what is open here would erase it."
@@ -86,8 +86,11 @@ def _about_run(
     nb: Any, recording: Recording, target: Path, config: KinConfig, options: SaveOptions, display: Display
 ) -> AfterSaving:
     """What stops the notebook that was written: by a play of it, for which this waits, or by reading it."""
-    from kin_nb.replay.runner.after_saving import only_read, played_after_saving  # noqa: PLC0415  (on first use)
-    from kin_nb.replay.runner.confined import ConfinedPlay  # noqa: PLC0415  (as above)
+    from kin_nb.replay.runner.confined import (  # noqa: PLC0415  (on first use)
+        ConfinedPlay,
+        only_read,
+        played_after_saving,
+    )
 
     read, seconds = about_run(nb, target.parent), config.save.check_seconds
     if not (seconds and options.play):

@@ -13,7 +13,7 @@ from queue import Empty
 
 from jupyter_client import BlockingKernelClient, KernelManager
 
-from kin_nb.replay.runner.kernel_client import over_sockets
+from kin_nb.replay.runner.execution import over_sockets
 from tests.model_server import ModelServer
 from tests.notebook.people import UNPLAYED
 

@@ -20,7 +20,7 @@ from jupyter_client import KernelManager
 from jupyter_kernel_test.msgspec_v5 import validate_message
 from notebook_client import SECONDS, write_config
 
-from kin_nb.replay.runner.kernel_client import over_sockets
+from kin_nb.replay.runner.execution import over_sockets
 from tests.model_server import ModelServer
 
 pytestmark = pytest.mark.kernel

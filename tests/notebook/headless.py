@@ -12,7 +12,7 @@ from typing import Any
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from kin_nb.replay.runner.kernel_client import over_sockets
+from kin_nb.replay.runner.execution import over_sockets
 
 LOAD = "%load_ext kin_nb"
 

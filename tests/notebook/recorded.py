@@ -17,7 +17,7 @@ import nbformat
 from nbclient import NotebookClient
 from traitlets.config import Config
 
-from kin_nb.replay.runner.kernel_client import over_sockets
+from kin_nb.replay.runner.execution import over_sockets
 from tests.model_server import ModelServer
 from tests.notebook.comparing import assert_same_notebook
 from tests.notebook.headless import LOAD, Headless, shown

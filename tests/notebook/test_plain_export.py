@@ -13,8 +13,8 @@ from nbformat.v4 import new_code_cell
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.plain.export import plain_notebook
-from kin_nb.replay.runner.one import replay_notebook
 from kin_nb.replay.runner.options import ReplayOptions
+from kin_nb.replay.runner.run_notebook import replay_notebook
 from tests.model_server import tool_call
 from tests.notebook.headless import Headless, error_of, error_text, shown
 from tests.notebook.people import QUICKSTART, environment

@@ -1,25 +1,30 @@
-"""`kin-nb replay`: what it prints, and its exit code."""
+"""`kin-nb replay` and `kin-nb demo`: what they print while a notebook runs and afterwards, and their exit codes."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from kin_nb.replay.commands.steps import Steps, say
 from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.playback.shipped import examples_folder, is_shipped
 from kin_nb.replay.rerun.rules_file import load_rules
-from kin_nb.replay.runner.options import ReplayOptions
-from kin_nb.replay.runner.rows import Row, rows_json, table, worst
-from kin_nb.replay.runner.selection import output_folders, selected
+from kin_nb.replay.runner.execution import CellProgress
+from kin_nb.replay.runner.options import ReplayOptions, output_folders, selected
+from kin_nb.replay.runner.pool import replay_many, replay_on_dask
+from kin_nb.replay.runner.report import ReplayReport
+from kin_nb.replay.runner.results import Row, junit_xml, rows_json, table, worst
+from kin_nb.replay.runner.run_notebook import replay_notebook
 from kin_nb.replay.runner.worker import Request, row_of
 from kin_nb.replay.saving.privacy import known_secrets
 
 FAILED = 1
+QUICKSTART = "quickstart.ipynb"
 _GOING = {
     "playback": "playback",
     "tools": "tools run again in a copy of the workspace",
@@ -76,7 +81,7 @@ def _output(folder: Path | None) -> Iterator[Path]:
 
 def _here(path: Path, options: ReplayOptions) -> Row:
     say(f"{path}: {_GOING[options.way]}")
-    row = row_of(str(path), options, Steps(live=options.live, secrets=known_secrets()))
+    row = row_of(str(path), options, StepPrinter(live=options.live, secrets=known_secrets()))
     if row.report is None:
         _complain(path, row)
     else:
@@ -95,20 +100,16 @@ def _apart(jobs: Sequence[tuple[Path, ReplayOptions]], how: How) -> list[Row]:
         rules = tuple(file.absolute() for file in options.rules)
         each = replace(options, output_dir=folder, workspace=workspace, timeout=cell, rules=rules)
         requests.append(Request(str(path), each, here))
-    told = Counting(len(requests))
+    told = RowCounter(len(requests))
     try:
         if how.dask:
-            from kin_nb.replay.runner.on_dask import replay_on_dask  # noqa: PLC0415  (--dask only)
-
             return replay_on_dask(how.dask, requests, how.timeout, told)
-        from kin_nb.replay.runner.many import replay_many  # noqa: PLC0415  (not for a single notebook)
-
         return replay_many(requests, how.jobs or 1, how.timeout, told)
     finally:
         told.end()
 
 
-class Counting:
+class RowCounter:
     """How far many notebooks are, on stderr: one line that changes on a terminal, else a line for each."""
 
     def __init__(self, count: int) -> None:
@@ -135,8 +136,6 @@ def _print(rows: Sequence[Row], how: How, out: Path, *, told: bool) -> None:
     if how.report == "json":
         say(rows_json(rows))
     elif how.report == "junit":
-        from kin_nb.replay.runner.junit import junit_xml  # noqa: PLC0415  (--report junit only)
-
         say(junit_xml(rows))
     else:
         for row in rows if not told else ():
@@ -151,3 +150,71 @@ def _print(rows: Sequence[Row], how: How, out: Path, *, told: bool) -> None:
 def _complain(path: Path, row: Row) -> None:
     said = row.error if row.error.startswith(path.name) else f"{path}: {row.error}"
     print(said, file=sys.stderr)  # noqa: T201
+
+
+def demo() -> int:
+    """Re-execute the quickstart: the model from the recording, the tools for real, in a temporary copy."""
+    path = examples_folder() / QUICKSTART
+    if not is_shipped(path):
+        # Only what came with this version may run commands unasked.
+        print(f"{path} is not the quickstart that came with this version of kin_nb.", file=sys.stderr)  # noqa: T201
+        return FAILED
+    say("Re-executing the quickstart session: the model's replies come from the recording, the tools really run,")
+    say("in a temporary copy of its workspace. No key, no network.\n")
+    started = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="kin-demo-"))
+    try:
+        report = replay_notebook(
+            path, ReplayOptions(tools=True, approve_recorded=True, output_dir=folder), StepPrinter()
+        )
+    except (ReplayError, OSError) as error:
+        print(str(error), file=sys.stderr)  # noqa: T201
+        return FAILED
+    say(f"\n{report.text()}")
+    say(f"Took {time.monotonic() - started:.1f} s. {_open_with(report)}")
+    return report.exit_code
+
+
+def demo_in_lab() -> int:
+    """Open a copy of the quickstart in JupyterLab, or say how to install it."""
+    import importlib.util  # noqa: PLC0415
+    import os  # noqa: PLC0415
+    import shutil  # noqa: PLC0415
+
+    if importlib.util.find_spec("jupyterlab") is None:
+        say(f"JupyterLab is not installed here. Install it with:  {sys.executable} -m pip install jupyterlab")
+        return FAILED
+    folder = Path(tempfile.mkdtemp(prefix="kin-demo-"))
+    shutil.copytree(examples_folder() / "workspaces" / "quickstart", folder / "workspaces" / "quickstart")
+    shutil.copy(examples_folder() / QUICKSTART, folder)
+    argv = [sys.executable, "-m", "jupyterlab", str(folder / QUICKSTART)]
+    return os.execv(argv[0], argv)  # noqa: S606  (in this process's place: who ends it ends JupyterLab)
+
+
+def _open_with(report: ReplayReport) -> str:
+    return f"Open it with: jupyter lab {report.executed}"
+
+
+def say(text: str = "") -> None:
+    print(text, flush=True)  # noqa: T201  (a command's output)
+
+
+class StepPrinter:
+    """A line per cell that asks and per tool call, as they happen; unless `live`, with how it compares."""
+
+    def __init__(self, *, live: bool = False, secrets: Callable[[str], str] = str) -> None:
+        self._live, self._secrets = live, secrets
+
+    def __call__(self, progress: CellProgress) -> None:
+        kin = (progress.output or {}).get("metadata", {}).get("kin", {})
+        match kin.get("kind"):
+            case "call" if kin.get("status") not in {"pending", "waiting"}:
+                drift = "" if self._live else f"  [{kin.get('drift', {}).get('kind', 'played')}]"
+                say(f"  turn {kin.get('turn')}, step {kin.get('step')}: {self._first_line(progress.output)}{drift}")
+            case "receipt":
+                say(f"  turn {kin.get('turn')}: {self._first_line(progress.output)}")
+
+    def _first_line(self, output: Any) -> str:
+        text = output["data"].get("text/plain", "")
+        line = self._secrets(("".join(text) if isinstance(text, list) else text).split("\n", 1)[0])
+        return line if len(line) <= 100 else f"{line[:99]}…"  # noqa: PLR2004

@@ -15,7 +15,6 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.interrupts import interruptible
 from kin_nb.render import one_line
 from kin_nb.replay.cells.placing import named_session
-from kin_nb.replay.commands.steps import Playing
 from kin_nb.replay.errors import DoesNotFollowError, NoRecordingError, RecordingError, ReplayError
 from kin_nb.replay.format.gone_on import gone_on
 from kin_nb.replay.format.gone_on import whole as gone_on_after
@@ -113,8 +112,11 @@ class SaveCommand:
 
     def _about_run(self, made: Any, recording: Recording, target: Path) -> list[str]:
         """What stops the saved notebook: as far as a play of it tells, or reading it."""
-        from kin_nb.replay.runner.after_saving import only_read, played_after_saving  # noqa: PLC0415  (runs a kernel)
-        from kin_nb.replay.runner.confined import ConfinedPlay  # noqa: PLC0415  (as above)
+        from kin_nb.replay.runner.confined import (  # noqa: PLC0415  (runs a kernel)
+            ConfinedPlay,
+            only_read,
+            played_after_saving,
+        )
 
         read, target = about_run(made, target.parent), target.resolve()
         if self.check:
@@ -123,14 +125,14 @@ class SaveCommand:
         if self.config is None or not seconds:
             return only_read(read, self.shown).lines
         play = ConfinedPlay(target, made, recording, self.config, seconds)
-        with interruptible(), Playing(f"Saved {self.shown}. Playing it once; Ctrl-C ends that") as told:
+        with interruptible(), _Playing(f"Saved {self.shown}. Playing it once; Ctrl-C ends that") as told:
             clean = Cleaner(self.options.redact, self.secrets).plain
             return played_after_saving(play, read, self.shown, clean, told).lines
 
     def _checked(self, read: Preflight, target: Path) -> list[str]:
         """The saved notebook is played unconfined, however long it takes."""
-        from kin_nb.replay.runner.after_saving import is_there  # noqa: PLC0415  (runs a kernel)
-        from kin_nb.replay.runner.one import play_once  # noqa: PLC0415  (as above)
+        from kin_nb.replay.runner.confined import is_there  # noqa: PLC0415  (runs a kernel)
+        from kin_nb.replay.runner.run_notebook import play_once  # noqa: PLC0415  (as above)
 
         clean = Cleaner(self.options.redact, self.secrets).plain
         try:
@@ -240,6 +242,28 @@ class SaveCommand:
 
 def _is_of(cell: Any, sessions: Sequence[str]) -> bool:
     return not set(sessions).isdisjoint(claimed_sessions(cell))
+
+
+class _Playing:
+    """A line on stderr that says how far a play is, on a terminal only; it is gone afterwards."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> _Playing:
+        self._show(self._what)
+        return self
+
+    def __call__(self, cell: int, cells: int) -> None:
+        self._show(f"{self._what}: cell {cell} of {cells}")
+
+    def __exit__(self, *_: object) -> None:
+        self._show("")
+
+    def _show(self, line: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.flush()
 
 
 def save(command: SaveCommand) -> int:

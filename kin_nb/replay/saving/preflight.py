@@ -2,7 +2,7 @@
 defines, questions to a person; and paths that are on this machine only.
 
 Nothing is run or imported. What reading cannot tell is left out, so no finding is no proof: for that it is played
-(runner/after_saving.py).
+(runner/confined.py).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun.workspace_copy import Most
-from kin_nb.replay.runner import confined, one
+from kin_nb.replay.runner import confined, run_notebook
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
@@ -59,7 +59,7 @@ def test_a_check_that_cannot_be_made_says_why_and_reading_is_all_there_is(saved,
     def cannot(path: object) -> None:
         raise ReplayError("The workspace is too large.")
 
-    monkeypatch.setattr(one, "play_once", cannot)
+    monkeypatch.setattr(run_notebook, "play_once", cannot)
     assert saved("print(total)", check=True) == [
         "Not checked: The workspace is too large.",
         "A replay stops at cell 3: no cell above it defines `total`.",

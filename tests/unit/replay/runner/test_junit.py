@@ -9,9 +9,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from kin_nb.replay.diffing.runs import compare_runs
-from kin_nb.replay.runner.junit import junit_xml
 from kin_nb.replay.runner.report import CallResult, CellResult, ReplayReport, UndoResult
-from kin_nb.replay.runner.rows import Row
+from kin_nb.replay.runner.results import Row, junit_xml
 from tests.unit.replay.sessions import recording, turn
 
 REPORT = ReplayReport(

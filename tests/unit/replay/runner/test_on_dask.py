@@ -12,8 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.runner.on_dask import replay_on_dask
-from tests.unit.replay.runner.test_many import request, write
+from kin_nb.replay.runner.pool import replay_on_dask
+from tests.unit.replay.runner.test_pool import request, write
 
 KILL_THE_DASK_WORKER = "import os, psutil; psutil.Process().parent().parent().kill()"
 
@@ -80,8 +80,8 @@ def apart(tmp_path):
 @pytest.mark.filterwarnings("default")
 def test_a_cluster_that_dies_leaves_a_failed_row_for_each_notebook(apart, tmp_path, monkeypatch):
     address, scheduler = apart
-    monkeypatch.setattr("kin_nb.replay.runner.on_dask.CONNECT_SECONDS", 10)
-    monkeypatch.setattr("kin_nb.replay.runner.on_dask.LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("kin_nb.replay.runner.pool.CONNECT_SECONDS", 10)
+    monkeypatch.setattr("kin_nb.replay.runner.pool.LOOK_SECONDS", 0.5)
     running = tmp_path / "running"
     source = f"import pathlib, threading; pathlib.Path({str(running)!r}).touch(); threading.Event().wait(600)"
     requests = [request(write(tmp_path / name, source)) for name in ("a.ipynb", "b.ipynb")]
@@ -102,6 +102,6 @@ def wait_for(there: Callable[[], bool]) -> None:
 
 def test_where_nobody_answers_is_named(monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("kin_nb.replay.runner.on_dask.CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr("kin_nb.replay.runner.pool.CONNECT_SECONDS", 0.3)
     with pytest.raises(ReplayError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         replay_on_dask("tcp://127.0.0.1:9", [], None, print)

@@ -8,7 +8,7 @@ import pytest
 from nbformat import validate
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from kin_nb.replay.runner.parameters import inject, is_name, value_of
+from kin_nb.replay.runner.options import inject, is_name, value_of
 
 HEAD = "%load_ext kin_nb\n%kin replay a@0123456789ab"
 

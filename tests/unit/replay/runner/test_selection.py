@@ -7,7 +7,7 @@ import pytest
 from nbformat import v4
 
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.runner.selection import output_folders, selected
+from kin_nb.replay.runner.options import output_folders, selected
 
 
 @pytest.fixture(autouse=True)

@@ -334,7 +334,7 @@ def test_what_the_agents_own_code_prints_again_is_not_shown(redacted, capfd, all
 def test_what_would_bring_it_back_into_a_file_is_refused_before_anything_runs(redacted, capsys, monkeypatch):
     path, _ = redacted((READS, shown(f"customer {CUSTOMER}\n")))
     before = path.read_bytes()
-    monkeypatch.setattr("kin_nb.replay.runner.one.place", None)
+    monkeypatch.setattr("kin_nb.replay.runner.run_notebook.place", None)
     assert main(["replay", str(path), "--live"]) == 1
     said = capsys.readouterr().err
     assert "was saved with something taken out (cell 3)" in said
@@ -348,7 +348,7 @@ def test_an_error_of_our_own_in_such_a_run_shows_its_class_alone(redacted, capsy
     def fail(*_):
         raise ValueError(CUSTOMER)
 
-    monkeypatch.setattr("kin_nb.replay.runner.one.run_cells", fail)
+    monkeypatch.setattr("kin_nb.replay.runner.run_notebook.run_cells", fail)
     assert main(["replay", str(path)]) == 1
     said = capsys.readouterr()
     assert "ValueError, text not shown" in said.err

@@ -16,12 +16,11 @@ from kin_nb.replay.format.taken_out import HiddenText
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.rules_file import load_rules
 from kin_nb.replay.runner.comparing import compare_cells
-from kin_nb.replay.runner.options import ReplayOptions
-from kin_nb.replay.runner.parameters import inject
+from kin_nb.replay.runner.execution import OnProgress, failure_of, run_cells
+from kin_nb.replay.runner.options import ReplayOptions, inject
 from kin_nb.replay.runner.place import place
 from kin_nb.replay.runner.played import Played
 from kin_nb.replay.runner.report import ReplayReport, call_results, not_applied, turn_results, undo_results
-from kin_nb.replay.runner.running import OnProgress, failure_of, run_cells
 from kin_nb.replay.saving.privacy import Cleaner, clean_outputs, known_secrets
 from kin_nb.replay.saving.writing import write_notebook
 
@@ -59,7 +58,7 @@ def replay_notebook(
             "--live makes a notebook of all that is said and shown, and this one was saved with something taken out "
             f"(cell {hidden.number}): nothing was run. Use --tools, or ask again in a notebook of its own."
         )
-    from kin_nb.replay.runner.asking_again import ask_again  # noqa: PLC0415  (--live only)
+    from kin_nb.replay.runner.live_run import ask_again  # noqa: PLC0415  (--live only)
 
     report = ask_again(path, stored, recording, options, destination_of(path, options), on_progress, secrets)
     return report.cleaned(secrets)

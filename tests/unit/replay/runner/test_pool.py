@@ -14,12 +14,12 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell
 
-from kin_nb.replay.commands.replay import Counting
-from kin_nb.replay.runner import many
-from kin_nb.replay.runner.many import replay_in_process, replay_many
+from kin_nb.replay.commands.replay import RowCounter
+from kin_nb.replay.runner import pool
 from kin_nb.replay.runner.options import ReplayOptions
+from kin_nb.replay.runner.pool import replay_in_process, replay_many
 from kin_nb.replay.runner.report import CallResult, CellResult, ReplayReport
-from kin_nb.replay.runner.rows import Row, as_json, row_from, rows_json, table, worst
+from kin_nb.replay.runner.results import Row, as_json, row_from, rows_json, table, worst
 from kin_nb.replay.runner.worker import Request
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
@@ -41,7 +41,7 @@ def script(tmp_path: Path, text: str, monkeypatch) -> Request:
     """A request that a worker of this text answers."""
     path = tmp_path / "worker.py"
     path.write_text(text)
-    monkeypatch.setattr(many, "WORKER", (sys.executable, str(path)))
+    monkeypatch.setattr(pool, "WORKER", (sys.executable, str(path)))
     return Request("a.ipynb", ReplayOptions(), str(tmp_path))
 
 
@@ -92,7 +92,7 @@ class Terminal(io.StringIO):
 )
 def test_progress_is_one_line_on_a_terminal_and_a_line_each_elsewhere(monkeypatch, stream, says):
     monkeypatch.setattr(sys, "stderr", stream())
-    told = Counting(2)
+    told = RowCounter(2)
     told(Row("a.ipynb", 0))
     told(Row.failed("b.ipynb", "gone"))
     told.end()
@@ -135,7 +135,7 @@ def test_a_worker_that_dies_or_prints_rubbish_is_a_failed_row(tmp_path, monkeypa
 
 
 def test_a_program_that_cannot_be_started_is_a_failed_row(monkeypatch, tmp_path):
-    monkeypatch.setattr(many, "WORKER", (str(tmp_path / "none"),))
+    monkeypatch.setattr(pool, "WORKER", (str(tmp_path / "none"),))
     row = replay_in_process(Request("a.ipynb", ReplayOptions(), "."), None)
     assert row.error == "no process can be started for it: No such file or directory"
 
@@ -150,7 +150,7 @@ child = subprocess.Popen([sys.executable, "-c", "import signal; signal.signal(15
 open({str(tmp_path / "fifo")!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
 signal.pause()
 """
-    monkeypatch.setattr(many, "GRACE", 0.2)
+    monkeypatch.setattr(pool, "GRACE", 0.2)
     asked = script(tmp_path, text, monkeypatch)
     found: list[psutil.Process] = []
     reader = threading.Thread(

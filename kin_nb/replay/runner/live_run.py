@@ -18,11 +18,10 @@ from kin_nb.replay.format.in_log import recording_from_log
 from kin_nb.replay.format.in_outputs import recording_in_outputs
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.runner.comparing import compare_cells
-from kin_nb.replay.runner.options import ReplayOptions
-from kin_nb.replay.runner.parameters import NAMING
+from kin_nb.replay.runner.execution import OnProgress, run_cells
+from kin_nb.replay.runner.options import NAMING, ReplayOptions
 from kin_nb.replay.runner.place import place, workspace_of
 from kin_nb.replay.runner.report import CellResult, ReplayReport
-from kin_nb.replay.runner.running import OnProgress, run_cells
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.privacy import Cleaner, clean_outputs
 from kin_nb.replay.saving.writing import write_notebook
