@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kin_nb.replay.commands import demo
+from kin_nb.replay.commands import replay
 from tests.model_server import tool_call
 from tests.notebook.people import QUICKSTART, environment
 from tests.unit.cli.conftest import session_ids
@@ -125,8 +125,8 @@ def test_the_demo_runs_nothing_of_a_notebook_that_did_not_come_with_it(monkeypat
     changed = QUICKSTART.read_text().replace(old, "touch owned")
     assert changed != QUICKSTART.read_text()
     (tmp_path / QUICKSTART.name).write_text(changed)
-    monkeypatch.setattr(demo, "examples_folder", lambda: tmp_path)
-    assert demo.demo() == 1
+    monkeypatch.setattr(replay, "examples_folder", lambda: tmp_path)
+    assert replay.demo() == 1
     said = capsys.readouterr()
     assert said.err.endswith("is not the quickstart that came with this version of kin_nb.\n")
     assert said.out == ""
