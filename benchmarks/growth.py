@@ -28,7 +28,8 @@ from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.tokens import tokens
 from kin_nb.core.skills.flows import FlowError, read_flow
 from kin_nb.notebook.live.printed import plain
-from kin_nb.replay.rerun.rules import RULES
+from kin_nb.replay.rerun.patterns import Pattern
+from kin_nb.replay.rerun.rules_file import built_in_rules
 from kin_nb.replay.saving.live_cells import keep_what_plays
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.markup import clean_markup
@@ -66,6 +67,7 @@ DRIFT_PIECES = (
 FLOW_PIECES = ('A["', "A[", "- ", "%%", "|", "{", '"', "A -- ", "[(", "\\", "<br", "#a", "'")
 CELL_PIECES = (" %kin", "%kin a\n\n", "\n")
 SESSION = recording(turn(1, "a"))
+RULES = built_in_rules()
 
 
 def read_shell(text: str) -> None:
@@ -75,8 +77,7 @@ def read_shell(text: str) -> None:
 
 def compare_drift(text: str) -> None:
     for rule in RULES:
-        rule.found(text)
-        rule.hide(text)
+        Pattern(rule.pattern, rule.compare).apply((text, text))
 
 
 def cell_with_commands(text: str) -> None:
