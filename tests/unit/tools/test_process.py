@@ -152,9 +152,13 @@ async def test_what_is_still_running_at_the_end_is_ended_and_named(tmp_path, rea
 
 @linux
 async def test_many_that_are_still_running_are_ended_and_the_report_is_whole(tmp_path):
-    ended = await run("for n in $(seq 150); do setsid sleep $((300 + n)) & done", tmp_path)
+    # under their own names: until then each is still called setsid
+    begun = "[ $(ps -eo args | grep -c '^sleep 713[0-9][0-9][0-9]$') -ge 150 ]"
+    ended = await run(
+        f"for n in $(seq 150); do setsid sleep $((713000 + n)) & done; until {begun}; do sleep 0.1; done", tmp_path
+    )
     assert (ended.exit_code, ended.remains) == (0, ())
-    assert "sleep 301" in ended.swept
+    assert "sleep 713001" in ended.swept
 
 
 async def test_what_ends_by_itself_just_after_the_program_is_let_end(tmp_path):
