@@ -15,7 +15,7 @@ def load_ipython_extension(ip: InteractiveShell) -> None:
     from kin_nb.notebook import safe_imports  # noqa: PLC0415  (bare `import kin_nb` stays free)
 
     safe_imports.install()  # before the rest of kin_nb is imported
-    from kin_nb.notebook.magic import load  # noqa: PLC0415
+    from kin_nb.notebook.extension import load  # noqa: PLC0415
 
     load(ip)
 
@@ -23,7 +23,7 @@ def load_ipython_extension(ip: InteractiveShell) -> None:
 def unload_ipython_extension(ip: InteractiveShell) -> None:
     """`%unload_ext kin_nb`: leaves no thread, hook or name behind."""
     from kin_nb.notebook import safe_imports  # noqa: PLC0415
-    from kin_nb.notebook.magic import unload  # noqa: PLC0415
+    from kin_nb.notebook.extension import unload  # noqa: PLC0415
 
     unload(ip)
     safe_imports.uninstall()

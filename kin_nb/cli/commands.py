@@ -56,6 +56,12 @@ class TerminalHost:
     def check_live(self, what: str) -> None:
         """A terminal plays nothing."""
 
+    def asking_cell(self, command: str) -> dict[str, Any]:
+        """Saved, a cell has it."""
+        from kin_nb.replay.cells.matching import command_key  # noqa: PLC0415  (few commands need it)
+
+        return {"key": command_key(command)}
+
     def up_to_date(self) -> Agent | None:
         """Raises ConfigError when there is no key to ask a model with."""
         self._config.check_api_key()
@@ -89,12 +95,16 @@ class TerminalHost:
 
     def notebook(self, path: Path) -> Callable[[Agent], None]:
         """Raises ReplayError."""
-        from kin_nb.replay.format.in_notebook import read_recording  # noqa: PLC0415
+        from kin_nb.replay.book import Book  # noqa: PLC0415
         from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
         from kin_nb.replay.playback.going_on import go_on  # noqa: PLC0415
 
-        recording = read_recording(load_notebook(path))
-        return lambda agent: go_on(agent, recording)
+        book = Book.collect(load_notebook(path))
+
+        def begin(agent: Agent) -> None:
+            go_on(agent, book, book.head())
+
+        return begin
 
     def take(self, agent: Agent) -> None:
         before, self.agent = self.agent, agent
@@ -108,3 +118,6 @@ class TerminalHost:
 
     def go_live(self) -> None:
         raise CommandError("A terminal is live already: /live is for session notebooks.")
+
+    def record_mode(self) -> str:
+        return "live"

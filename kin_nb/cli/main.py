@@ -133,22 +133,10 @@ def _add_notebooks(commands: Commands[argparse.ArgumentParser]) -> None:
     save.add_argument(
         "session",
         metavar="SESSION",
-        help="session id or the beginning of one; or a session notebook, to draw its outputs anew",
+        help="session id or the beginning of one; or a notebook with answered prompts",
     )
     save.add_argument(
         "path", nargs="?", type=Path, metavar="FILE", help="the notebook to write (default: NAME.kin.ipynb)"
-    )
-    save.add_argument(
-        "--from-outputs",
-        action="store_true",
-        help="take the recording from the outputs of a notebook that only a front end ever saved",
-    )
-    save.add_argument(
-        "--session",
-        dest="of_session",
-        metavar="ID",
-        default="",
-        help="with --from-outputs: of several sessions, the one whose id begins so",
     )
     save.add_argument(
         "--check",

@@ -20,9 +20,10 @@ def save(arguments: argparse.Namespace) -> int:
     from kin_nb.replay.saving.privacy import known_secrets  # noqa: PLC0415
 
     options, secrets = save_options(arguments), known_secrets()
-    how = {"from_outputs": arguments.from_outputs, "session": arguments.of_session}
-    how |= {"check": arguments.check, "config": _settings()}
-    return save_session(SaveCommand(arguments.session, arguments.path, options, secrets=secrets, **how))
+    command = SaveCommand(
+        arguments.session, arguments.path, options, check=arguments.check, config=_settings(), secrets=secrets
+    )
+    return save_session(command)
 
 
 def _settings() -> KinConfig:
@@ -39,14 +40,12 @@ def diff(arguments: argparse.Namespace) -> int:
     from kin_nb.replay.diffing.report import Run, diff_json, diff_text  # noqa: PLC0415
     from kin_nb.replay.diffing.runs import compare_runs  # noqa: PLC0415
     from kin_nb.replay.errors import ReplayError  # noqa: PLC0415
-    from kin_nb.replay.format.gone_on import whole  # noqa: PLC0415
     from kin_nb.replay.saving.named_recording import named_recording  # noqa: PLC0415
     from kin_nb.replay.saving.privacy import known_secrets  # noqa: PLC0415
 
     names = (arguments.a, arguments.b)
     try:
-        named = [named_recording(name, Path.cwd()) for name in names]
-        recordings = [recording if nb is None else whole(nb, recording) for recording, nb in named]
+        recordings = [named_recording(name, Path.cwd()).recording for name in names]
     except ReplayError as error:
         return fail(str(error))
     found = compare_runs(recordings[0], recordings[1]).cleaned(known_secrets())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.observability import Observers
 from kin_nb.core.onlookers import Onlooker
 from kin_nb.core.questions import AskQuestion, nobody
-from kin_nb.core.resuming import resumed, taken_up
+from kin_nb.core.resuming import resumed, take_up_compaction, taken_up
 from kin_nb.core.safety.audit import AuditLog
 from kin_nb.core.safety.callbacks import Ask, from_callback, refuse
 from kin_nb.core.safety.context import SafetyContext
@@ -42,7 +42,15 @@ from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import Moved, RecordedCompaction, SessionRecord, TurnRecord, UndoRecord
+from kin_nb.core.session.records import (
+    TURNS_BEFORE,
+    CompactRecord,
+    Moved,
+    RecordedCompaction,
+    SessionRecord,
+    TurnRecord,
+    UndoRecord,
+)
 from kin_nb.core.switching import settled, switch_config, switch_mode
 from kin_nb.core.time_travel import TimeTravel, TurnRunningError
 from kin_nb.core.toolbox import Toolbox
@@ -110,6 +118,7 @@ class Agent:
         self.dropped: list[RecordedCompaction] = []  # paid for, then cleared or undone; no record holds them yet
         self.fresh = False
         self._warned: set[str] = set()
+        self._taken_over: dict[str, TurnRecord] = {}
         self.busy = False  # a turn is running, or still ending
         self.set_prices()
 
@@ -142,8 +151,13 @@ class Agent:
 
     @property
     def records(self) -> list[SessionRecord]:
-        """All that the session is made of, in the order in which it happened."""
-        return sorted([*self.turns, *self.moves], key=lambda record: record.seq)
+        """All that the session is made of, in the order in which it happened; what it took over as it was recorded."""
+        turns = [self.as_recorded(turn) for turn in self.turns]
+        return sorted([*turns, *self.moves], key=lambda record: record.seq)
+
+    def as_recorded(self, turn: TurnRecord) -> TurnRecord:
+        """One of `turns` as the notebook has it that this session went on from; one of its own as it is."""
+        return self._taken_over.get(turn.id, turn)
 
     @property
     def tool_manager(self) -> ToolManager:
@@ -208,6 +222,25 @@ class Agent:
         `options`: what the constructor takes. Raises SessionError.
         """
         return resumed(cls, config, name, options)
+
+    def go_on_from(
+        self, turns: Sequence[TurnRecord], recorded: Sequence[TurnRecord], last: int, known: Iterable[SessionRecord]
+    ) -> None:
+        """Go on after `turns`, a notebook's, in line; `recorded`: the same as it has them.
+
+        New turns are numbered after `last`, and made after all that is `known`.
+        """
+        self.header = {**self.header, TURNS_BEFORE: last}
+        self._taken_over = {turn.id: turn for turn in recorded}
+        self.continue_from(turns)
+        self.time.lineage.know(known)
+
+    def take_up_compaction(self, record: CompactRecord) -> None:
+        """A compaction that the conversation ends with, which no turn holds yet."""
+        take_up_compaction(self, record.compaction)
+        self.time.moved(record)
+        self.journal.rename("compact", compaction=record.compaction.model_dump())
+        self.log.append("compact", record=record.model_dump(mode="json"))
 
     def continue_from(self, turns: Iterable[TurnRecord]) -> None:
         """Go on after recorded turns (resume, or a session notebook continued live)."""

@@ -11,7 +11,7 @@ from kin_nb.core.middleware import ResetReason
 from kin_nb.core.safety.own_environment import hide_secrets
 from kin_nb.core.safety.secrets import key_names
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import TOOK, TurnRecord
+from kin_nb.core.session.records import TURNS_BEFORE, TurnRecord
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -55,8 +55,8 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     hide_secrets(key_names(agent.config))
     begin_log(agent)
     onlookers.begins(agent)
-    last, *_ = agent.header.get(TOOK) or (0,)  # turns that a notebook lost keep their numbers
-    number = max(agent.turns[-1].turn if agent.turns else 0, last) + 1
+    # turns that a notebook has elsewhere keep their numbers
+    number = max(agent.turns[-1].turn if agent.turns else 0, agent.header.get(TURNS_BEFORE, 0)) + 1
     told = {"turn": number, "model": agent.config.get_active_model().alias, "mode": agent.mode.value}
     begun: dict[str, Any] = {
         **agent.time.lineage.next(),

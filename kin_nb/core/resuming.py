@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
-
 from kin_nb.core.accounting import count_aside, count_summary, count_turn, drop
 from kin_nb.core.beginning import set_fresh
 from kin_nb.core.config import KinConfig
@@ -15,7 +13,7 @@ from kin_nb.core.known_files import know_again, noting
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.log import LOG_NAME, session_log
-from kin_nb.core.session.records import END, Moved, Place, RecordedCompaction, TurnRecord, UndoRecord
+from kin_nb.core.session.records import END, Place, RecordedCompaction, TurnRecord, UndoRecord
 from kin_nb.core.session.store import SessionStore, StoredSession
 from kin_nb.core.session.without_collecting import without_collecting
 from kin_nb.core.time_travel import UndoError
@@ -51,7 +49,7 @@ def resumed(make: type[Agent], config: KinConfig, name: str, options: dict[str, 
 def _take_up(agent: Agent, stored: StoredSession) -> None:
     """Raises UnreadableSessionError for records that lead to no conversation."""
     try:
-        agent.moves += _moves(stored)
+        agent.moves += stored.moves
         agent.time.lineage.take_all([*with_ids(stored.turns, stored.id), *agent.moves])
         agent.take_up(stored.turns)
         _take_up_what_no_turn_holds(agent, stored)
@@ -66,16 +64,6 @@ def _take_up(agent: Agent, stored: StoredSession) -> None:
             f"The log of this session could not be written to its end: what was done {where} may be missing, and undo cannot "
             "restore what that changed."
         )
-
-
-def _moves(stored: StoredSession) -> list[Moved]:
-    """What moved the conversation between its turns, oldest first."""
-    records = [
-        line["record"]
-        for line in stored.lines
-        if line.get("type") in {"undo", "renamed", "compact"} and "record" in line
-    ]
-    return [TypeAdapter(Moved).validate_python(record) for record in records]
 
 
 def taken_up(agent: Agent, turns: list[TurnRecord]) -> None:
@@ -122,13 +110,17 @@ def _take_up_what_no_turn_holds(agent: Agent, stored: StoredSession) -> None:
             set_fresh(agent, fresh=True)
             agent.time.lineage.head = None
         elif isinstance(what.get("compaction"), dict):
-            compaction = RecordedCompaction.model_validate(what["compaction"])
-            agent.history.take_compaction(compaction, agent.here)
-            counted = agent.compaction or RecordedCompaction(summary="")  # the one before it is in its figures
-            usage = LLMUsage(
-                prompt_tokens=compaction.prompt_tokens - counted.prompt_tokens,
-                completion_tokens=compaction.completion_tokens - counted.completion_tokens,
-            )
-            count_summary(agent.stats, usage, compaction.new_tokens)
-            agent.compaction = compaction
+            take_up_compaction(agent, RecordedCompaction.model_validate(what["compaction"]))
     know_again(agent, when)
+
+
+def take_up_compaction(agent: Agent, compaction: RecordedCompaction) -> None:
+    """A compaction that no turn holds yet: the next one will."""
+    agent.history.take_compaction(compaction, agent.here)
+    counted = agent.compaction or RecordedCompaction(summary="")  # the one before it is in its figures
+    usage = LLMUsage(
+        prompt_tokens=compaction.prompt_tokens - counted.prompt_tokens,
+        completion_tokens=compaction.completion_tokens - counted.completion_tokens,
+    )
+    count_summary(agent.stats, usage, compaction.new_tokens)
+    agent.compaction = compaction

@@ -173,6 +173,12 @@ class TimeTravel:
                 self._stand_at(tip if tip is not None and tip.place == record.to else self._tip_at(record.to))
             self.lineage.take(record)
 
+    def go_back(self, head: Ref) -> None:
+        """To a place in the last turn, without its files: they are as they are. Raises UndoError."""
+        turn = next(each for each in reversed(self.agent.turns) if each.id == head.id)
+        self._stand_at(self._tip_at(Place(turn=turn.turn, step=head.step)))
+        self.lineage.head = head
+
     def cleared(self, key: str = "", cell_id: str | None = None) -> ClearRecord:
         """The record of a new conversation that begins now."""
         made = self.lineage.next()

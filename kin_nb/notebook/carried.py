@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.core.session.records import TOOK, TurnRecord, UndoRecord
+from kin_nb.core.session.records import SessionRecord
 from kin_nb.notebook.own_file import surroundings
-from kin_nb.replay.format.carrying import AFTER, UNDONE, sessions_before
-from kin_nb.replay.format.in_outputs import carried
+from kin_nb.replay.format.carrying import carried
 from kin_nb.replay.recording import SessionMeta
 
 if TYPE_CHECKING:
@@ -18,12 +17,9 @@ if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
 
 
-def carried_by(shell: InteractiveShell, agent: Agent, record: TurnRecord | UndoRecord) -> dict[str, Any]:
-    """Metadata for the last output of a turn, or for the card of the last undo."""
-    meta = SessionMeta.of_session(agent.header, notebook_folder(shell))
-    after = sessions_before(agent.header.get(AFTER))
-    number = 0 if isinstance(record, TurnRecord) else len(agent.undone) + int(agent.header.get(UNDONE, 0))
-    return carried(record, meta, agent.turns, number, after, agent.header.get(TOOK))
+def carried_by(shell: InteractiveShell, agent: Agent, record: SessionRecord) -> dict[str, Any]:
+    """Metadata for the last output of a turn, or for the card of what moved the conversation."""
+    return carried(record, SessionMeta.of_session(agent.header, notebook_folder(shell)))
 
 
 def notebook_folder(shell: InteractiveShell) -> Path:

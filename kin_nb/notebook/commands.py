@@ -6,7 +6,16 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kin_nb.core.commands import CommandError, CommandResult, TypedCommand, named_command, run_command, typed_command
+from kin_nb.core.commands import (
+    CommandError,
+    CommandHost,
+    CommandResult,
+    TypedCommand,
+    named_command,
+    run_command,
+    typed_command,
+)
+from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.errors import InPlaybackError, KinError
 
 if TYPE_CHECKING:
@@ -14,17 +23,16 @@ if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
     from kin_nb.core.custom_modes import CustomMode
     from kin_nb.core.modes import AgentMode
-    from kin_nb.notebook.session import KinSession
+    from kin_nb.notebook.session import Session
 
 T = TypeVar("T")
 
 _TAKE_ANOTHER = {"load", "resume"}
+_MOVE = {"undo", "redo", "clear", "compact"}
 
 
-def run_line(session: KinSession, line: str, name: str = "") -> None:
-    """What stands after `%kin [--session NAME]`; in playback `session` may be another. Raises KinError for an unknown
-    command, naming the nearest.
-    """
+def run_line(session: Session, line: str, name: str = "") -> None:
+    """What stands after `%kin [--session NAME]`. Raises KinError for an unknown command, naming the nearest."""
     from kin_nb.notebook.options import CellOptions  # noqa: PLC0415  (commands that ask only)
 
     try:
@@ -35,7 +43,7 @@ def run_line(session: KinSession, line: str, name: str = "") -> None:
     if typed.command.asks:
         session.run_cell(f"/{line.strip().removeprefix('/')}", options)
     else:
-        show_command(session.meant(options), typed)
+        show_command(session, typed)
 
 
 def command_in(prompt: str) -> TypedCommand | None:
@@ -46,92 +54,102 @@ def command_in(prompt: str) -> TypedCommand | None:
         raise KinError(str(error)) from None
 
 
-def show_command(session: KinSession, typed: TypedCommand) -> None:
-    """Run a command, and show what it gives in the cell; in playback, that there is nothing for it. Raises KinError."""
-    from kin_nb.replay.errors import NotRecorded  # noqa: PLC0415  (unknown commands need none)
+def show_command(session: Session, typed: TypedCommand) -> None:
+    """Run a command, and show what it gives in the cell. Raises KinError, ReplayError.
+
+    In playback one that moves the conversation shows what is recorded; of any other that needs one there is a notice.
+    """
+    from kin_nb.notebook.modes.showing import is_watched  # noqa: PLC0415  (unknown commands need none)
+    from kin_nb.render import render_notice  # noqa: PLC0415
 
     try:
         _show(session, typed)
-    except (InPlaybackError, NotRecorded) as error:
-        if typed.command.name in _TAKE_ANOTHER:
+    except InPlaybackError as error:
+        if typed.command.name in _TAKE_ANOTHER or not is_watched(cell_io(session.shell)):
             raise  # what is asked below is meant for that other conversation
-        session.passed_by(typed.command.name, error)
+        fact, _, advice = str(error).partition(". ")
+        session.show(render_notice(fact, [advice]))
 
 
-def _show(session: KinSession, typed: TypedCommand) -> None:
-    from kin_nb.core.session.records import UndoRecord  # noqa: PLC0415  (as above)
-    from kin_nb.notebook.carried import carried_by  # noqa: PLC0415
+def _show(session: Session, typed: TypedCommand) -> None:
+    from kin_nb.notebook.carried import carried_by  # noqa: PLC0415  (as above)
     from kin_nb.render import render_result  # noqa: PLC0415
 
-    if session.in_playback and typed.command.name in {"undo", "redo"}:
-        _undo_as_recorded(session, typed)
+    name = typed.command.name
+    if name in _MOVE and not session.mode.is_live:
+        session.mode.move(_moving(typed), cell_io(session.shell))
         return
-    played = session.played if typed.command.name == "last" else None
-    result = CommandResult(record=played) if played is not None else result_of(session, typed)
+    played = session.mode.last if name == "last" else None
+    result = CommandResult(record=played) if played is not None else result_of(session.host, typed)
     outputs = render_result(result, session.name)
-    if isinstance(result.record, UndoRecord) and session.begun is not None:
-        outputs[-1].metadata.update(carried_by(session.shell, session.begun, result.record))
+    agent = session.live.begun
+    if result.record is not None and agent is not None and result.record.type != "turn":
+        outputs[-1].metadata.update(carried_by(session.shell, agent, result.record))
+        session.notebook.know(agent, session.name)
     for output in outputs:
         session.show(output)
 
 
-def result_of(session: KinSession, typed: TypedCommand) -> CommandResult:
-    """Raises KinError."""
+def _moving(typed: TypedCommand) -> str:
+    """As records and cells know it: `undo 2`. Raises KinError."""
+    from kin_nb.core.commands.conversation import turns_to_undo  # noqa: PLC0415  (playback only)
+
     try:
-        return run_command(NotebookHost(session), typed)
+        return f"undo {turns_to_undo(typed.words)}" if typed.command.name == "undo" else typed.command.name
     except CommandError as error:
         raise KinError(str(error)) from None
 
 
-def _undo_as_recorded(session: KinSession, typed: TypedCommand) -> None:
-    from kin_nb.core.commands.conversation import turns_to_undo  # noqa: PLC0415  (playback only)
-    from kin_nb.replay.cells.matching import Undoing  # noqa: PLC0415
-
-    if typed.command.name == "redo":
-        session.undo_as_recorded(Undoing("redo"))
-        return
+def result_of(host: CommandHost, typed: TypedCommand) -> CommandResult:
+    """Raises KinError."""
     try:
-        session.undo_as_recorded(Undoing("undo", turns_to_undo(typed.words)))
+        return run_command(host, typed)
     except CommandError as error:
         raise KinError(str(error)) from None
 
 
 class NotebookHost:
-    """A KinSession as commands see it (core.commands.CommandHost)."""
+    """A Session as commands see it (core.commands.CommandHost)."""
 
-    def __init__(self, session: KinSession) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
 
     @property
     def agent(self) -> Agent | None:
-        return self._session.begun
+        return self._session.live.begun
 
     @property
     def mode(self) -> AgentMode | CustomMode:
-        return self._session.mode
+        return self._session.live.mode
 
     def config(self) -> KinConfig:
-        return self._session.config()
+        return self._session.live.config()
 
     def check_live(self, what: str) -> None:
-        if self._session.in_playback:
-            named = f"--session {self._session.name} " if self._session.name else ""
+        session = self._session
+        if not session.mode.is_live:
+            named = f"--session {session.name} " if session.name else ""
             raise InPlaybackError(
                 f"This notebook is in playback: there is no conversation to {what}. "
-                f"`%kin {named}live` to go on where the recording ends."
+                f"`%kin {named}live` to go on where the recorded conversation ends."
             )
 
+    def asking_cell(self, command: str) -> dict[str, Any]:
+        from kin_nb.replay.cells.matching import command_key  # noqa: PLC0415  (few commands need it)
+
+        return {"key": command_key(command), "cell_id": cell_io(self._session.shell).cell_id}
+
     def up_to_date(self) -> Agent | None:
-        return self._session.agent() if self.agent is not None else None
+        return self._session.live.get() if self.agent is not None else None
 
     def wait(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return self._session.on_agent_thread(work)
+        return self._session.live.on_thread(work)
 
     def choose_model(self, alias: str) -> None:
-        self._session.choose_model(alias)
+        self._session.live.choose_model(alias)
 
     def choose_mode(self, name: str) -> None:
-        self._session.choose_mode(name)
+        self._session.live.choose_mode(name)
 
     def save(self, line: str) -> CommandResult:
         self._session.save(line)
@@ -139,12 +157,16 @@ class NotebookHost:
 
     def notebook(self, path: Path) -> Callable[[Agent], None]:
         """Raises ReplayError."""
-        from kin_nb.replay.format.in_notebook import read_recording  # noqa: PLC0415  (/load only)
+        from kin_nb.replay.book import Book  # noqa: PLC0415  (/load only)
         from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
         from kin_nb.replay.playback.going_on import go_on  # noqa: PLC0415
 
-        recording = read_recording(load_notebook(path))
-        return lambda agent: go_on(agent, recording)
+        book = Book.collect(load_notebook(path))
+
+        def begin(agent: Agent) -> None:
+            go_on(agent, book, book.head())
+
+        return begin
 
     def take(self, agent: Agent) -> None:
         self._session.take(agent)
@@ -154,3 +176,6 @@ class NotebookHost:
 
     def go_live(self) -> None:
         self._session.go_live()
+
+    def record_mode(self) -> str:
+        return self._session.mode.name

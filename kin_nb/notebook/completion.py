@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.core.autocompletion.completers import Completer
-    from kin_nb.notebook.session import KinSession
+    from kin_nb.notebook.session import Session
 
 _LINE = re.compile(r"\s*%kin[ \t]+(?P<words>.*)\Z")
 _CELL = re.compile(r"\n*%%kin(?:[ \t]+(?P<options>[^\n]*))?(?P<body>\n)?")
 
 
-def matcher(shell: InteractiveShell, session: Callable[[], KinSession]) -> Any:
+def matcher(shell: InteractiveShell, session: Callable[[], Session]) -> Any:
     """For `shell.Completer.custom_matchers`. `session`: the notebook's own, made when it is asked for."""
     found = _Completions(shell, session)
 
@@ -41,7 +41,7 @@ def matcher(shell: InteractiveShell, session: Callable[[], KinSession]) -> Any:
 
 
 class _Completions:
-    def __init__(self, shell: InteractiveShell, session: Callable[[], KinSession]) -> None:
+    def __init__(self, shell: InteractiveShell, session: Callable[[], Session]) -> None:
         self._shell, self._session = shell, session
         self._paths: Completer | None = None
 
@@ -62,7 +62,7 @@ class _Completions:
         if earlier and earlier[-1] == "--mode":
             return _of(typed, self._modes())
         if earlier and earlier[-1] == "--model":
-            return _of(typed, [model.alias for model in self._session().config().models])
+            return _of(typed, [model.alias for model in self._session().live.config().models])
         # argparse's own list: an option that is added there is completed here
         actions = options_parser()._actions  # noqa: SLF001
         return _of(typed, [option for action in actions for option in action.option_strings])
@@ -76,7 +76,7 @@ class _Completions:
         if name == "mode":
             return _of(rest, self._modes())
         if name == "model":
-            return _of(rest, [model.alias for model in self._session().config().models])
+            return _of(rest, [model.alias for model in self._session().live.config().models])
         return _of("", ())
 
     def _in_prompt(self, text: str) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class _Completions:
             from kin_nb.core.autocompletion.completers import PathCompleter  # noqa: PLC0415  (the first Tab)
             from kin_nb.core.autocompletion.file_indexer.indexer import FileIndexer  # noqa: PLC0415
 
-            self._paths = PathCompleter(FileIndexer(self._session().config().effective_workdir))
+            self._paths = PathCompleter(FileIndexer(self._session().live.config().effective_workdir))
         return self._paths
 
     def _modes(self) -> list[str]:

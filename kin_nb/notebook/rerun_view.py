@@ -24,7 +24,7 @@ class RerunView(CellView):
 
     def handle(self, event: BaseEvent) -> None:
         super().handle(event)
-        self._turn = self._rerun.turn.turn  # the agent counts, and a recording made of outputs may lack turns
+        self._turn = self._rerun.turn.turn  # the agent counts, and cells may have been deleted
 
     def _settled_card(self, call: RecordedCall) -> Output:
         shown, drift = self._rerun.compare(call)

@@ -8,32 +8,36 @@ from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.safety.secrets import Redactor, secret_values
+from kin_nb.notebook.carried import notebook_folder
 from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.saving_in_place import agreed
-from kin_nb.notebook.since_written import SinceWritten
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
 from kin_nb.render.card import render_progress
-from kin_nb.replay.cells.placing import asked_key, place_turns
-from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.book import Book
+from kin_nb.replay.cells.placing import asked_key, place_records
+from kin_nb.replay.format.carrying import carried_in
+from kin_nb.replay.format.in_notebook import raw_records, read_saved
 from kin_nb.replay.format.jupytext import pairing_warnings
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.live_cells import is_told, keep_what_plays
 from kin_nb.replay.saving.making import Cell, is_made_anew, session_notebook
+from kin_nb.replay.saving.named_recording import in_folder, join
 from kin_nb.replay.saving.options import SaveOptions, about_files, parse_save
 from kin_nb.replay.saving.preflight import about_run
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
-from kin_nb.replay.saving.turn_order import about_stops
+from kin_nb.replay.saving.prompt_cells import about_stops
 from kin_nb.replay.saving.writing import write_notebook
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from kin_nb.notebook.live_agent import LiveAgent
+    from kin_nb.notebook.notebook import Notebook
     from kin_nb.replay.runner.confined import AfterSaving
 
 
@@ -41,30 +45,28 @@ _RELOAD = "Now reload it: File > Reload Notebook from Disk. Saving what is open 
 _WENT_ON = re.compile(r"(?P<name>.+)\.(?P<number>\d{1,3})")
 
 
-def save_session(
-    shell: InteractiveShell, agent: Agent, line: str, since: SinceWritten, session: str, display: Display
-) -> Output:
-    """Write the session notebook; returns the notice to show. Raises KinError saying why it cannot be written.
+def save_notebook(notebook: Notebook, live: LiveAgent, line: str, display: Display) -> Output:
+    """Write the session notebook; returns the notice to show. Raises KinError saying why it cannot be written, ReplayError.
 
-    `line`: what follows `save`. Default: NAME.kin.ipynb beside the open notebook, NAME.2.kin.ipynb where that is open,
-    `session.kin.ipynb` where the notebook's file is not known; with `session`, one of several in this notebook,
-    NAME.SESSION.kin.ipynb. The prompts of the others stay out of it. `since`: what ran since the file was written. `display` shows
-    how far its play is.
+    It holds what the notebook's file records and what was made in this kernel, of all sessions. `line`: what follows `save`.
+    Default: NAME.kin.ipynb beside the open notebook, NAME.2.kin.ipynb where that is open, `session.kin.ipynb` where the
+    notebook's file is not known. `display` shows how far its play is.
     """
     path, options = parse_save(line)
+    shell, since, config = notebook.shell, notebook.since_written, live.config()
     own = since.own_file()
     if options.in_place and options.plain:
         raise KinError("--plain makes a notebook of its own. Name it: %kin save PATH --plain")
-    target = _own_file(own, path) if options.in_place else _target(path, own, session, plain=options.plain)
+    target = _own_file(own, path) if options.in_place else _target(path, own, plain=options.plain)
     typed = since.sources()  # before it is read: what is written from here on is not in `source`
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell, since.failed)
-    recorded = recording_of(agent, target.resolve().parent)
+    recorded = _recording(notebook, live, source if own is not None else None, target.resolve().parent)
     ran = _cells(source, typed)
     if options.in_place:
-        source = agreed(target, source, recorded, session, ran=len(ran))
-    left_out = keep_what_plays(source, recorded, session)
+        source = agreed(target, source, recorded, ran=len(ran))
+    left_out = keep_what_plays(source, recorded)
     behind = _behind(own.name, source, recorded, ran, renamed=since.renamed) if own is not None else _unknown(shell)
-    recording, removed = _clean(source, recorded, agent.config, options)
+    recording, removed = _clean(source, recorded, config, options)
     cells = [Cell(cell["source"], failed=cell["failed"]) for cell in source["cells"]] if own is None else None
     source = source if own is not None else None
     if options.plain:
@@ -74,12 +76,33 @@ def save_session(
         write_notebook(nb, target, open_file=None if options.in_place else own, in_place=options.in_place)
     except OSError as error:
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
-    made = read_recording(nb)
-    found = _about_run(nb, made, target, agent.config, options, display)
-    stops = about_stops(nb, made)
+    saved = read_saved(nb)
+    found = _about_run(nb, saved.recording, target, config, options, display)
+    stops = about_stops(nb, saved.held)
     about = [stops, *found.lines, *pairing_warnings(nb), about_files(target, options)]
     said = [_RELOAD if options.in_place else "", behind, *left_out, *about, *removed]
-    return _notice(made, target, list(filter(None, said)), stops=bool(stops) or found.stops, played=found.played)
+    said = list(filter(None, said))
+    return _notice(saved.recording, target, said, stops=bool(stops) or found.stops, played=found.played)
+
+
+def _recording(notebook: Notebook, live: LiveAgent, source: Any, folder: Path) -> Recording:
+    """What `source`, the notebook's file, holds and this kernel made, for a notebook in `folder`. Raises KinError."""
+    file = Book.collect(source) if source is not None else notebook.book
+    made = notebook.made
+    records = join(file.records.values(), [each.record for each in made])
+    if not records:
+        raise KinError("Nothing to save yet: no %%kin cell has an answer.")
+    beside = {each.record.id: each.session for each in made if each.session}
+    if file.records:
+        beside = {**file.recording.beside, **beside}
+    agent = live.begun
+    if agent is not None and agent.turns:
+        meta = SessionMeta.of_session(agent.header, folder)
+    elif made and made[-1].carried is not None:
+        meta = made[-1].carried.meta
+    else:
+        meta = in_folder(file.recording, notebook_folder(notebook.shell), folder).meta
+    return Recording(meta, records, file.others, beside=beside)
 
 
 def _about_run(
@@ -121,12 +144,6 @@ def _plain(recording: Recording, source: Any, cells: list[Cell] | None, target: 
     return render_notice(f"Saved {target}", said)
 
 
-def recording_of(agent: Agent, folder: Path) -> Recording:
-    """The agent's turns as a recording for a notebook in `folder`."""
-    meta = SessionMeta.of_session(agent.header, folder.resolve())
-    return Recording(agent.journal.root_id, tuple(agent.turns), meta, undos=tuple(agent.undone))
-
-
 def _own_file(own: Path | None, path: str | None) -> Path:
     """For `--in-place`. Raises KinError."""
     if own is None:
@@ -138,8 +155,8 @@ def _own_file(own: Path | None, path: str | None) -> Path:
     return own
 
 
-def _target(path: str | None, own: Path | None, session: str, *, plain: bool) -> Path:
-    name = _name(own, session, "plain" if plain else "kin")
+def _target(path: str | None, own: Path | None, *, plain: bool) -> Path:
+    name = _name(own, "plain" if plain else "kin")
     if path is None:
         return own.with_name(name) if own is not None else Path(name).absolute()
     target = Path(path).expanduser().absolute()
@@ -148,11 +165,9 @@ def _target(path: str | None, own: Path | None, session: str, *, plain: bool) ->
     return target if target.suffix == ".ipynb" else target.with_name(f"{target.name}.ipynb")
 
 
-def _name(own: Path | None, session: str, kind: str) -> str:
+def _name(own: Path | None, kind: str) -> str:
     stem = own.stem.removesuffix(".kin") if own is not None else "session"
     before = _WENT_ON.fullmatch(stem)  # a session notebook that went on, and is open
-    if session and not (before["name"] if before else stem).endswith(f".{session}"):
-        stem, before = f"{stem}.{session}", None
     name = f"{stem}.{kind}.ipynb"
     if own is None or name != own.name:
         return name
@@ -163,7 +178,7 @@ def _name(own: Path | None, session: str, kind: str) -> str:
 def _cells(source: Any, sources: list[str]) -> list[Any]:
     """Of what ran, the cells that a session notebook keeps."""
     cells = [{"cell_type": "code", "source": text, "metadata": {}} for text in sources]
-    return [cell for cell in cells if not (is_told(source, cell) or is_made_anew(source, cell))]
+    return [cell for cell in cells if not (is_told(source, cell) or is_made_anew(cell))]
 
 
 def _run_cells(shell: InteractiveShell, failed: Container[int]) -> dict[str, Any]:
@@ -196,16 +211,19 @@ def _unknown(shell: InteractiveShell) -> str:
         return ""
     return (
         "Which file this notebook is in is not known (moved since its kernel began?): made of the cells that ran, without "
-        "Markdown and what they showed. To have those: save it (Ctrl-S), then kin-nb save NOTEBOOK.ipynb OUT.ipynb "
-        "--from-outputs."
+        "Markdown and what they showed. To have those: save it (Ctrl-S), then kin-nb save NOTEBOOK.ipynb OUT.ipynb."
     )
 
 
 def _behind(name: str, source: Any, recording: Recording, ran: list[Any], *, renamed: bool) -> str:
     """What `source`, the notebook's file, has not: of `ran`, what ran since it was written, and of the prompts; its new name."""
-    held = {asked_key(source, cell) for cell in source["cells"]} - {None}  # what these show is made of the recording
-    count = sum(asked_key(source, cell) not in held for cell in ran)
-    late = len(recording.turns) - len(place_turns(source, recording.turns))
+    keys = {asked_key(source, cell) for cell in source["cells"]} - {None}  # what these show is made of the recording
+    count = sum(asked_key(source, cell) not in keys for cell in ran)
+    placed = place_records(source, recording.records)
+    held = {raw.get("id") for _, raw in raw_records(source) if isinstance(raw, dict)}
+    carried = [each.get("record") for cell in source["cells"] for each in carried_in(cell)]
+    held |= {raw.get("id") for raw in carried if isinstance(raw, dict)}
+    late = sum(turn.id not in placed and turn.id not in held for turn in recording.turns)
     said = [f"This notebook is {name} now: that file holds the cells that ran here, and was saved."] if renamed else []
     if count:
         which, them, they = ("1 cell", "it", "it") if count == 1 else (f"{count} cells", "them", "they")

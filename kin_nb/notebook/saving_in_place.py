@@ -12,7 +12,7 @@ from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.live_cells import what_goes
 
 
-def agreed(own: Path, nb: Any, recording: Recording, session: str, *, ran: int) -> Any:
+def agreed(own: Path, nb: Any, recording: Recording, *, ran: int) -> Any:
     """What `own` holds, once the person agreed that it is written; until then `nb`. Raises KinError, saying why it is not.
 
     `ran`: how many cells ran since it was written, which the reload would take from the page.
@@ -22,7 +22,7 @@ def agreed(own: Path, nb: Any, recording: Recording, session: str, *, ran: int) 
             f"{count(ran, 'cell')} ran since {own.name} was written, and the reload would take away what it does not hold: nothing "
             "was written. Save the notebook (Ctrl-S), then run this again."
         )
-    commands, prompts = goes = what_goes(nb, recording, session)
+    commands, prompts = goes = what_goes(nb, recording)
     if prompts:
         raise KinError(
             f"In a session notebook each prompt has a recorded answer, and --in-place would delete {', '.join(prompts)}: "
@@ -45,6 +45,6 @@ def agreed(own: Path, nb: Any, recording: Recording, session: str, *, ran: int) 
     if answer.strip().lower() not in {"y", "yes"}:
         raise KinError("Nothing was written.")
     now = as_node(load_notebook(own))  # some front ends save by themselves, after a second
-    if what_goes(now, recording, session) != goes:
+    if what_goes(now, recording) != goes:
         raise KinError(f"{own.name} was changed while this was asked: nothing was written. Run it again.")
     return now

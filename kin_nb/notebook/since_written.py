@@ -79,7 +79,7 @@ class SinceWritten:
             since = self._shell.history_manager.input_hist_raw[self._loaded :]
             prompts = {source.strip() for source in since if asked_key(nb, {"cell_type": "code", "source": source})}
             return bool(prompts) and prompts <= {cell["source"].strip() for cell in known}
-        return any(not (is_told(nb, cell) or is_made_anew(nb, cell)) for cell in known)
+        return any(not (is_told(nb, cell) or is_made_anew(cell)) for cell in known)
 
     def sources(self) -> list[str]:
         """What ran since, as it was typed, each text once, without the cell that runs now; empty where no file is known."""

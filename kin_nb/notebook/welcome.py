@@ -1,5 +1,5 @@
-"""What a fresh kernel offers: to go on with the session that was begun here before, and to play what the outputs hold; and a
-warning of what a paired text file would lose.
+"""What a fresh kernel offers: to go on with the session that was begun here before; and a warning of what a paired text file
+would lose.
 
 `%load_ext` has 0.15 s for all that it does: names, times and the two ends of one log are read, nothing is imported for it.
 """
@@ -30,11 +30,7 @@ _MOST_LOGS = 50
 _LONGEST_LINE = 1_000_000
 _TAIL = 16_000
 _GOES_ON = re.compile(r"^\s*(?:%kin[ \t]+|/)(?:replay|resume|load)\b", re.MULTILINE)
-_ANSWER, _REPLAY, _JUPYTEXT = b'"kin_recording"', b"%kin replay", b'"jupytext"'
-_PLAYS = (
-    "The answers in this notebook's outputs play without a model in a session notebook: kin-nb save NOTEBOOK.ipynb "
-    "--from-outputs makes one. Run All asks the model anew."
-)
+_JUPYTEXT = b'"jupytext"'
 _BEGINS = (b'{"type":"turn"', b'{"type":"continued"')
 
 
@@ -49,24 +45,17 @@ def welcome(shell: InteractiveShell) -> None:
     except (OSError, RuntimeError):  # no such folder any more, or no home
         return
     own = own_file(shell)
-    for each in (line, *(_about(own) if own is not None else ())):
+    for each in (line, *(_pairing_warnings(own) if own is not None else ())):
         if each is not None:
             io.stream(f"{each}\n")
 
 
-def _about(notebook: Path) -> Iterator[str]:
-    """How the answers that its outputs hold are played, where no cell does; what a paired text file would lose."""
+def _pairing_warnings(notebook: Path) -> list[str]:
+    """What a paired text file would lose."""
     with suppress(OSError, ValueError):  # ValueError: it is empty
         with notebook.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            plays = text.find(_ANSWER) >= 0 and text.find(_REPLAY) < 0
-            paired = text.find(_JUPYTEXT) >= 0
-        if plays:
-            yield _PLAYS
-        if paired:
-            yield from _pairing_warnings(notebook)
-
-
-def _pairing_warnings(notebook: Path) -> list[str]:
+            if text.find(_JUPYTEXT) < 0:
+                return []
     from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (notebooks that jupytext knows only)
     from kin_nb.replay.format.jupytext import pairing_warnings  # noqa: PLC0415
     from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415

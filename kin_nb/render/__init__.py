@@ -10,7 +10,7 @@ from kin_nb.render.approval import approval_html, approval_text
 from kin_nb.render.call import render_call
 from kin_nb.render.card import Output, render_notice
 from kin_nb.render.changes import render_undo
-from kin_nb.render.command import render_result
+from kin_nb.render.command import render_record, render_result
 from kin_nb.render.diff import diff_text, render_diff, side_by_side
 from kin_nb.render.images import render_images, render_prompt_images
 from kin_nb.render.text import CARD_LIMIT, clean, literal, one_line
@@ -41,6 +41,7 @@ __all__ = [
     "render_notice",
     "render_prompt_images",
     "render_receipt",
+    "render_record",
     "render_reply",
     "render_result",
     "render_turn",

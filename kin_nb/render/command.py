@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kin_nb.core.commands import CommandResult, Table
-from kin_nb.core.session.records import RecordedCompaction, TurnRecord, UndoRecord
+from kin_nb.core.commands import CLEARED, CommandResult, Table
+from kin_nb.core.session.records import ClearRecord, CompactRecord, SessionRecord, UndoRecord
 from kin_nb.render.card import BLUE, Output, frame, render_notice
 from kin_nb.render.changes import render_changes, render_undo
 from kin_nb.render.text import clean, escape, indent, one_line
@@ -19,14 +19,19 @@ def render_result(result: CommandResult, session: str = "") -> list[Output]:
         outputs.append(render_notice(result.title, result.lines))
     if result.changes:
         outputs.append(render_changes(result.changes, turn=result.turn))
-    match result.record:
+    return outputs + (render_record(result.record, session) if result.record is not None else [])
+
+
+def render_record(record: SessionRecord, session: str = "") -> list[Output]:
+    """What the cell shows that made `record`: live, saved and played. `session`: as of `render_result`."""
+    match record:
         case UndoRecord():
-            outputs.append(render_undo(result.record, session))
-        case RecordedCompaction():
-            outputs.append(render_compaction(result.record, turn=result.turn, step=0))
-        case TurnRecord():
-            outputs += render_turn(result.record)
-    return outputs
+            return [render_undo(record, session)]
+        case CompactRecord():
+            return [render_compaction(record.compaction, turn=0, step=0)]
+        case ClearRecord():
+            return [render_notice(CLEARED, [])]
+    return render_turn(record)
 
 
 def render_table(title: str, table: Table, lines: tuple[str, ...] = ()) -> Output:

@@ -7,10 +7,9 @@ Numbers are labels for people. What comes after what is said by each record's `p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import takewhile
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 from kin_nb.core.session.records import (
     END,
@@ -18,10 +17,13 @@ from kin_nb.core.session.records import (
     Ref,
     SessionRecord,
     TurnRecord,
-    UndoRecord,
 )
-from kin_nb.replay.cells.matching import following_key
-from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.cells.matching import last_run
+from kin_nb.replay.cells.placing import named_session, speaking_key
+from kin_nb.replay.errors import NoRecordingError, RecordingError
+from kin_nb.replay.format.carrying import Carried, carried_in, kept_in, read_carried
+from kin_nb.replay.format.in_notebook import Saved, differing_field, read_cells, read_saved
+from kin_nb.replay.recording import Recording, SessionMeta, label
 
 Sent: TypeAlias = TurnRecord | CompactRecord
 """What the model is told of: a turn, and a summary in place of all that came before it."""
@@ -48,33 +50,137 @@ class CellEntry:
 
 
 @dataclass(frozen=True)
+class Made:
+    """A record that was made in this kernel, by the session of that name, and what its output carries, if anything."""
+
+    record: SessionRecord
+    session: str = ""
+    carried: Carried | None = None
+
+
+@dataclass(frozen=True)
 class Conversation:
-    """What is sent, oldest first; the last turn may be cut short. `missing`: ids of what should be there and is nowhere."""
+    """What is sent, oldest first; the last turn may be cut short. `missing`: ids of what should be there and is nowhere.
+
+    `whole`: the same with all of the last turn.
+    """
 
     sent: tuple[Sent, ...] = ()
     missing: tuple[str, ...] = ()
+    whole: tuple[Sent, ...] = ()
 
     @property
     def turns(self) -> tuple[TurnRecord, ...]:
-        return tuple(each for each in self.sent if isinstance(each, TurnRecord))
+        """All of each, as it was recorded."""
+        return tuple(each for each in self.whole if isinstance(each, TurnRecord))
 
 
 @dataclass(frozen=True)
 class Book:
-    """`cells`: in the notebook's order. Raises RecordingError for two records with one id that differ."""
+    """`cells`: those that hold a record, ask or move the conversation, in the notebook's order.
+
+    `saved`: what the notebook's metadata records, None where it records nothing. `carried`: by id, what an output carries
+    of each record that is not among those. `meta`: of the session that went on last. Raises RecordingError for two records
+    with one id that differ.
+    """
 
     cells: Sequence[CellEntry]
+    saved: Recording | None = None
+    carried: Mapping[str, Carried] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+    meta: SessionMeta = field(default_factory=lambda: SessionMeta(session="none"))
     records: Mapping[str, SessionRecord] = field(init=False)
 
     def __post_init__(self) -> None:
         found: dict[str, SessionRecord] = {}
+        first: dict[str, int] = {}
         for cell in self.cells:
             for record in cell.records:
-                if found.setdefault(record.id, record) != record:
+                known = found.setdefault(record.id, record)
+                first.setdefault(record.id, cell.number)
+                if known != record:
                     raise RecordingError(
-                        f"cell {cell.number}, {label(record)}: another cell holds it too, and they differ"
+                        f"cell {cell.number}, {label(record)}: cell {first[record.id]} holds it too, and they differ: field "
+                        f"{differing_field(known, record)}"
                     )
         object.__setattr__(self, "records", found)
+
+    @classmethod
+    def collect(cls, nb: Any) -> Book:
+        """All that `nb` holds, every hash checked. Raises RecordingError naming what was changed.
+
+        Cells that lost their outputs hold what the first cell keeps of them.
+        """
+        saved, held = _held(nb)
+        known = {record.id for record in held.recording.records}
+        others = dict.fromkeys(held.recording.others)
+        kept: dict[str, list[dict[str, Any]]] = {}
+        for each in kept_in(nb):
+            kept.setdefault(each["cell"], []).append(each["carried"])
+        carried: dict[str, Carried] = {}
+        entries = []
+        for index, cell in enumerate(nb["cells"]):
+            records = list(held.held.get(index, ()))
+            cell_id = cell.get("id") if isinstance(cell.get("id"), str) else None
+            for raw in (*carried_in(cell), *kept.get(cell_id or "", ())):
+                found = read_carried(index + 1, raw)
+                if isinstance(found.record, str):
+                    others[found.record] = None
+                    continue
+                records.append(found.record)
+                if found.record.id not in known:
+                    carried.setdefault(found.record.id, found)
+            key = speaking_key(nb, cell)
+            if records or key is not None:
+                _check_alike(index + 1, records)
+                entries.append(CellEntry(cell_id, key or "", in_order(records), named_session(cell) or "", index + 1))
+        return cls(entries, saved, carried, tuple(others), _meta(saved, carried))
+
+    @classmethod
+    def of_records(cls, records: Iterable[SessionRecord]) -> Book:
+        """Without cells of a notebook: for the conversation of a recording."""
+        return cls([CellEntry(None, "", in_order(records))])
+
+    @property
+    def recording(self) -> Recording:
+        """All of it as one recording. Raises NoRecordingError where there is no record."""
+        if not self.records:
+            raise NoRecordingError(
+                "No output of this notebook carries a record: it was not made by %%kin, or outputs were cleared."
+            )
+        beside = {record.id: cell.session for cell in self.cells for record in cell.records if cell.session}
+        return Recording(self.meta, in_order(self.records.values()), self.others, beside=beside)
+
+    @property
+    def held(self) -> dict[int, tuple[SessionRecord, ...]]:
+        """By the index of a cell, its records."""
+        return {cell.number - 1: cell.records for cell in self.cells if cell.records}
+
+    def cell(self, cell_id: str | None) -> CellEntry | None:
+        """The cell of that id."""
+        return next((cell for cell in self.cells if cell_id and cell.cell_id == cell_id), None)
+
+    def with_made(self, more: Iterable[Made]) -> Book:
+        """With these too, in the cells that made them; one that is here already gives way."""
+        cells = list(self.cells)
+        carried = dict(self.carried)
+        for made in more:
+            record = made.record
+            home = next((n for n, cell in enumerate(cells) if record.cell_id and cell.cell_id == record.cell_id), None)
+            if home is None:
+                key = record.key if record.cell_id else ""  # without an id a cell is no other's
+                cells.append(CellEntry(record.cell_id, key, (record,), made.session))
+            else:
+                others = [each for each in cells[home].records if each.id != record.id]
+                cells[home] = replace(cells[home], records=in_order([*others, record]), session=made.session)
+            if made.carried is not None:
+                carried[record.id] = made.carried
+        return replace(self, cells=cells, carried=carried)
+
+    def with_known(self, before: Book) -> Book:
+        """With what was known `before` the notebook was read again, and it has lost since."""
+        known = [(cell, record) for cell in before.cells for record in cell.records if record.id not in self.records]
+        return self.with_made(Made(record, cell.session, before.carried.get(record.id)) for cell, record in known)
 
     def head(self, session: str = "") -> SessionRecord | None:
         """The record that a conversation ends with: of the highest `seq`. Of two branches that ends in the upper cell."""
@@ -86,12 +192,14 @@ class Book:
         if at is None:
             return Conversation()
         sent: list[Sent] = []
+        whole: list[Sent] = []
         missing: list[str] = []
         ref, ancestors = at.head, at.ancestors
         while ref is not None:
             record = self.records.get(ref.id)
             if isinstance(record, TurnRecord | CompactRecord):
                 sent.append(cut_before(record, ref.step) if isinstance(record, TurnRecord) else record)
+                whole.append(record)
                 ref, ancestors = record.parent, record.ancestors
                 continue
             # its cell is gone: the nearest one before it that is here is gone on from
@@ -100,26 +208,7 @@ class Book:
             lost = ancestors[: here[0]] if here else ancestors
             missing += [each for each in lost if each not in missing]
             ref = Ref(id=ancestors[here[0]]) if here else None
-        return Conversation(tuple(reversed(sent)), tuple(reversed(missing)))
-
-
-def last_run(records: Sequence[SessionRecord], key: str) -> tuple[SessionRecord, ...]:
-    """Of a cell's `records` those that its last run with the text `key` made; empty where there are none.
-
-    A prompt's turn, with those that followed in the same run (a flow), and the undo that made room for it, if there was one;
-    or what a command did.
-    """
-    begun = max((n for n, record in enumerate(records) if record.key == key), default=None)
-    if begun is None:
-        return ()
-    first = records[begun]
-    if not isinstance(first, TurnRecord):
-        return (first,)
-    followed = enumerate(records[begun + 1 :], 1)
-    rest = [record for _, record in takewhile(lambda each: each[1].key == following_key(key, each[0]), followed)]
-    before = records[begun - 1] if begun else None
-    made_room = isinstance(before, UndoRecord) and before.key == key and before.seq == first.seq - 1
-    return (*((before,) if before is not None and made_room else ()), first, *rest)
+        return Conversation(tuple(reversed(sent)), tuple(reversed(missing)), tuple(reversed(whole)))
 
 
 def cut_before(turn: TurnRecord, step: int) -> TurnRecord:
@@ -132,10 +221,33 @@ def in_order(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:
     return tuple(sorted({record.id: record for record in records}.values(), key=lambda record: record.seq))
 
 
-def label(record: SessionRecord) -> str:
-    """What a person calls it: `turn 3`, or what it did."""
-    return f"turn {record.turn}" if isinstance(record, TurnRecord) else record.type
+def _held(nb: Any) -> tuple[Recording | None, Saved]:
+    """What the notebook's metadata records, None where it records nothing; and what its cells hold, pasted ones too."""
+    try:
+        saved = read_saved(nb)
+    except NoRecordingError:
+        return None, read_cells(nb, SessionMeta(session="none"))
+    return saved.recording, saved
 
 
-def turns_of(records: Iterable[SessionRecord]) -> Iterator[TurnRecord]:
-    return (record for record in records if isinstance(record, TurnRecord))
+def _meta(saved: Recording | None, carried: Mapping[str, Carried]) -> SessionMeta:
+    """Of the session that made the last record."""
+    metas = {each.seq: saved.meta for each in saved.records} if saved is not None else {}
+    for each in carried.values():
+        if not isinstance(each.record, str):
+            metas[each.record.seq] = each.meta
+    if metas:
+        return metas[max(metas)]
+    return saved.meta if saved is not None else SessionMeta(session="none")
+
+
+def _check_alike(number: int, records: Sequence[SessionRecord]) -> None:
+    """Raises RecordingError where the places in one cell differ."""
+    known: dict[str, SessionRecord] = {}
+    for record in records:
+        before = known.setdefault(record.id, record)
+        if before != record:
+            raise RecordingError(
+                f"cell {number}, {label(record)}: its output and its metadata, or two of its outputs, differ: field "
+                f"{differing_field(before, record)}"
+            )

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 VARIABLE = "KIN_REPLAY"
+RECORD_VARIABLE = "KIN_RECORD"
+"""What happens to a prompt without a recorded answer: none, new or all."""
 
 
 @dataclass(frozen=True)

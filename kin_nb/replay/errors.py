@@ -33,10 +33,6 @@ class MissingTextError(RecordingError):
     """A long text is neither in the notebook nor in its sidecar."""
 
 
-class DoesNotFollowError(RecordingError):
-    """Records that are whole, each by itself, and do not make one conversation: of two that went on from different places."""
-
-
 class NoRecordingError(RecordingError):
     """The notebook holds no recording."""
 
@@ -46,20 +42,15 @@ class RecordingNotFoundError(ReplayError):
 
 
 class NotRecorded(ReplayError):  # noqa: N818  (a state of the notebook more than a fault)
-    """No recorded turn has this cell's text.
+    """No record was made by a cell with this text. `turn`: the last one of this very cell, which had another."""
 
-    `after_last`: every turn was played, and this is a new cell, so a person may go on live. `turn`: the one in whose
-    place the cell stands.
-    """
-
-    def __init__(self, message: str, *, after_last: bool = False, turn: TurnRecord | None = None) -> None:
+    def __init__(self, message: str, *, turn: TurnRecord | None = None) -> None:
         super().__init__(message)
-        self.after_last = after_last
         self.turn = turn
 
 
 class AmbiguousTurn(ReplayError):  # noqa: N818  (as NotRecorded)
-    """Several recorded turns have this cell's text and none is next."""
+    """Several cells have this text, and nothing says which of them is meant."""
 
 
 class ReplayEndedError(ReplayError):

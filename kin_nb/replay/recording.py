@@ -1,11 +1,11 @@
-"""A recording: one session's turns and undos as values, and the hashes that vouch for them (docs/session-notebook.md)."""
+"""A recording: the records of a notebook as values, and the hashes that vouch for them (docs/session-notebook.md)."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,17 @@ from typing import Any
 from pydantic import Field
 
 from kin_nb import __version__
-from kin_nb.core.session.records import Record, RecordedStep, TurnRecord, UndoRecord, canonical_json, sha256
-from kin_nb.replay.standing import standing_turns
+from kin_nb.core.session.records import (
+    Moved,
+    Record,
+    RecordedStep,
+    SessionRecord,
+    TurnRecord,
+    canonical_json,
+    sha256,
+)
 
-FORMAT = 1
+FORMAT = 2
 SESSION_ID = r"^[A-Za-z0-9-]{1,64}$"
 _SHA_OR_NONE = r"^([0-9a-f]{64})?$"
 
@@ -57,58 +64,49 @@ class SessionMeta(Record):
 
 @dataclass(frozen=True)
 class Recording:
-    """A session's turns in turn order. Equal recordings are equal, wherever they were read from.
+    """The records of a notebook, in the order of their `seq`. Equal recordings are equal, wherever they were read from.
 
     `others` holds records of types that a later kin_nb wrote, each as canonical JSON: kept, named, never played.
-    `undos`: every undo and redo, oldest first. Raises ValueError when `session` is not the meta's, when two turns have
-    one number, when one goes on from itself or a later one, or when an undo stands where it cannot have been.
+    `listed`: the short hash of each record that was saved, by its id; None: of those that are here. A cell may have been
+    deleted since, or pasted. `beside`: by the id of a record, the name of the session that it is of, if that is not the
+    notebook's own. Raises ValueError for two records with one id, or a record without one.
     """
 
-    session: str
-    turns: tuple[TurnRecord, ...]
     meta: SessionMeta
+    records: tuple[SessionRecord, ...] = ()
     others: tuple[str, ...] = ()
-    undos: tuple[UndoRecord, ...] = ()
+    listed: Mapping[str, str] | None = None
+    beside: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        numbers = [turn.turn for turn in self.turns]
-        if self.session != self.meta.session:
-            raise ValueError(f"session {self.session} is not the meta's {self.meta.session}")
-        if sorted(set(numbers)) != numbers:
-            raise ValueError(f"turn numbers must rise: {numbers}")
-        if any(turn.origin is not None and turn.origin.turn >= turn.turn for turn in self.turns):
-            raise ValueError("a turn goes on from itself, or from a later one")
-        places = [undo.at for undo in self.undos]
-        if sorted(places) != places or any(not 1 <= at <= len(numbers) for at in places):
-            raise ValueError(f"undos come after turn {', '.join(map(str, places))} of {len(numbers)}")
+        ids = {record.id for record in self.records}
+        if len(ids) < len(self.records) or "" in ids:
+            raise ValueError("each record needs an id of its own")
+
+    @property
+    def session(self) -> str:
+        """The id of the session that the notebook is of."""
+        return self.meta.session
+
+    @cached_property
+    def turns(self) -> tuple[TurnRecord, ...]:
+        return tuple(record for record in self.records if isinstance(record, TurnRecord))
+
+    @cached_property
+    def moves(self) -> tuple[Moved, ...]:
+        """What moved the conversation between its turns."""
+        return tuple(record for record in self.records if not isinstance(record, TurnRecord))
+
+    @cached_property
+    def shas(self) -> Mapping[str, str]:
+        """By the id of each record, the first SHORT digits of its hash; those of a later version that have no id by that."""
+        known = {record.id: record_sha(record)[:SHORT] for record in self.records}
+        return known | {other_id(other): other_sha(other)[:SHORT] for other in map(json.loads, self.others)}
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over format, session, meta and the records' hashes in turn order. No cell's text goes into it."""
-        return sha256(
-            {
-                "meta": {**self.meta.model_dump(exclude_defaults=True), "format": self.meta.format},
-                "turns": [turn_sha(turn) for turn in self.turns],
-                "others": sorted(
-                    [other_sha(json.loads(text)) for text in self.others]
-                    + [undo_sha(number, undo) for number, undo in enumerate(self.undos, 1)]
-                ),
-            }
-        )
-
-    @cached_property
-    def asked_by(self) -> Mapping[str, Sequence[int]]:
-        """A cell's key -> the positions of the turns that such a cell asked, rising."""
-        found: dict[str, list[int]] = {}
-        for position, turn in enumerate(self.turns):
-            found.setdefault(turn.key, []).append(position)
-        return found
-
-    @cached_property
-    def standing(self) -> frozenset[int]:
-        """The positions of the turns that count at its end: those that were not taken back."""
-        numbers = {turn.turn for turn in standing_turns(self.turns, self.undos)}
-        return frozenset(position for position, turn in enumerate(self.turns) if turn.turn in numbers)
+        """Of what was saved: deleting a cell, or pasting one, does not change it."""
+        return digest_of(self.meta, self.shas if self.listed is None else self.listed)
 
     @property
     def name(self) -> str:
@@ -121,12 +119,30 @@ class Recording:
         return tuple(sorted({str(json.loads(text).get("type")) for text in self.others}))
 
 
+def label(record: SessionRecord) -> str:
+    """What a person calls it: `turn 3`, or what it did."""
+    return f"turn {record.turn}" if isinstance(record, TurnRecord) else record.type
+
+
 SHORT = 16
-"""Hex digits of a step's hash that are stored: they only tell which step was changed, the turn's hash holds it in full."""
+"""Hex digits of a hash that are stored beside the whole one of what it is part of: they only tell where a change is."""
+
+
+def digest_of(meta: SessionMeta, shas: Mapping[str, str]) -> str:
+    """sha256 over the session's own fields, and the short hashes of its records by their ids. No cell's text goes into it."""
+    fields = {**meta.model_dump(exclude_defaults=True), "format": meta.format}
+    return sha256({"meta": fields, "records": dict(shas)})
+
+
+def record_sha(record: SessionRecord) -> str:
+    """sha256 of a record, defaults left out, so that a later field keeps old hashes; of a turn with its steps' hashes."""
+    if isinstance(record, TurnRecord):
+        return turn_sha(record)
+    return other_sha(move_json(record))
 
 
 def step_sha(step: RecordedStep) -> str:
-    """sha256 of the step with every text in full. Defaults are left out, so that a later field keeps old hashes."""
+    """sha256 of the step with every text in full."""
     return sha256(step.model_dump(exclude_defaults=True))
 
 
@@ -136,20 +152,21 @@ def turn_sha(turn: TurnRecord) -> str:
     return sha256({**fields, "type": turn.type, "steps": [step_sha(step) for step in turn.steps]})
 
 
-def undo_json(number: int, undo: UndoRecord) -> dict[str, Any]:
-    """An undo's record as it is stored. `n`: its number in the session, from 1, since two may be equal in all else."""
-    fields: dict[str, Any] = json.loads(canonical_json(undo.model_dump(exclude_defaults=True)))
-    return {"type": undo.type, "n": number, **fields}
-
-
-def undo_sha(number: int, undo: UndoRecord) -> str:
-    """As of any record that is no turn: versions that know no undos check it too."""
-    return other_sha(undo_json(number, undo))
+def move_json(record: Moved) -> dict[str, Any]:
+    """As it is stored, but for its hash."""
+    fields: dict[str, Any] = json.loads(canonical_json(record.model_dump(exclude_defaults=True)))
+    return {**fields, "type": record.type}
 
 
 def other_sha(record: dict[str, Any]) -> str:
     """sha256 of a record of any other type, `sha` left out."""
     return sha256(whole_numbers({key: value for key, value in record.items() if key != "sha"}))
+
+
+def other_id(record: dict[str, Any]) -> str:
+    """Of a record of a type that this version does not know: its own, or the first digits of its hash."""
+    named = record.get("id")
+    return named if isinstance(named, str) and named else other_sha(record)[:SHORT]
 
 
 def whole_numbers(value: Any) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult
-from kin_nb.core.session.records import RecordedCompaction
+from kin_nb.core.commands.values import CLEARED, CommandError, CommandHost, CommandResult
 
 
 def compact(host: CommandHost, words: list[str]) -> CommandResult:
@@ -15,29 +15,30 @@ def compact(host: CommandHost, words: list[str]) -> CommandResult:
     agent = host.up_to_date()  # with the model that is chosen now
     if agent is None or len(agent.messages) <= 1:
         raise CommandError("Nothing to compact yet: nothing was said in this conversation.")
-    host.wait(agent.compact)
-    return CommandResult(record=agent.compaction or RecordedCompaction(summary=""), turn=len(agent.turns))
+    host.wait(partial(agent.compact, **host.asking_cell("compact")))
+    return CommandResult(record=agent.moves[-1])
 
 
 def clear(host: CommandHost, words: list[str]) -> CommandResult:
     del words
     host.check_live("clear")
-    if host.agent is not None:
-        host.wait(host.agent.clear_history)
-    return CommandResult("A new conversation begins with the next prompt. What was said stays recorded.")
+    if host.agent is None:
+        return CommandResult(CLEARED)
+    host.wait(partial(host.agent.clear_history, **host.asking_cell("clear")))
+    return CommandResult(record=host.agent.moves[-1])
 
 
 def undo(host: CommandHost, words: list[str]) -> CommandResult:
     turns = turns_to_undo(words)
     host.check_live("undo")
     agent = _agent(host, "undo")
-    return CommandResult(record=host.wait(lambda: agent.undo(turns)))
+    return CommandResult(record=host.wait(partial(agent.undo, turns, **host.asking_cell(f"undo {turns}"))))
 
 
 def redo(host: CommandHost, words: list[str]) -> CommandResult:
     del words
     host.check_live("redo")
-    return CommandResult(record=host.wait(_agent(host, "redo").redo))
+    return CommandResult(record=host.wait(partial(_agent(host, "redo").redo, **host.asking_cell("redo"))))
 
 
 def turns_to_undo(words: list[str]) -> int:

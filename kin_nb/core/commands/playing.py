@@ -1,4 +1,4 @@
-"""/replay and /live: for session notebooks."""
+"""/replay, /live and /status: for notebooks with recorded answers."""
 
 from __future__ import annotations
 
@@ -22,3 +22,10 @@ def live(host: CommandHost, words: list[str]) -> CommandResult:
     del words
     host.go_live()
     return CommandResult()
+
+
+def status(host: CommandHost, words: list[str]) -> CommandResult:
+    del words
+    model = host.config().get_active_model()
+    lines = (f"Model: {model.alias} ({model.name} at {model.provider})", f"Mode: {host.mode.shown}")
+    return CommandResult(f"Prompts: {host.record_mode()}", lines=lines)

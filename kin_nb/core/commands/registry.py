@@ -67,6 +67,7 @@ _ALL = (
         "playing",
     ),
     Command("live", "", "leave playback: later prompts ask the model", "playing"),
+    Command("status", "", "whether prompts show recorded answers or ask a model, and which", "playing"),
     Command("exit", "", "how a session ends", "help"),
 )
 COMMANDS = {command.name: command for command in _ALL}

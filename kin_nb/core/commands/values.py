@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
     from kin_nb.core.custom_modes import CustomMode
     from kin_nb.core.modes import AgentMode
-    from kin_nb.core.session.records import FileChange, RecordedCompaction, TurnRecord, UndoRecord
+    from kin_nb.core.session.records import FileChange, SessionRecord
     from kin_nb.core.skills.flows import Flow
 
 T = TypeVar("T")
+
+
+CLEARED = "A new conversation begins with the next prompt. What was said stays recorded."
+"""What /clear says."""
 
 
 class CommandError(Exception):
@@ -40,14 +44,14 @@ class Table:
 class CommandResult:
     """What there is to show, in this order; or, with `prompt`, what to run as turns: one, or those of `flow`.
 
-    `turn`: how many turns the session had. A result without anything shows nothing.
+    `turn`: the number of the turn that `changes` are of. A result without anything shows nothing.
     """
 
     title: str = ""
     table: Table | None = None
     lines: tuple[str, ...] = ()
     changes: tuple[FileChange, ...] = ()
-    record: UndoRecord | RecordedCompaction | TurnRecord | None = None
+    record: SessionRecord | None = None
     turn: int = 0
     prompt: str | None = None
     flow: Flow | None = None
@@ -70,6 +74,10 @@ class CommandHost(Protocol):
 
     def check_live(self, what: str) -> None:
         """Raises in playback, where there is no conversation to `what`."""
+        ...
+
+    def asking_cell(self, command: str) -> dict[str, Any]:
+        """`key` and `cell_id` of the cell that gave `command`, for the record of what it does."""
         ...
 
     def up_to_date(self) -> Agent | None:
@@ -99,3 +107,7 @@ class CommandHost(Protocol):
     def replay(self, name: str, source: str | None, *, scratch: bool) -> None: ...
 
     def go_live(self) -> None: ...
+
+    def record_mode(self) -> str:
+        """Whether prompts show recorded answers or ask a model, in a few words."""
+        ...

@@ -168,8 +168,8 @@ class Place(Record):
 END = -1
 NEAREST = 32
 """How many ancestors a record names: where one of them is in no place that is known, the next is gone on from."""
-TOOK = "took"
-"""In the header of a session that went on from others: the numbers of the last turn and the last undo that they told of."""
+TURNS_BEFORE = "turns_before"
+"""In the header of a session that went on from a notebook: the highest number of a turn there."""
 
 
 class Ref(Record):

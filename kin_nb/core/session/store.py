@@ -19,8 +19,9 @@ from kin_nb.core.session.errors import (
     SessionNotFoundError,
     UnreadableSessionError,
 )
+from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.log import INCOMPLETE_NAME, LOG_NAME, SessionLog, Warn, fold, read_lines, sessions_root
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.session.records import Moved, SessionRecord, TurnRecord
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.summary import SessionSummary, local_time, summarise
 from kin_nb.core.session.totals import Totals
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from kin_nb.core.config import SessionLoggingConfig
 
 LATEST = "latest"
+_MOVES = {"undo", "renamed", "compact"}
+"""Lines of the log that may hold a record between turns."""
 SHORTEST_PREFIX = 4
 """Characters of an id that name a session, at the least."""
 _SHOWN = 5
@@ -54,6 +57,26 @@ class StoredSession:
     lost_after: frozenset[int] = frozenset()
     lines: Sequence[dict[str, Any]] = field(default=(), repr=False, compare=False)
     """Of the log, all of them: a long one is parsed once."""
+
+    @property
+    def moves(self) -> tuple[Moved, ...]:
+        """What moved the conversation between its turns, oldest first. Raises ValueError for what is no such record."""
+        from pydantic import TypeAdapter  # noqa: PLC0415  (lists of sessions need none)
+
+        found = [line["record"] for line in self.lines if line.get("type") in _MOVES and "record" in line]
+        return tuple(TypeAdapter(list[Moved]).validate_python(found))
+
+    @property
+    def records(self) -> tuple[SessionRecord, ...]:
+        """All that the session is made of, in the order in which it happened. Raises as `moves`."""
+        moves = [record for record in self.moves if record.id]
+        return tuple(sorted([*with_ids(self.turns, self.id), *moves], key=lambda record: record.seq))
+
+    @property
+    def taken_over(self) -> frozenset[str]:
+        """The ids of turns that it went on from: a notebook's, which may have more of them."""
+        lines = (line for line in self.lines if line.get("type") == "continued")
+        return frozenset(str(turn.get("id")) for line in lines for turn in line["turns"])
 
     @classmethod
     def read(cls, folder: Path, keys: SessionKeys | None = None) -> StoredSession:

@@ -6,16 +6,16 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from kin_nb.core.safety.secrets import WORKSPACE
-from kin_nb.core.session.records import RecordedCall, TurnRecord
+from kin_nb.core.session.records import RecordedCall, SessionRecord, TurnRecord
 from kin_nb.render.summary import PYTHON
-from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, place_turns
-from kin_nb.replay.recording import Recording
+from kin_nb.replay.cells.matching import last_run
+from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, speaking_key
 
 BOUND = "kin-bound"
 IGNORED = "nbval-ignore-output"
@@ -49,16 +49,20 @@ def drop_bound_cells(nb: Any) -> None:
     nb["cells"] = [cell for cell in nb["cells"] if not is_bound_cell(nb, cell)]
 
 
-def put_bound_cells(nb: Any, recording: Recording) -> None:
-    """Directly after the cell of a turn whose code bound variables: that code. Every turn must have its cell."""
-    placed = place_turns(nb, recording.turns)
-    folder = recording.meta.workspace.path
-    new: dict[int, list[Any]] = {}
+def put_bound_cells(nb: Any, held: Mapping[int, Sequence[SessionRecord]], folder: str) -> None:
+    """Directly after a cell whose last run bound variables: that code. `held`: by index, the records of a cell.
+
+    `folder`: the workspace's, from the notebook's.
+    """
     imports: dict[str, str] = {}
-    for turn in recording.turns:
-        for number, part in enumerate(_parts(turn, folder, imports)):
-            cell_id = f"bound-{turn.turn}-{number}" if number else f"bound-{turn.turn}"
-            new.setdefault(placed[turn.turn], []).append(_cell(nb, part, cell_id))
+    new: dict[int, list[Any]] = {}
+    for index in sorted(held):
+        key = speaking_key(nb, nb["cells"][index])
+        run = last_run(held[index], key) if key is not None else ()
+        for turn in (record for record in run if isinstance(record, TurnRecord)):
+            for number, part in enumerate(_parts(turn, folder, imports)):
+                cell_id = f"bound-{turn.id[:8]}-{number}" if number else f"bound-{turn.id[:8]}"
+                new.setdefault(index, []).append(_cell(nb, part, cell_id))
     for index in sorted(new, reverse=True):
         nb["cells"][index + 1 : index + 1] = new[index]
 

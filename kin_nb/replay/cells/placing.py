@@ -1,4 +1,4 @@
-"""Which cell of a notebook asked which turn."""
+"""What a cell of a notebook says to the agent, and to which session; and the cell that a record belongs to."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from kin_nb.core.commands import escaped, is_command
-from kin_nb.core.session.records import TurnRecord
-from kin_nb.replay.cells.matching import cell_key, normal_body, turns_of_cell
+from kin_nb.core.commands import COMMANDS, is_command
+from kin_nb.core.session.records import SessionRecord
+from kin_nb.replay.cells.matching import cell_key, command_key, normal_body, runs
 
 _MAGIC = re.compile(r"\n*%%kin(?:[ \t]+(?P<options>[^\n]*))?(?:\n(?P<body>.*))?\Z", re.DOTALL)
 
+_ASKING = "|".join(name for name, command in COMMANDS.items() if command.asks)
+_ASKS = re.compile(rf"\s*%kin(?P<session>[ \t]+--session(?:=|[ \t]+)\S+)?[ \t]+/?(?P<prompt>(?:{_ASKING}):[^\n]*)\s*")
+_MOVES = re.compile(
+    r"\s*(?:%kin(?:[ \t]+--session(?:=|[ \t]+)\S+)?[ \t]+/?|%%kin(?:[ \t]+--session(?:=|[ \t]+)\S+)?[ \t]*\n\s*/|(?P<bare>/))"
+    r"(?P<name>undo|redo|clear|compact)(?:(?<=undo)[ \t]+(?P<turns>\d{1,9}))?\s*"
+)
 _LINE = re.compile(r"\s*%%?kin\b(?P<options>[^\n]*)")
 _SESSION = re.compile(r"(?:^|\s)--session[\s=]+(?P<name>\S+)")
 
@@ -21,24 +27,43 @@ def asked_key(nb: Any, cell: Any) -> str | None:
     """The key of a cell that asks the agent; None for every other, /commands too. In the Kin kernel cells without magic ask."""
     if cell["cell_type"] != "code":
         return None
-    found = _MAGIC.match(cell["source"])
+    source = as_prompt(cell["source"])
+    found = _MAGIC.match(source)
     if found:
         body = found["body"] or ""
         return None if is_command(normal_body(body)) else cell_key(body, found["options"] or "")
-    text = cell["source"].lstrip()
+    text = source.lstrip()
     command = not text or text[0] in "%!?" or is_command(normal_body(text))
-    return cell_key(cell["source"], "") if is_kin_kernel(nb) and not command else None
+    return cell_key(source, "") if is_kin_kernel(nb) and not command else None
 
 
-def asked_with(key: str, prompt: str, options: str) -> bool:
-    """Whether a turn of that `key` was asked by a `%%kin` line with just these `options`, whatever the prompt below it is now."""
-    return key == cell_key(escaped(prompt), options)
+def as_prompt(source: str) -> str:
+    """The text of a code cell, `%kin flow:NAME request` as the prompt that it is: it has a turn, and is played."""
+    found = _ASKS.fullmatch(source)
+    if found is None:
+        return source
+    options = " ".join((found["session"] or "").split())
+    return f"%%kin{' ' * bool(options)}{options}\n/{found['prompt'].rstrip()}"
 
 
-def options_of(cell: Any) -> str:
-    """What stands after `%%kin`; "" where nothing does."""
-    found = _MAGIC.match(cell["source"]) if cell["cell_type"] == "code" else None
-    return (found["options"] or "") if found else ""
+def moving_command(nb: Any, cell: Any) -> str | None:
+    """What a cell does that only moves the conversation (`undo 2`, `redo`, `clear`, `compact`); None for every other cell."""
+    found = _MOVES.fullmatch(cell["source"]) if cell["cell_type"] == "code" else None
+    if found is None or (found["bare"] and not is_kin_kernel(nb)):
+        return None
+    return f"undo {int(found['turns'] or 1)}" if found["name"] == "undo" else found["name"]
+
+
+def speaking_key(nb: Any, cell: Any) -> str | None:
+    """The key of a cell that asks, or moves the conversation."""
+    command = moving_command(nb, cell)
+    return asked_key(nb, cell) if command is None else command_key(command)
+
+
+def moving_source(record: SessionRecord, session: str = "") -> str:
+    """A cell that does what `record`, which is no turn, did."""
+    command = f"undo {max(1, len(record.turns))}" if record.type == "undo" else record.type
+    return f"%kin --session {session} {command}" if session else f"%kin {command}"
 
 
 def named_session(cell: Any) -> str | None:
@@ -57,32 +82,23 @@ def is_kin_kernel(nb: Any) -> bool:
     return isinstance(name, str) and (name == "kin" or name.startswith("kin-"))
 
 
-def place_turns(nb: Any, turns: Sequence[TurnRecord]) -> dict[int, int]:
-    """Turn number -> index of the cell that asked it: by cell id, else by key in order. Turns without one are left out.
+def place_records(nb: Any, records: Sequence[SessionRecord]) -> dict[str, int]:
+    """Id -> index of the cell that each of `records`, in the order of `seq`, belongs to. What has no cell is left out.
 
-    Of several turns with one key the first goes to the first such cell, and so on; those left over were that last
-    cell run again.
+    By the id of the cell that made it, where that still asks or moves the conversation; else by its key, in order: of several
+    runs with one key the first goes to the first such cell, and so on; those left over were that last cell run again.
     """
-    keys = [asked_key(nb, cell) for cell in nb["cells"]]
-    ids = {
-        cell["id"]: index
-        for index, cell in enumerate(nb["cells"])
-        if keys[index] is not None and isinstance(cell.get("id"), str)
-    }
-    placed = {turn.turn: ids[turn.cell_id] for turn in turns if turn.cell_id in ids}
+    keys = [speaking_key(nb, cell) for cell in nb["cells"]]
+    ids = {cell["id"]: n for n, cell in enumerate(nb["cells"]) if keys[n] is not None and cell.get("id")}
+    found = list(runs(records))
+    placed = {n: ids[run[0].cell_id] for n, run in enumerate(found) if run[0].cell_id in ids}
     taken = set(placed.values())
     alike: defaultdict[str | None, list[int]] = defaultdict(list)
-    rest: defaultdict[str, list[int]] = defaultdict(list)
     for index, key in enumerate(keys):
         alike[key].append(index)
-    for turn in turns:
-        if turn.turn not in placed and turn.key in alike:
-            rest[turn.key].append(turn.turn)
-    for key, numbers in rest.items():
-        free = [index for index in alike[key] if index not in taken] or alike[key][-1:]
-        placed.update({number: free[min(n, len(free) - 1)] for n, number in enumerate(numbers)})
-    for position, turn in enumerate(turns):
-        if turn.turn in placed:
-            for follower in turns_of_cell(turns, position):
-                placed.setdefault(follower.turn, placed[turn.turn])
-    return placed
+    for n, run in enumerate(found):
+        cells = alike.get(run[0].key, []) if n not in placed else []
+        if cells:
+            placed[n] = next((index for index in cells if index not in taken), cells[-1])
+            taken.add(placed[n])
+    return {record.id: placed[n] for n, run in enumerate(found) if n in placed for record in run}

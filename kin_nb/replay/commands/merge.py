@@ -11,6 +11,7 @@ from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.merging.notebooks import merge_notebooks
 from kin_nb.replay.merging.recordings import Merged
+from kin_nb.replay.recording import label
 from kin_nb.replay.saving.writing import write_notebook
 
 DONE, FAILED, LOOK = 0, 1, 3
@@ -51,16 +52,10 @@ def _fail(message: str) -> int:
 
 
 def _said(merged: Merged) -> str:
-    """Whose turns it has, and in which order."""
+    """Who went on, and where the conversation is now."""
     if merged.how == "same":
         return "A and B have the same turns."
     if merged.how != "fork":
         return f"Only {merged.how.upper()} went on from BASE."
-    first, other = ("A", "B") if merged.first == "a" else ("B", "A")
-    moved = ", ".join(f"{there} is now {here}" for there, here in merged.numbers.items() if there != here)
-    back = f"{_turns(merged.taken_back)} of {first}, taken back again" if merged.taken_back else f"the turns of {first}"
-    return f"Both went on: first {back}, then those of {other}{f' (turn {moved})' if moved else ''}."
-
-
-def _turns(numbers: tuple[int, ...]) -> str:
-    return f"turn{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
+    last = f" The conversation goes on after {label(merged.head)}." if merged.head is not None else ""
+    return f"Both went on, so it has two branches; every cell shows its own answer.{last}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,28 +13,19 @@ from typing import Any
 from kin_nb.core.config import KinConfig
 from kin_nb.core.interrupts import interruptible
 from kin_nb.render import one_line
-from kin_nb.replay.cells.placing import named_session
-from kin_nb.replay.errors import DoesNotFollowError, NoRecordingError, RecordingError, ReplayError
-from kin_nb.replay.format.gone_on import gone_on
-from kin_nb.replay.format.gone_on import whole as gone_on_after
-from kin_nb.replay.format.in_notebook import read_recording, session_of
-from kin_nb.replay.format.in_outputs import (
-    carried_records,
-    claimed_sessions,
-    recording_in_outputs,
-    sessions_in_outputs,
-)
+from kin_nb.replay.errors import RecordingError, ReplayError
+from kin_nb.replay.format.in_notebook import read_saved
 from kin_nb.replay.format.jupytext import pairing_warnings
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.plain.export import plain_notebook
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.live_cells import keep_what_plays, what_goes
 from kin_nb.replay.saving.making import empty_notebook, session_notebook
-from kin_nb.replay.saving.named_recording import in_folder, named_recording, notebook_of
+from kin_nb.replay.saving.named_recording import named_recording
 from kin_nb.replay.saving.options import SaveOptions, about_files
 from kin_nb.replay.saving.preflight import Preflight, about_run
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
-from kin_nb.replay.saving.turn_order import about_stops
+from kin_nb.replay.saving.prompt_cells import about_stops
 from kin_nb.replay.saving.writing import write_notebook
 
 DONE, FAILED = 0, 1
@@ -47,15 +37,12 @@ _SUFFIX = ".kin.ipynb"
 class SaveCommand:
     """`source`: the beginning of a session's id, or a notebook. `path`: where it goes, None: where it belongs, in place too.
 
-    `from_outputs`: the recording is what the outputs of the notebook carry; `session`: of those of several, the one whose
-    id begins so. `secrets` takes known ones out of a text.
+    `secrets` takes known ones out of a text.
     """
 
     source: str
     path: Path | None = None
     options: SaveOptions = SaveOptions()  # noqa: RUF009  (frozen)
-    from_outputs: bool = False
-    session: str = ""
     check: bool = False
     """Whether what was saved is played once, unconfined, in a copy of the files around it."""
     config: KinConfig | None = None
@@ -103,11 +90,11 @@ class SaveCommand:
         made = session_notebook(recording, source_nb=nb, options=options)
         cells_of = Path(self.source) if self._is_notebook else target
         write_notebook(made, target, made_from=cells_of, in_place=options.in_place)
-        saved = read_recording(made)
-        said = [f"Saved {self.shown}: recording {saved.name}."]
+        saved = read_saved(made)
+        said = [f"Saved {self.shown}: recording {saved.recording.name}."]
         said += [f"Run it again without a key: kin-nb replay {shlex.quote(self.shown)}", about_files(target, options)]
-        said.append(about_stops(made, saved))
-        said += self._about_run(made, saved, target)
+        said.append(about_stops(made, saved.held))
+        said += self._about_run(made, saved.recording, target)
         return [*filter(None, said), *pairing_warnings(made), *told, *cleaner.report()]
 
     def _about_run(self, made: Any, recording: Recording, target: Path) -> list[str]:
@@ -156,92 +143,19 @@ class SaveCommand:
                     f"--in-place writes {self.source} itself. Leave out {self.shown}, or leave out --in-place."
                 )
             _check_nobody_has_it_open(target)
-        if self.from_outputs:
-            if not self._is_notebook:
-                raise ReplayError("--from-outputs takes a notebook: kin-nb save NOTEBOOK.ipynb --from-outputs")
-            return self._from_outputs(target)
-        if self.session:
-            raise ReplayError("--session chooses what --from-outputs takes. Without it the session is named first.")
-        recording, found = named_recording(self.source, target.parent)
-        if found is None:
-            found = load_notebook(target) if self.options.in_place else notebook_of(recording, target)
-        name = self.source if self._is_notebook else target.name
-        nb = empty_notebook() if found is None else as_node(found, name)
-        return self._gone_on(nb, recording, target) if self._is_notebook else (nb, recording, [])
-
-    def _gone_on(self, nb: Any, recording: Recording, target: Path) -> tuple[Any, Recording, list[str]]:
-        """With the turns that only outputs carry; or what to say of those that do not follow what `nb` holds.
-
-        Raises RecordingError naming one that was changed.
-        """
-        said = "Left out: turns that only outputs carry, and that do not follow these."
-        try:
-            found = gone_on(nb, recording)
-            apart = found.apart
-        except DoesNotFollowError:  # a record that was changed is refused: without it turns would be missing
-            found, apart = None, [*sessions_in_outputs(nb)]
-        if found is not None and found.carried:
-            return self._of_outputs(nb, found.recording, target)
-        if target != Path(os.path.realpath(self.source)):
-            nb["cells"] = [cell for cell in nb["cells"] if cell["metadata"].get("kin") or not _is_of(cell, apart)]
-        save = f"kin-nb save {shlex.quote(self.source)} OUT.ipynb --from-outputs --session"
-        return nb, recording, [f"{said} Save them: {save} {_short(name, apart)}" for name in apart]
-
-    def _from_outputs(self, target: Path) -> tuple[Any, Recording, list[str]]:
-        source = Path(self.source)
-        nb = as_node(load_notebook(source), source.name)
-        held = self._held(nb)
-        with nullcontext() if not self.session else suppress(DoesNotFollowError):  # then it is asked for by itself
-            whole = held if held is None else gone_on_after(nb, held)
-            if whole is not None and whole is not held and whole.session.startswith(self.session):
-                return self._of_outputs(nb, whole, target)
-        if held is not None and not self.session:
-            return self._gone_on(nb, in_folder(held, source.resolve().parent, target.parent), target)
-        cells = sessions_in_outputs(nb)
-        return self._of_outputs(nb, recording_in_outputs(nb, self._chosen(cells) if cells else "", held), target)
-
-    def _held(self, nb: Any) -> Recording | None:
-        """What the metadata of `nb` records. Raises RecordingError when it was changed, unless a session is asked for
-        that did not go on from it.
-        """
-        try:
-            return read_recording(nb)
-        except NoRecordingError:
-            return None
-        except RecordingError as error:
-            wanted = [
-                each for each in carried_records(nb) if self.session and each.meta.session.startswith(self.session)
-            ]
-            if not wanted or any(session_of(nb)[0] in (each.meta.session, *(each.after or ())) for each in wanted):
-                raise RecordingError(f"{Path(self.source).name}: {error}") from error
-            return None
-
-    def _of_outputs(self, nb: Any, recording: Recording, target: Path) -> tuple[Any, Recording, list[str]]:
-        cells = sessions_in_outputs(nb).get(recording.session, [])  # none: another goes on from it
-        name = next(filter(None, (named_session(nb["cells"][number - 1]) for number in cells)), "")
-        recording = in_folder(recording, Path(self.source).resolve().parent, target.parent)
-        commands = _only_commands_go(nb, recording, name) if self.options.in_place else []
-        return nb, recording, commands + keep_what_plays(nb, recording, name)
-
-    def _chosen(self, cells: dict[str, list[int]]) -> str:
-        """The id that `session` begins, of those whose records are in `cells`. Raises RecordingError, listing them."""
-        found = [each for each in cells if each.startswith(self.session)]
-        if len(found) == 1:
-            return found[0]
-        many = "1 session" if len(cells) == 1 else f"{len(cells)} sessions"
-        what = f"{len(found)} of them begin with {self.session}" if self.session else "a session notebook holds one"
-        source = Path(self.source)
-        lines = [f"{source.name} holds turns of {many}, and {what}. Save each by itself:"]
-        for session, numbers in cells.items():
-            name = _short(session, cells)
-            path = source.with_name(f"{source.stem}.{name}{_SUFFIX}")
-            command = shlex.join(["kin-nb", "save", str(source), str(path), "--from-outputs", "--session", name])
-            lines.append(f"cell {', '.join(map(str, numbers))}: {command}")
-        raise RecordingError("\n".join(lines))
-
-
-def _is_of(cell: Any, sessions: Sequence[str]) -> bool:
-    return not set(sessions).isdisjoint(claimed_sessions(cell))
+        named = named_recording(self.source, target.parent)
+        if named.nb is None and target.exists():
+            named = named.with_notebook(target)
+        if named.nb is None:
+            if self.options.in_place:  # its cells stay, whatever session they are of
+                return as_node(load_notebook(target), target.name), named.recording, []
+            return empty_notebook(), named.recording, []
+        nb = as_node(named.nb, self.source if self._is_notebook else target.name)
+        is_live = named.book is not None and bool(named.book.carried)
+        if not (self._is_notebook and is_live):
+            return nb, named.recording, []
+        commands = _only_commands_go(nb, named.recording) if self.options.in_place else []
+        return nb, named.recording, [*commands, *keep_what_plays(nb, named.recording)]
 
 
 class _Playing:
@@ -290,18 +204,12 @@ def _check_nobody_has_it_open(path: Path) -> None:
         )
 
 
-def _only_commands_go(nb: Any, recording: Recording, session: str) -> list[str]:
+def _only_commands_go(nb: Any, recording: Recording) -> list[str]:
     """What to say of the commands that go from the notebook's own file. Raises RecordingError when prompts would."""
-    commands, prompts = what_goes(nb, recording, session)
+    commands, prompts = what_goes(nb, recording)
     if prompts:
         raise RecordingError(
-            "In a session notebook each prompt has a recorded answer of its session, and --in-place would delete "
+            "In a session notebook each prompt has a recorded answer, and --in-place would delete "
             f"{', '.join(prompts)}: nothing was written. Move it elsewhere; or leave out --in-place, and name another file."
         )
     return [f"Left out: {', '.join(commands)}."] if commands else []
-
-
-def _short(session: str, all_of_them: Iterable[str]) -> str:
-    """The beginning of its id that tells it from the others."""
-    short = session[:8]
-    return short if sum(each.startswith(short) for each in all_of_them) == 1 else session

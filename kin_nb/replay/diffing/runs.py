@@ -16,9 +16,9 @@ from typing import Any, Literal
 from kin_nb.core.session.records import FileChange, RecordedCall, TurnRecord
 from kin_nb.render.diff import changed_lines, without_header
 from kin_nb.render.summary import in_words
+from kin_nb.replay.book import Book
 from kin_nb.replay.cells.matching import normal_body
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.standing import standing_turns
 
 Mark = Literal["=", "-", "+", "~"]
 """Of a call: in both; only in A; only in B; in both under the same words, with other arguments."""
@@ -143,8 +143,9 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
 
 def _whole(run: Recording) -> list[TurnRecord]:
     """The turns of which nothing was taken back, as the very objects of the recording."""
-    kept = {turn.turn: len(turn.steps) for turn in standing_turns(run.turns, run.undos)}
-    return [turn for turn in run.turns if kept.get(turn.turn) == len(turn.steps)]
+    book = Book.of_records(run.records)
+    kept = {turn.id: len(turn.steps) for turn in book.conversation(book.head()).sent if isinstance(turn, TurnRecord)}
+    return [turn for turn in run.turns if kept.get(turn.id) == len(turn.steps)]
 
 
 def _pairs(a: Sequence[TurnRecord], b: Sequence[TurnRecord]) -> Iterator[tuple[TurnRecord | None, TurnRecord | None]]:

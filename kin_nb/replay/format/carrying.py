@@ -1,29 +1,97 @@
-"""What an output carries in its metadata, unchecked (in_outputs.py reads it)."""
+"""The record in a cell's output, for a notebook that only a front end saves (docs/session-notebook.md).
+
+A kernel cannot write cells' metadata. So the last output of a turn, and the card of an undo, carry the record in theirs. Run
+All that stops clears the outputs below it, and a front end saves that: so the first cell keeps a copy of all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
+from kin_nb.core.session.records import SessionRecord
+from kin_nb.replay.errors import LaterFormatError, RecordingError
+from kin_nb.replay.format.later import later_format, refuse_later
+from kin_nb.replay.format.reading import RecordReader, record_json
+from kin_nb.replay.recording import FORMAT, SessionMeta
+
 KEY = "kin_recording"
-AFTER = "after"
-"""Within it, and in a session's header: the sessions that this one went on from, the nearest first."""
-
-STANDS = "stands"
-"""Within it: what the conversation is after the record (stood.py)."""
-
-UNDONE = "undone"
-"""In the header of a session that went on from outputs: how many undos they have that it does not."""
+KEPT = "kin_kept"
+MAX_CHARACTERS = 2_000_000
+"""Of one record: a front end keeps all outputs in memory. What is larger is in the log alone."""
+MAX_KEPT_CHARACTERS = 8_000_000
+"""Of all that is kept."""
 
 
-def sessions_before(value: Any) -> tuple[str, ...]:
-    """What stands at AFTER, unchecked; old notebooks and logs have the nearest alone."""
-    return tuple(each for each in (value if isinstance(value, list) else [value]) if each and isinstance(each, str))
+def carried(record: SessionRecord, meta: SessionMeta) -> dict[str, Any]:
+    """Metadata for the output that carries `record`; empty for one of more than MAX_CHARACTERS."""
+    blobs: dict[str, Any] = {}
+    made = record_json(record, blobs)
+    size = sum(len(str(text)) for text in blobs.values()) + len(str(made))
+    if size > MAX_CHARACTERS:
+        return {}
+    return {KEY: {"session": meta.model_dump(exclude_defaults=True), "record": made, "blobs": blobs}}
 
 
 def carried_in(cell: Any) -> Iterator[dict[str, Any]]:
+    """What the outputs of `cell` carry, unchecked."""
     for output in cell.get("outputs", []):
         metadata = output.get("metadata")
-        kept = metadata.get(KEY) if isinstance(metadata, dict) else None
-        if isinstance(kept, dict):
-            yield kept
+        found = metadata.get(KEY) if isinstance(metadata, dict) else None
+        if isinstance(found, dict):
+            yield found
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A verified record (JSON text where a later version wrote it), the session that it says to be of, and all as it stood."""
+
+    record: SessionRecord | str
+    meta: SessionMeta
+    raw: dict[str, Any]
+
+
+def read_carried(cell: int, raw: dict[str, Any]) -> Carried:
+    """`raw`, which an output of cell number `cell`, from 1, carries. Raises RecordingError naming what was changed."""
+    where = f"cell {cell}, {KEY}.session"
+    try:
+        meta = SessionMeta.model_validate(raw.get("session"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RecordingError(f"{'.'.join(map(str, [where, *first['loc']]))}: {first['msg']}.") from None
+    if meta.format != FORMAT:
+        raise LaterFormatError(f"cell {cell}: {later_format(meta.format, meta.kin_nb)}")
+    refuse_later(where, raw.get("session"), meta, meta.kin_nb)
+    blobs = raw.get("blobs")
+    reader = RecordReader(meta, blobs if isinstance(blobs, dict) else {})
+    return Carried(reader.read(cell, raw.get("record")), meta, raw)
+
+
+def keeping(nb: Any) -> dict[str, Any]:
+    """Metadata for the output of the first cell of `nb`: what the cells carry, and what is kept already."""
+    kept = [
+        {"cell": cell["id"], "carried": each}
+        for cell in nb["cells"]
+        if isinstance(cell.get("id"), str)
+        for each in carried_in(cell)
+    ]
+    kept += [each for each in kept_in(nb) if each not in kept]
+    return {KEPT: kept} if 0 < sum(len(str(each)) for each in kept) <= MAX_KEPT_CHARACTERS else {}
+
+
+def kept_in(nb: Any) -> Iterator[dict[str, Any]]:
+    """As outputs have it, which anybody may have written: no more than its shape is sure."""
+    for cell in nb["cells"]:
+        for output in cell.get("outputs", []):
+            metadata = output.get("metadata")
+            kept = metadata.get(KEPT) if isinstance(metadata, dict) else None
+            for each in kept if isinstance(kept, list) else []:
+                if (
+                    isinstance(each, dict)
+                    and isinstance(each.get("cell"), str)
+                    and isinstance(each.get("carried"), dict)
+                ):
+                    yield each

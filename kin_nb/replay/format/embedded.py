@@ -28,37 +28,71 @@ def embedding_source(name: str) -> str:
 
 
 def unfold(nb: Any) -> None:
-    """Put what a cell embeds into metadata, in place of what metadata has lost. What is no such text stays where it is."""
+    """Put what a cell embeds into metadata, in place of what metadata has lost. What is no such text stays where it is.
+
+    Records of a cell that is not there any more stay with the one that embeds them.
+    """
     cell = next((cell for cell in nb["cells"] if is_embedding(cell)), None)
     found = _CELL.fullmatch(cell["source"]) if cell is not None else None
-    if cell is None or found is None:
+    value = _parsed(found["body"]) if found is not None else None
+    if cell is None or value is None or not _is_embedded(value):
         return
-    value = _parsed(found["body"])
-    if isinstance(value, dict) and isinstance(value.get("records"), list):
-        nb["metadata"]["kin"] = value.get("kin")
-        cell["metadata"]["kin"] = value["records"]
+    nb["metadata"]["kin"] = value.get("kin")
+    ids = {each["id"]: each for each in nb["cells"] if isinstance(each.get("id"), str)}
+    homeless: list[Any] = []
+    blobs: dict[str, Any] = {}
+    for each in value["cells"]:
+        home = ids.get(str(each.get("id")))
+        if home is not None:
+            home["metadata"]["kin"] = each["kin"]
+        elif isinstance(each["kin"], dict):
+            homeless += each["kin"].get("records") or []
+            blobs |= each["kin"].get("blobs") or {}
+    if homeless:
+        cell["metadata"]["kin"] = {"records": homeless, "blobs": blobs}
 
 
 def fold(nb: Any) -> None:
-    """Move the recording from metadata into the cell that embeds it, where there is one: a record a line."""
+    """Move the recording from metadata into the cell that embeds it, where there is one: a cell a line."""
     cell = next((cell for cell in nb["cells"] if is_embedding(cell)), None)
     kin = nb["metadata"].pop("kin", None) if cell is not None else None
     if cell is None or kin is None:
         return
-    records = [record for each in nb["cells"] for record in each["metadata"].pop("kin", None) or []]
-    body = ",\n".join(map(canonical_json, records))
+    spec = nb["metadata"].get("kernelspec", {})
+    kernel = spec.get("name", "") if isinstance(spec, dict) else ""
+    cells = [
+        {"id": each["id"], "source": each["source"], "kin": each["metadata"].pop("kin")}
+        for each in nb["cells"]
+        if "kin" in each["metadata"]
+    ]
+    body = ",\n".join(map(canonical_json, cells))
     name = f"{kin['session']}@{kin['digest'][:12]}"
-    cell["source"] = f'{embedding_source(name)}{{"kin": {canonical_json(kin)},\n"records": [\n{body}\n]}}'
+    head = f'{{"kin": {canonical_json(kin)},\n"kernel": {canonical_json(kernel)},\n"cells": ['
+    cell["source"] = f"{embedding_source(name)}{head}\n{body}\n]}}"
 
 
 def embedded(body: str) -> Any:
-    """A notebook that holds what the body of such a cell says, for `read_recording`. Raises RecordingError."""
+    """A notebook that holds what the body of such a cell says, for `read_saved`. Raises RecordingError."""
     value = _parsed(body)
-    if not isinstance(value, dict) or not isinstance(value.get("records"), list):
+    if not _is_embedded(value):
         raise RecordingError(
             f"The text below %%{MAGIC} is not the recording that was saved. Restore the cell, or save it again."
         )
-    return {"metadata": {"kin": value.get("kin")}, "cells": [{"metadata": {"kin": value["records"]}}]}
+    cells = [
+        {
+            "cell_type": "code",
+            "id": str(each.get("id")),
+            "source": str(each.get("source", "")),
+            "metadata": {"kin": each["kin"]},
+        }
+        for each in value["cells"]
+    ]
+    return {"metadata": {"kin": value.get("kin"), "kernelspec": {"name": value.get("kernel")}}, "cells": cells}
+
+
+def _is_embedded(value: Any) -> bool:
+    cells = value.get("cells") if isinstance(value, dict) else None
+    return isinstance(cells, list) and all(isinstance(each, dict) and "kin" in each for each in cells)
 
 
 def _parsed(body: str) -> Any:

@@ -4,41 +4,48 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
-from kin_nb.core.session.records import TurnRecord, UndoRecord, canonical_json, sha256
-from kin_nb.replay.cells.placing import place_turns
-from kin_nb.replay.cells.undos import undo_source, undoes
+from kin_nb.core.session.records import SessionRecord
+from kin_nb.replay.cells.placing import named_session
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import carried_in
 from kin_nb.replay.format.conflicted import merge_conflict
-from kin_nb.replay.format.later import later_format, refuse_later
-from kin_nb.replay.format.reading import Reading
+from kin_nb.replay.format.later import later_field, later_format, refuse_later, short
+from kin_nb.replay.format.reading import RecordReader, record_json, stored
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
-from kin_nb.replay.format.sidecar import named_sidecar
-from kin_nb.replay.recording import (
-    FORMAT,
-    SHORT,
-    Recording,
-    SessionMeta,
-    other_sha,
-    step_sha,
-    turn_sha,
-    undo_json,
-    undo_sha,
-)
+from kin_nb.replay.format.sidecar import named_sidecar, texts_in
+from kin_nb.replay.recording import FORMAT, SHORT, Recording, SessionMeta, digest_of, label, other_id, other_sha
 
-BLOB_BYTES = 8 * 1024
 CELLS = "cells"
 """Which texts saving brought into the notebook's cells (saving/own_cells.py). No hash covers it."""
+RECORDS = "records"
+"""In the notebook's metadata: the short hash of each record that was saved, by its id. In a cell's: its records."""
 _REPLAY = re.compile(r"^%kin[ \t]+replay[ \t]+(?P<session>[A-Za-z0-9-]{1,64})@", re.MULTILINE)
 _UNNAMED = "SESSION"
 _KEYS = frozenset(
-    {"format", "session", "digest", "kin_nb", "model", "workspace", "system_prompt", "tools", "blobs", CELLS, SIDECAR}
+    {
+        *("format", "session", "digest", "kin_nb", "model", "workspace", "system_prompt", "tools", "blobs"),
+        *(RECORDS, CELLS, SIDECAR),
+    }
 )
 """What this version writes; anything else is a later one's, and stays."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """`recording`: verified. `held`: by the index of a cell, the records in its metadata, in their order there.
+
+    `others`: the same of records of a later version, as JSON texts.
+    """
+
+    recording: Recording
+    held: Mapping[int, Sequence[SessionRecord]]
+    others: Mapping[int, Sequence[str]]
 
 
 def read_recording(nb: Any) -> Recording:
@@ -46,7 +53,105 @@ def read_recording(nb: Any) -> Recording:
 
     Raises NoRecordingError when there is none, RecordingError when anything was edited, is missing or was written by a
     later format: the text names the cell (counted from 1 among all cells), turn, step and, where it shows, the field.
+    A cell that was deleted, and one that was pasted, are no error.
     """
+    return read_saved(nb).recording
+
+
+def read_saved(nb: Any) -> Saved:
+    """The same, with the cells that hold it. Raises as read_recording."""
+    kin = _checked(nb)
+    meta = _meta(kin)
+    later = next(iter(_later(kin)), "")
+    try:
+        saved = read_cells(nb, meta)
+    except LaterFormatError:
+        raise
+    except RecordingError:
+        if later:
+            raise later_field("notebook metadata", later, meta.kin_nb) from None
+        raise
+    listed = kin.get(RECORDS)
+    if not isinstance(listed, dict) or digest_of(meta, listed) != kin.get("digest"):
+        if later:  # which may count in the digest there
+            raise later_field("notebook metadata", later, meta.kin_nb)
+        raise _error(
+            meta,
+            "notebook metadata",
+            f"the list of records does not add up to the digest {short(kin.get('digest'))[:12]}: it was changed, or model, "
+            "workspace, kin_nb, system_prompt or tools was",
+        )
+    found = saved.recording.shas
+    for index, records in saved.held.items():
+        for record in records:
+            if listed.get(record.id, found[record.id]) != found[record.id]:
+                where = f"cell {index + 1}, {label(record)}"
+                raise _error(meta, where, "it is not the record that was saved under this id")
+    recording = Recording(meta, saved.recording.records, saved.recording.others, listed, saved.recording.beside)
+    return Saved(recording, saved.held, saved.others)
+
+
+def write_recording(nb: Any, held: Mapping[int, Sequence[SessionRecord]], recording: Recording) -> None:
+    """Put `recording` into `nb` in place of whatever recording it held: each record into the cells that `held` names.
+
+    Raises RecordingError for a record that no cell holds.
+    """
+    placed = {record.id for records in held.values() for record in records}
+    missing = [label(record) for record in recording.records if record.id not in placed]
+    if missing:
+        raise RecordingError(f"No cell of this notebook holds {', '.join(missing)}.")
+    others: dict[int, list[str]] = {}
+    for text in recording.others:
+        others.setdefault(_home(nb, other_id(json.loads(text)), held), []).append(text)
+    for index, cell in enumerate(nb["cells"]):
+        cell["metadata"].pop("kin", None)
+        blobs: dict[str, Any] = {}
+        records = [record_json(record, blobs) for record in held.get(index, ())]
+        records += [_other_json(json.loads(text), blobs) for text in others.get(index, ())]
+        if records:
+            cell["metadata"]["kin"] = {RECORDS: records, "blobs": blobs} if blobs else {RECORDS: records}
+    before = nb["metadata"].get("kin")
+    later = _later(before) if isinstance(before, dict) else {}
+    nb["metadata"]["kin"] = {**later, **_meta_json(recording)}
+
+
+def raw_records(nb: Any) -> Iterator[tuple[int, Any]]:
+    """Each record in the metadata of a cell, unchecked, with the cell's index."""
+    for index, cell in enumerate(nb["cells"]):
+        kin = cell["metadata"].get("kin")
+        records = kin.get(RECORDS) if isinstance(kin, dict) else None
+        for raw in records if isinstance(records, list) else []:
+            yield index, raw
+
+
+def session_of(nb: Any) -> tuple[str, str]:
+    """(session, digest) as the notebook's metadata claims, nothing checked; "" where there is none."""
+    kin = nb["metadata"].get("kin")
+    claims = [kin.get(key) if isinstance(kin, dict) else None for key in ("session", "digest")]
+    session, digest = (claim if isinstance(claim, str) else "" for claim in claims)
+    return session, digest
+
+
+def differing_field(one: SessionRecord, other: SessionRecord) -> str:
+    """The first field in which two records of one id differ, dotted, items counted from 1; "type" for two types."""
+    if type(one) is not type(other):
+        return "type"
+    return _differing(one.model_dump(), other.model_dump())
+
+
+def _differing(one: Any, other: Any) -> str:
+    if isinstance(one, dict) and isinstance(other, dict):
+        pairs = [(key, one.get(key), other.get(key)) for key in {**one, **other}]
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        pairs = [(str(n), *pair) for n, pair in enumerate(zip(one, other, strict=True), 1)]
+    else:
+        return ""
+    key, x, y = next((key, x, y) for key, x, y in pairs if x != y)
+    return ".".join(filter(None, [str(key), _differing(x, y)]))
+
+
+def _checked(nb: Any) -> dict[str, Any]:
+    """`kin` in the notebook's metadata. Raises RecordingError where it is none of this format."""
     conflict = merge_conflict(nb)
     if conflict:
         raise RecordingError(conflict)
@@ -60,63 +165,43 @@ def read_recording(nb: Any) -> Recording:
         )
     if kin["format"] != FORMAT:
         raise LaterFormatError(later_format(kin["format"], kin.get("kin_nb")))
-    meta = _meta(kin)
-    blobs = kin.get("blobs", {})
-    reading = Reading(meta, blobs if isinstance(blobs, dict) else {}, named_sidecar(nb))
-    for number, cell in enumerate(nb["cells"], 1):
-        records = cell["metadata"].get("kin", [])
-        if not isinstance(records, list):
-            raise reading.error(f"cell {number}", "its `kin` metadata is not a list of records")
-        for raw in records:
-            reading.add(number, raw)
-    turns = tuple(reading.turns[turn].record for turn in sorted(reading.turns))
-    undos = tuple(reading.undos[number] for number in sorted(reading.undos))
-    try:
-        recording = Recording(meta.session, turns, meta, tuple(reading.others.values()), undos)
-    except ValueError as error:  # a turn's cell was deleted, whose undo is there
-        raise (reading.missing_error() or reading.error("notebook metadata", str(error))) from error
-    if recording.digest != kin.get("digest"):
-        raise reading.digest_error(recording, kin.get("digest"), next(iter(_later(kin)), ""))
-    return recording
+    return kin
 
 
-def write_recording(nb: Any, recording: Recording) -> None:
-    """Put `recording` into `nb` in place of whatever recording it held: each turn into the cell that asked it.
-
-    The n-th undo goes into the n-th cell that undoes. Raises RecordingError, naming them, when `nb` has no cell for some.
-    """
-    placed = place_turns(nb, recording.turns)
-    missing = [str(turn.turn) for turn in recording.turns if turn.turn not in placed]
-    if missing:
-        raise RecordingError(f"No cell of this notebook asked turn {', '.join(missing)}. Add a %%kin cell for it.")
-    blobs: dict[str, Any] = {}
-    records: dict[int, list[dict[str, Any]]] = {}
-    for turn in recording.turns:
-        records.setdefault(placed[turn.turn], []).append(record_json(turn, blobs))
-    undoing = [index for index, cell in enumerate(nb["cells"]) if undoes(nb, cell) is not None]
-    for number, undo in enumerate(recording.undos, 1):
-        if number > len(undoing):
-            raise RecordingError(f"No cell of this notebook plays undo {number}. Add a cell with {undo_source(undo)}")
-        records.setdefault(undoing[number - 1], []).append(record_json(undo, blobs, number))
-    for text in recording.others:
-        other = json.loads(text)
-        sha = other_sha(other)
-        records.setdefault(_home(nb, sha, placed), []).append({**_stored(other, blobs), "sha": sha})
+def read_cells(nb: Any, meta: SessionMeta) -> Saved:
+    """Each record by itself, and that those of one id are equal."""
+    common, sidecar = texts_in(nb["metadata"].get("kin")), named_sidecar(nb)
+    held: dict[int, list[SessionRecord]] = {}
+    others: dict[int, list[str]] = {}
+    first: dict[str, tuple[int, SessionRecord]] = {}
+    beside: dict[str, str] = {}
     for index, cell in enumerate(nb["cells"]):
-        cell["metadata"].pop("kin", None)
-        if index in records:
-            cell["metadata"]["kin"] = records[index]
-    before = nb["metadata"].get("kin")
-    later = _later(before) if isinstance(before, dict) else {}
-    nb["metadata"]["kin"] = {**later, **_meta_json(recording, blobs)}
+        kin = cell["metadata"].get("kin")
+        if kin is None:
+            continue
+        if not isinstance(kin, dict) or not isinstance(kin.get(RECORDS), list):
+            raise _error(meta, f"cell {index + 1}", "its `kin` metadata holds no list of records")
+        reader = RecordReader(meta, {**common, **texts_in(kin)}, sidecar)
+        for raw in kin[RECORDS]:
+            record = reader.read(index + 1, raw)
+            if isinstance(record, str):
+                others.setdefault(index, []).append(record)
+                continue
+            before, known = first.setdefault(record.id, (index, record))
+            if known != record:
+                what = f"cell {before + 1} holds it too, and they differ: field {differing_field(known, record)}"
+                raise _error(meta, f"cell {index + 1}, {label(record)}", what)
+            held.setdefault(index, []).append(record)
+            name = named_session(cell)
+            if name:
+                beside[record.id] = name
+    records = sorted((record for _, record in first.values()), key=lambda record: record.seq)
+    texts = dict.fromkeys(text for found in others.values() for text in found)
+    return Saved(Recording(meta, tuple(records), tuple(texts), beside=beside), held, others)
 
 
-def session_of(nb: Any) -> tuple[str, str]:
-    """(session, digest) as the notebook's metadata claims, nothing checked; "" where there is none."""
-    kin = nb["metadata"].get("kin")
-    claims = [kin.get(key) if isinstance(kin, dict) else None for key in ("session", "digest")]
-    session, digest = (claim if isinstance(claim, str) else "" for claim in claims)
-    return session, digest
+def _error(meta: SessionMeta, where: str, what: str) -> RecordingError:
+    return RecordReader(meta, {}).error(where, what)
 
 
 def _no_recording(nb: Any) -> str:
@@ -124,7 +209,7 @@ def _no_recording(nb: Any) -> str:
     if named == _UNNAMED and any(any(carried_in(cell)) for cell in nb["cells"]):
         return (
             "This notebook holds no recording: only its outputs carry one. Make a session notebook of it: kin-nb save "
-            "NOTEBOOK.ipynb OUT.ipynb --from-outputs"
+            "NOTEBOOK.ipynb OUT.ipynb"
         )
     return f"This notebook holds no recording (a cleaner may have dropped its metadata: kin-nb save {named})"
 
@@ -154,53 +239,29 @@ def _later(kin: dict[str, Any]) -> dict[str, Any]:
     return {key: kin[key] for key in kin if key not in _KEYS}
 
 
-def _meta_json(recording: Recording, blobs: dict[str, Any]) -> dict[str, Any]:
+def _meta_json(recording: Recording) -> dict[str, Any]:
     meta = recording.meta
     return {
         "format": meta.format,
         "session": meta.session,
-        "digest": recording.digest,
+        "digest": digest_of(meta, recording.shas),
         "kin_nb": meta.kin_nb,
         "model": meta.model,
         "workspace": meta.workspace.model_dump(),
         "system_prompt": meta.system_prompt_sha,
         "tools": meta.tools_sha,
-        "blobs": blobs,
+        RECORDS: dict(sorted(recording.shas.items())),
     }
 
 
-def record_json(record: TurnRecord | UndoRecord, blobs: dict[str, Any], number: int = 0) -> dict[str, Any]:
-    """As it is stored, with its hash; long texts go to `blobs`. `number`: an undo's, in its session."""
-    if isinstance(record, UndoRecord):
-        return {**_stored(undo_json(number, record), blobs), "sha": undo_sha(number, record)}
-    turn = record
-    fields = json.loads(canonical_json(turn.model_dump(exclude={"steps"}, exclude_defaults=True)))
-    steps = [json.loads(canonical_json(step.model_dump(exclude_defaults=True))) for step in turn.steps]
-    stored = [{**_stored(step, blobs), "sha": step_sha(turn.steps[n])[:SHORT]} for n, step in enumerate(steps)]
-    return {"type": turn.type, **_stored(fields, blobs), "steps": stored, "sha": turn_sha(turn)}
+def _other_json(other: dict[str, Any], blobs: dict[str, Any]) -> dict[str, Any]:
+    return {**stored(other, blobs), "sha": other_sha(other)}
 
 
-def _stored(value: Any, blobs: dict[str, Any]) -> Any:
-    """`value` with long texts moved to `blobs`, and texts that UTF-8 has no bytes for (lone surrogates) escaped."""
-    if isinstance(value, dict):
-        return {key: _stored(item, blobs) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_stored(item, blobs) for item in value]
-    if not isinstance(value, str):
-        return value
-    encoded = value.encode("utf-8", "surrogatepass")
-    text = value if encoded.decode("utf-8", "replace") == value else {"json": json.dumps(value)}
-    if len(encoded) <= BLOB_BYTES:
-        return text
-    sha = sha256(encoded)
-    blobs[sha] = text
-    return {"blob": sha}
-
-
-def _home(nb: Any, sha: str, placed: dict[int, int]) -> int:
-    """The cell where an unknown record goes: where it is, else beside the last turn, else the last cell."""
-    for index, cell in enumerate(nb["cells"]):
-        records = cell["metadata"].get("kin")
-        if isinstance(records, list) and any(isinstance(raw, dict) and raw.get("sha") == sha for raw in records):
+def _home(nb: Any, known_as: str, held: Mapping[int, Sequence[SessionRecord]]) -> int:
+    """The cell where a later version's record goes: where it is, else beside the last record, else the last cell."""
+    for index, raw in raw_records(nb):
+        value = {key: item for key, item in raw.items() if key != "sha"} if isinstance(raw, dict) else {}
+        if value and known_as in (value.get("id"), str(raw.get("sha"))[:SHORT]):
             return index
-    return max(placed.values(), default=len(nb["cells"]) - 1)
+    return max(held, default=len(nb["cells"]) - 1)

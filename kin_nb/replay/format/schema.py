@@ -1,4 +1,4 @@
-"""The JSON schema of format 1, made of the models that read it: session-notebook.schema.json, which is shipped for others.
+"""The JSON schema of format 2, made of the models that read it: session-notebook.schema.json, which is shipped for others.
 
     python -m kin_nb.replay.format.schema > kin_nb/replay/format/session-notebook.schema.json
 
@@ -13,32 +13,40 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from kin_nb.core.session.records import TOOK, RecordedStep, TurnRecord, UndoRecord
-from kin_nb.replay.format.carrying import AFTER, STANDS
+from kin_nb.core.session.records import ClearRecord, CompactRecord, RecordedStep, TurnRecord, UndoRecord
 from kin_nb.replay.format.carrying import KEY as CARRIED
-from kin_nb.replay.format.in_notebook import CELLS
+from kin_nb.replay.format.in_notebook import CELLS, RECORDS
+from kin_nb.replay.format.reading import TYPES
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
-from kin_nb.replay.format.stood import Stood
 from kin_nb.replay.recording import FORMAT, SHORT, SessionMeta
 
 _SHA = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+_SHORT_SHA = {"type": "string", "pattern": f"^[0-9a-f]{{{SHORT}}}$"}
+_TYPES = {
+    "TurnRecord": ["turn"],
+    "UndoRecord": ["undo", "redo"],
+    "ClearRecord": ["clear"],
+    "CompactRecord": ["compact"],
+    "RecordedStep": [],
+}
+_RECORDS = [name for name, types in _TYPES.items() if types]
 _TEXT = {"$ref": "#/$defs/Text"}
 _LARGEST = 2**53 - 1
 
 
 def format_schema() -> dict[str, Any]:
     """JSON Schema 2020-12. The root is a notebook; `$defs` has what stands in files and cells of other kinds too."""
-    models = (TurnRecord, UndoRecord, RecordedStep, SessionMeta, Stood)
+    models = (TurnRecord, UndoRecord, ClearRecord, CompactRecord, RecordedStep, SessionMeta)
     _, made = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     # the session's own fields are short: none of them is ever stored elsewhere
     short = {"SessionMeta", "WorkspaceMeta"}
     defs = {name: _stored(value, texts=name not in short) for name, value in made["$defs"].items()}
     defs["SessionMeta"]["properties"]["format"] = {"const": FORMAT}
-    for name, types in (("TurnRecord", ["turn"]), ("UndoRecord", ["undo", "redo"]), ("RecordedStep", [])):
+    for name, types in _TYPES.items():
         _hashed(defs[name], types)
-    defs["RecordedStep"]["properties"]["sha"] = {"type": "string", "pattern": f"^([0-9a-f]{{{SHORT}}}|[0-9a-f]{{64}})$"}
-    defs["UndoRecord"]["properties"]["n"] = {"type": "integer", "minimum": 1, "maximum": _LARGEST}
-    defs["UndoRecord"]["required"] += ["n"]
+        if types:
+            defs[name]["required"] += ["id"]
+    defs["RecordedStep"]["properties"]["sha"] = _SHORT_SHA
     defs["TurnRecord"]["required"] += ["steps"]
     defs |= _forms() | {"Notebook": _notebook(defs["SessionMeta"]), "Later": _later()}
     return {
@@ -95,23 +103,32 @@ def _forms() -> dict[str, Any]:
     return {
         "Text": {"description": "In place, in blobs, or escaped.", "anyOf": [{"type": "string"}, blob, _escaped()]},
         "Blobs": {"description": "sha256 -> text.", **texts},
-        "Record": {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in ("TurnRecord", "UndoRecord", "Later")]},
+        "Record": {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in (*_RECORDS, "Later")]},
         "Sidecar": _object("NAME.kin.json.", kin=session, blobs={"$ref": "#/$defs/Blobs"}),
+        "Held": _held(record),
         "Embedded": _object(
-            "Below %%kin_recording.", kin={"$ref": "#/$defs/Notebook"}, records={"type": "array", "items": record}
+            "Below %%kin_recording.",
+            kin={"$ref": "#/$defs/Notebook"},
+            kernel={"type": "string"},
+            cells={"type": "array", "items": _embedded_cell()},
         ),
         "Carried": _carried(record),
     }
 
 
+def _held(record: dict[str, Any]) -> dict[str, Any]:
+    held = _object("`kin` in a cell's metadata.", **{RECORDS: {"type": "array", "items": record}})
+    held["properties"]["blobs"] = {"$ref": "#/$defs/Blobs"}
+    return held
+
+
+def _embedded_cell() -> dict[str, Any]:
+    return _object("A cell, by its id.", id={"type": "string"}, source={"type": "string"}, kin={"$ref": "#/$defs/Held"})
+
+
 def _carried(record: dict[str, Any]) -> dict[str, Any]:
     session, blobs = {"$ref": "#/$defs/SessionMeta"}, {"$ref": "#/$defs/Blobs"}
-    carried = _object(f"`{CARRIED}` in an output's metadata.", session=session, record=record, blobs=blobs)
-    sessions = {"type": "array", "items": {"type": "string"}}
-    carried["properties"] |= {AFTER: {"anyOf": [sessions, {"type": "string"}]}, STANDS: {"$ref": "#/$defs/Stood"}}
-    count = {"type": "integer", "minimum": 0}
-    carried["properties"][TOOK] = {"type": "array", "items": count, "minItems": 2, "maxItems": 2}
-    return carried
+    return _object(f"`{CARRIED}` in an output's metadata.", session=session, record=record, blobs=blobs)
 
 
 def _escaped() -> dict[str, Any]:
@@ -124,19 +141,20 @@ def _notebook(session: dict[str, Any]) -> dict[str, Any]:
     """Of a session's own fields two have other names there. Keys that it does not name are a later version's."""
     names = {"system_prompt_sha": "system_prompt", "tools_sha": "tools"}
     fields = {names.get(key, key): value for key, value in session["properties"].items()}
+    fields |= {RECORDS: {"type": "object", "additionalProperties": _SHORT_SHA}}
     fields |= {"digest": _SHA, "blobs": {"$ref": "#/$defs/Blobs"}, SIDECAR: {"type": "string", "pattern": r"\.json$"}}
     fields[CELLS] = {"type": "array", "items": {"type": "string", "pattern": f"^[0-9a-f]{{{SHORT}}}$"}}
     return {
         "description": "`kin` in the notebook's metadata.",
         "type": "object",
         "properties": fields,
-        "required": ["format", "session", "digest"],
+        "required": ["format", "session", "digest", RECORDS],
     }
 
 
 def _later() -> dict[str, Any]:
     """A record of a type that this version does not know."""
-    kind = {"type": "string", "not": {"enum": ["turn", "undo", "redo"]}}
+    kind = {"type": "string", "not": {"enum": [*TYPES]}}
     return {"type": "object", "properties": {"type": kind, "sha": _SHA}, "required": ["type", "sha"]}
 
 
@@ -145,10 +163,9 @@ def _object(description: str, **fields: Any) -> dict[str, Any]:
 
 
 def _cell() -> dict[str, Any]:
-    records = {"type": "array", "items": {"$ref": "#/$defs/Record"}}
     carried = {"properties": {CARRIED: {"$ref": "#/$defs/Carried"}}}
     return {
-        "metadata": {"properties": {"kin": records}},
+        "metadata": {"properties": {"kin": {"$ref": "#/$defs/Held"}}},
         "outputs": {"items": {"properties": {"metadata": carried}}},
     }
 

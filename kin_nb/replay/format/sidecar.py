@@ -48,10 +48,10 @@ def join(nb: Any, read: Callable[[str], Any]) -> None:
     nb["metadata"]["kin"]["blobs"] = {**texts_in(found), **(own if isinstance(own, dict) else {})}
 
 
-def texts_in(sidecar: Any) -> dict[str, Any]:
-    """sha256 -> text of a sidecar's JSON value, empty for what is none."""
-    blobs = sidecar.get("blobs") if isinstance(sidecar, dict) else None
-    return blobs if isinstance(blobs, dict) else {}
+def texts_in(holder: Any) -> dict[str, Any]:
+    """sha256 -> text of a sidecar's JSON value, or of `kin` in a cell's or notebook's metadata; empty for what is neither."""
+    blobs = holder.get("blobs") if isinstance(holder, dict) else None
+    return dict(blobs) if isinstance(blobs, dict) else {}
 
 
 def session_of_sidecar(sidecar: Any) -> str:
@@ -88,4 +88,11 @@ def split(nb: Any, path: Path) -> Sidecar | None:
         raise RecordingError(
             f"No sidecar can be called {one_line(kin[KEY])}: choose another name, or save without one."
         )
-    return Sidecar(path.with_name(kin[KEY]), kin.get("session", ""), kin.pop("blobs", {}))
+    texts = texts_in(kin)
+    kin.pop("blobs", None)
+    for cell in nb["cells"]:
+        own = cell["metadata"].get("kin")
+        texts |= texts_in(own)
+        if isinstance(own, dict):
+            own.pop("blobs", None)
+    return Sidecar(path.with_name(kin[KEY]), kin.get("session", ""), texts)

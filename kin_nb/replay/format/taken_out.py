@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kin_nb.core.safety.secrets import REDACTED, SECRET
-from kin_nb.core.session.records import Record, canonical_json
-from kin_nb.replay.cells.placing import place_turns
-from kin_nb.replay.cells.undos import undoes
 from kin_nb.replay.format.embedded import is_embedding
-from kin_nb.replay.recording import Recording
+from kin_nb.replay.format.sidecar import texts_in
 
 TAKEN_OUT = "kin-redacted"
 """The tag of an ordinary cell whose saved output has something taken out; saving sets it, and removes it."""
@@ -57,9 +54,9 @@ class HiddenText:
     first: int | None = None
 
     @classmethod
-    def of(cls, nb: Any, recording: Recording) -> HiddenText:
+    def of(cls, nb: Any) -> HiddenText:
         """For a session notebook: its cells with what they showed, and what is recorded of their turns."""
-        return cls(min(_marked(nb, recording), default=None))
+        return cls(min(_marked(nb), default=None))
 
     def __bool__(self) -> bool:
         return self.first is not None
@@ -90,21 +87,11 @@ class HiddenText:
 NOTHING_HIDDEN = HiddenText()
 
 
-def _marked(nb: Any, recording: Recording) -> Iterator[int]:
-    """Indexes of cells; 0 for a record that belongs to none."""
+def _marked(nb: Any) -> Iterator[int]:
+    """Indexes of cells; 0 for a text that belongs to none."""
     for index, cell in enumerate(nb["cells"]):
-        own = [None if is_embedding(cell) else cell["source"], cell.get("outputs"), cell.get("attachments")]
-        if holds_marks(json.dumps(own)):
+        own = [cell.get("outputs"), cell.get("attachments"), cell["metadata"].get("kin")]
+        if holds_marks(json.dumps([None if is_embedding(cell) else cell["source"], *own])):
             yield index
-    placed = place_turns(nb, recording.turns)
-    yield from (placed.get(turn.turn, 0) for turn in recording.turns if _holds_marks(turn))
-    undoing = [index for index, cell in enumerate(nb["cells"]) if undoes(nb, cell) is not None]
-    for number, undo in enumerate(recording.undos):
-        if _holds_marks(undo):
-            yield undoing[number] if number < len(undoing) else 0
-    if any(map(holds_marks, recording.others)):
+    if holds_marks(json.dumps(texts_in(nb["metadata"].get("kin")))):
         yield 0
-
-
-def _holds_marks(record: Record) -> bool:
-    return holds_marks(canonical_json(record.model_dump(exclude_defaults=True)))

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kin_nb.replay.cells.bound import drop_bound_cells
-from kin_nb.replay.cells.undo_placing import drop_undo_cells
+from kin_nb.replay.format.carrying import carried_in
 from kin_nb.replay.format.embedded import is_embedding
+from kin_nb.replay.format.in_notebook import RECORDS
 from kin_nb.replay.format.loading import as_node
 
 _NAME = re.compile(r"(%kin[ \t]+replay[ \t]+)\S+")
@@ -22,14 +23,9 @@ Match = Callable[[Any, Any], bool]
 
 @dataclass(frozen=True)
 class MergedCells:
-    """`nb`: the notebook, its records those of nobody. `one`, `other`: of each side's cells, by index, its id there.
-
-    `notes`: how many cells say that a person has to choose.
-    """
+    """`nb`: the notebook; each cell holds the records of those that it is made of. `notes`: how many cells ask somebody to choose."""
 
     nb: Any
-    one: dict[int, str]
-    other: dict[int, str]
     notes: int
 
 
@@ -45,7 +41,6 @@ class _Entry:
 def comparable(nb: Any, name: str = "the notebook") -> Any:
     """A copy without the cells that saving makes anew, each cell with an id of its own. Raises UnreadableNotebookError."""
     nb = as_node(nb, name)
-    drop_undo_cells(nb)
     drop_bound_cells(nb)
     used: set[str] = set()
     for n, cell in enumerate(nb["cells"]):
@@ -62,18 +57,29 @@ def merge_cells(base: Any, one: Any, other: Any) -> MergedCells:
     """
     entries = _entries(base["cells"], one["cells"], other["cells"])
     used: set[str] = set()
-    ids: tuple[dict[int, str], dict[int, str]] = ({}, {})
     for entry in entries:
         if entry.cell["id"] in used:
             entry.cell["id"] = _free(entry.cell["id"], used)
         used.add(entry.cell["id"])
-        for side, index in zip(ids, (entry.one, entry.other), strict=True):
-            if index is not None:
-                side[index] = entry.cell["id"]
+        of_sides = [one["cells"][n] for n in [entry.one] if n is not None]
+        _hold(entry.cell, of_sides + [other["cells"][n] for n in [entry.other] if n is not None])
     nb = copy.deepcopy(one)
     nb["cells"] = [entry.cell for entry in entries]
     nb["metadata"] = _three_way(base["metadata"], one["metadata"], other["metadata"])
-    return MergedCells(nb, *ids, sum(cell["source"] in (_BOTH, _REMOVED) for cell in nb["cells"]))
+    return MergedCells(nb, sum(cell["source"] in (_BOTH, _REMOVED) for cell in nb["cells"]))
+
+
+def _hold(cell: Any, sides: Sequence[Any]) -> None:
+    """Give `cell` the records of both sides' cells, as far as these say which they are: saving writes them anew."""
+    records: list[Any] = []
+    for side in sides:
+        kin = side["metadata"].get("kin")
+        found = kin.get(RECORDS) if isinstance(kin, dict) else None
+        records += [raw for raw in found if raw not in records] if isinstance(found, list) else []
+        records += [each["record"] for each in carried_in(side) if isinstance(each.get("record"), dict)]
+    cell["metadata"].pop("kin", None)
+    if records:
+        cell["metadata"]["kin"] = {RECORDS: records}
 
 
 def _entries(base: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> list[_Entry]:
@@ -129,7 +135,7 @@ def _left_by_one(base: Any, cell: Any) -> list[Any]:
 
 
 def _three_way(base: Any, one: Any, other: Any) -> Any:
-    """By key: what one side changed; of what both did, the first one's. No records: they are written anew."""
+    """By key: what one side changed; of what both did, the first one's. Records apart."""
     merged = copy.deepcopy(one)
     for key in (base.keys() | one.keys() | other.keys()) - {"kin"}:
         if one.get(key) == base.get(key):

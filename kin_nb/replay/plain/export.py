@@ -10,16 +10,16 @@ from itertools import count
 from typing import Any
 
 from kin_nb.core.session.records import TurnRecord
+from kin_nb.replay.book import Book
 from kin_nb.replay.cells.bound import RAISES, is_bound_cell, tolerant
-from kin_nb.replay.cells.placing import asked_key, is_kin_kernel
-from kin_nb.replay.cells.undos import undoes
+from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, moving_command
+from kin_nb.replay.format.in_notebook import read_saved
 from kin_nb.replay.format.taken_out import TAKEN_OUT
 from kin_nb.replay.plain.calls import PlainCell, plain_call, plain_undone
 from kin_nb.replay.plain.change import apply_change
 from kin_nb.replay.plain.text import code_span, fenced, safe_markdown
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import FAILED, Cell, session_notebook
-from kin_nb.replay.standing import standing_turns
 
 _OURS = re.compile(r"[ \t]*%(kin|(re)?load_ext[ \t]+kin_nb)\b")
 _PROMPT = re.compile(r"\n*%%kin\b")
@@ -38,16 +38,18 @@ def plain_notebook(recording: Recording, source_nb: Any = None, cells: Sequence[
     """
     nb = session_notebook(recording, source_nb=source_nb, cells=cells)
     folder = _folder(recording)
-    turns = {turn.turn: turn for turn in recording.turns}
-    standing = {turn.turn: turn for turn in standing_turns(recording.turns, recording.undos)}
+    book = Book.of_records(recording.records)
+    kept = {turn.id: turn for turn in book.conversation(book.head()).sent if isinstance(turn, TurnRecord)}
+    held = read_saved(nb).held
     taken = {cell["id"] for cell in nb["cells"]}
     ids = (name for n in count(1) if (name := f"plain-{n}") not in taken)
     plain: list[Any] = []
-    for cell in nb["cells"]:
-        numbers = [raw["turn"] for raw in cell["metadata"].pop("kin", []) if raw["type"] == "turn"]
-        if numbers:
-            made = [each for n in numbers for each in _turn(turns[n], standing.get(n), folder)]
-        elif is_bound_cell(nb, cell) or undoes(nb, cell) is not None:
+    for index, cell in enumerate(nb["cells"]):
+        cell["metadata"].pop("kin", None)
+        turns = [record for record in held.get(index, ()) if isinstance(record, TurnRecord)]
+        if turns:
+            made = [each for turn in turns for each in _turn(turn, kept.get(turn.id), folder)]
+        elif is_bound_cell(nb, cell) or moving_command(nb, cell) is not None:
             continue
         else:
             made = list(_own(nb, cell))

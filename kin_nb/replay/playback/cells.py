@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from kin_nb.core.session.records import SessionRecord
 from kin_nb.replay.book import Book, CellEntry
+from kin_nb.replay.cells.matching import last_run
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 
 
@@ -22,26 +23,23 @@ class Playback:
         self._has_ids = any(cell.cell_id for cell in book.cells)
         self._next = 0
         """The first cell below the last one that was played."""
-        self.played: set[str] = set()
-        """The ids of the records that were shown."""
 
-    def play(self, key: str, cell_id: str | None) -> tuple[SessionRecord, ...]:
-        """What a cell with the text `key` shows, oldest first.
+    def play(self, key: str, cell_id: str | None) -> tuple[tuple[SessionRecord, ...], bool]:
+        """What a cell with the text `key` shows, oldest first; and whether another cell made it (rule 3).
 
         Raises NotRecorded; AmbiguousTurn where several cells have the text and nothing says which of them is meant.
         """
-        position = self._position(key, cell_id if self._has_ids else None)
-        shown = self._cells[position].shown
+        cell_id = cell_id if self._has_ids else None
+        own = self.cell(cell_id)
+        if own is not None:
+            shown = last_run(own.records, key)
+            if not shown:
+                raise NotRecorded("This cell has no recorded answer to its text.")
+            self._next = self._cells.index(own) + 1
+            return shown, False
+        position = self._position(key, cell_id)
         self._next = position + 1
-        self.played.update(record.id for record in shown)
-        return shown
-
-    @property
-    def waiting(self) -> list[CellEntry]:
-        """The cells with answers of which none was played."""
-        return [
-            cell for cell in self._cells if cell.shown and self.played.isdisjoint(record.id for record in cell.shown)
-        ]
+        return self._cells[position].shown, bool(cell_id)
 
     def cell(self, cell_id: str | None) -> CellEntry | None:
         """The notebook's cell of that id."""
@@ -49,11 +47,6 @@ class Playback:
 
     def _position(self, key: str, cell_id: str | None) -> int:
         same = [n for n, cell in enumerate(self._cells) if cell.key == key and cell.shown]
-        if self.cell(cell_id) is not None:
-            own = [n for n in same if self._cells[n].cell_id == cell_id]
-            if own:
-                return own[0]
-            raise NotRecorded("This cell has no recorded answer to its text.")
         below = [n for n in same if n >= self._next]
         if not cell_id and below:
             return below[0]

@@ -1,4 +1,4 @@
-"""A cell in playback whose text is not that of the turn in its place: what differs, and what to do."""
+"""A cell in playback whose text is not the one that was answered: what differs, and what to do."""
 
 from __future__ import annotations
 
@@ -15,23 +15,15 @@ _MOST_COMPARED = 1000
 """Lines: what takes longer to compare is not a prompt that anyone reads."""
 
 
-def not_recorded(turn: TurnRecord, body: str, *, known: bool, gone: bool = False) -> str:
-    """What a cell with `body` says. `known`: by its id it is the cell of `turn`; else that turn merely comes next.
-
-    `gone`: the cell of `turn` is not in the notebook any more.
-    """
-    which = f"turn {turn.turn} was recorded in this cell" if known else f"turn {turn.turn} comes next"
+def not_recorded(turn: TurnRecord, body: str) -> str:
+    """What a cell with `body` says that was answered as `turn`, with another text."""
     recorded, now = escaped(turn.prompt), normal_body(body).strip("\n")
     what = "with another text:" if recorded != now else "with other options on the %%kin line."
-    restore = f"Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn {turn.turn} stood."
-    new = "Is it new? Run the cells that have answers first, or `%kin live` to go on where the recording ends."
-    if gone:
-        new = f"Is it new? The cell of turn {turn.turn} was deleted, so: `%kin live`, then run this cell."
     return "\n".join(
         [
-            f"This notebook is in playback and calls no model; {which}, {what}",
+            f"This notebook is in playback and calls no model; turn {turn.turn} was recorded in this cell, {what}",
             *difference(recorded, now),
-            *([restore] if known else [new, f"Edited? {restore}"]),
+            f"Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn {turn.turn} was asked.",
         ]
     )
 

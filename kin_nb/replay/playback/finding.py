@@ -15,10 +15,9 @@ from kin_nb.replay.errors import (
     RecordingNotFoundError,
     UnreadableNotebookError,
 )
-from kin_nb.replay.format.carrying import carried_in
+from kin_nb.replay.format.carrying import carried_in, kept_in
 from kin_nb.replay.format.embedded import embedded
 from kin_nb.replay.format.in_notebook import read_recording, session_of
-from kin_nb.replay.format.kept import restored
 from kin_nb.replay.format.loading import load_notebook, read_text
 from kin_nb.replay.playback.surroundings import Surroundings
 from kin_nb.replay.recording import SESSION_ID, Recording
@@ -82,16 +81,17 @@ def find_recording(
     )
 
 
-def embedded_recording(name: str, body: str) -> Recording:
-    """What a cell embeds that says it is `name` (SESSION@DIGEST12). Raises RecordingError."""
-    recording = read_recording(embedded(body))
+def embedded_recording(name: str, body: str) -> tuple[Any, Recording]:
+    """What a cell embeds that says it is `name` (SESSION@DIGEST12), as a notebook too. Raises RecordingError."""
+    nb = embedded(body)
+    recording = read_recording(nb)
     session, _, digest = name.partition("@")
     if session != recording.session or len(digest) < _SHORTEST_DIGEST or not recording.digest.startswith(digest):
         raise RecordingError(
             f"This cell says {name}, and holds {recording.name}: one of the two was changed. Restore the cell, or save the "
             f"session again: kin-nb save {recording.session} PATH --portable"
         )
-    return recording
+    return nb, recording
 
 
 def _own(path: Path, session: str, digest: str, surroundings: Surroundings) -> Found | None:
@@ -152,7 +152,7 @@ def _named(
 
 def _in_use(found: Found) -> tuple[bool, float]:
     """Of copies, the one that people work in: whose outputs carry what came later, else that was written last."""
-    carries = any(True for cell in restored(found.nb)["cells"] for _ in carried_in(cell))
+    carries = any(map(any, map(carried_in, found.nb["cells"]))) or any(kept_in(found.nb))
     try:
         return carries, found.path.stat().st_mtime
     except OSError:

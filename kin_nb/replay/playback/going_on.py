@@ -1,52 +1,52 @@
-"""A new agent that goes on where a recording ends."""
+"""A new agent that goes on where a notebook's conversation is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kin_nb.core.beginning import begin_anew
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
-from kin_nb.core.session.lineage import with_ids
-from kin_nb.core.session.records import TOOK
+from kin_nb.core.session.records import CompactRecord, RecordedCompaction, SessionRecord, TurnRecord
 from kin_nb.core.time_travel import UndoError
+from kin_nb.replay.book import Book, Conversation
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.carrying import AFTER, UNDONE
-from kin_nb.replay.recording import Recording
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
 
 
-def go_on(
-    agent: Agent,
-    recording: Recording,
-    undone: int = 0,
-    after: Sequence[str] = (),
-    *,
-    last: int = 0,
-    cleared: bool = False,
-) -> None:
-    """Also where that is before turns that were undone. `last`, `undone`: the numbers of the last turn and the last undo, where
-    `recording` has not all.
+def go_on(agent: Agent, book: Book, at: SessionRecord | None) -> Conversation:
+    """`agent`, which is new, goes on after the record `at`; the conversation that it has then. Raises ReplayError.
 
-    `after`: the sessions that it went on from itself, the nearest first. `cleared`: with a new conversation. Raises ReplayError.
-
-    The commit is the recording's: at that one the files are what its first turn found. The header says what it goes on from.
+    The commit is the recording's: at that one the files are what its first turn found. New turns are numbered after all
+    that the notebook holds.
     """
-    agent.header = {**agent.header, AFTER: [*dict.fromkeys((recording.session, *after))]}
-    if recording.turns:
-        agent.header["commit"] = recording.meta.workspace.commit
-    last = max(last, recording.turns[-1].turn if recording.turns else 0)
-    agent.header[TOOK] = [last, max(undone, len(recording.undos))]
-    if undone > len(recording.undos):
-        agent.header[UNDONE] = undone - len(recording.undos)
+    found = book.conversation(at)
+    if book.records:
+        agent.header = {**agent.header, "commit": book.meta.workspace.commit}
+    turns = [record for record in book.records.values() if isinstance(record, TurnRecord)]
+    last = max((turn.turn for turn in turns), default=0)
     try:
-        agent.continue_from(with_ids(recording.turns, recording.session))
-        for undo in recording.undos:
-            agent.log.append("undo", record=undo.model_dump(mode="json"))
-        agent.time.take_up(recording.undos)
-        if cleared:
-            begin_anew(agent)
+        agent.go_on_from(_in_line(found), found.turns, last, book.records.values())
+        if found.sent and isinstance(found.sent[-1], CompactRecord):
+            agent.take_up_compaction(found.sent[-1])
+        elif at is not None and at.head is not None and found.turns and at.head.step > 0:
+            agent.time.go_back(at.head)
     except (NoSuchCheckpointError, UndoError) as error:
-        raise ReplayError(f"The session cannot go on where this recording ends: {error}") from None
+        raise ReplayError(f"The session cannot go on where this notebook ends: {error}") from None
+    return found
+
+
+def _in_line(found: Conversation) -> Sequence[TurnRecord]:
+    """The turns one after another, each going on from the one before it, whatever else the session had."""
+    turns: list[TurnRecord] = []
+    compaction: RecordedCompaction | None = None
+    for record in found.whole:
+        if isinstance(record, CompactRecord):
+            compaction = record.compaction
+            continue
+        number = max(record.turn, turns[-1].turn + 1 if turns else 1)
+        update = {"turn": number, "origin": None, "fresh": False, "compaction": record.compaction or compaction}
+        turns.append(record.model_copy(update=update))
+        compaction = None
+    return turns

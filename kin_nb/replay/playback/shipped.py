@@ -9,12 +9,12 @@ from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 
 SHIPPED: tuple[str, ...] = (
-    "bb4c5b1102696e8babba8144c7b4bbfd23d96beb6f6295e7742b6fd5c2229ea6",  # data-analysis
-    "91e93209f693cfdb52915ed8365e8ab534f0460a79b3f65632a8bf2a8986a821",  # investigate
-    "79b2291ebeaf50dd7d9c2f910dbb1de26c9b4fcb2e6608e1a1d70c3800adb4bc",  # quickstart
-    "4ad855834c8c7294dd7d97c5ffddbbbab0be68b9141af2a69e38e7375f425e2e",  # refactor
-    "ab7e4e48411ed4ce68c66858a0bd4da2a36a9a1a11afb94033a305a505d98af9",  # second-thoughts
-    "3c1c3d35db62f517cfe47e7bdd9d824e4adcf9a0d04bea9045a0cd5757f33329",  # subagents
+    "98338589157f60537879e7cf5db4f0a45a71f26b9b761ce9f7d8522b326f7cac",  # data-analysis
+    "cd12a3bfe9b8bb201a61489baeed07247bd2147e173272287b0db2a8bdd9574a",  # investigate
+    "d47644b696f92e920df503ad4ab78fe13bf1bbfd7f34b7c820c02d58866dd712",  # quickstart
+    "524fba7809338e50296f7e02e327691ac903b1d1b7ef7f011b31d2ac996e55e5",  # refactor
+    "7d6bdbff319897466525abf4231a0691229000e654c8bb891a02571cfca44d15",  # second-thoughts
+    "be0cd8f230155a773aae9f975dd75d53242ae79b15da78ed03a1c9cb5bd9f7f6",  # subagents
 )
 """Digests of examples/*.ipynb; a test compares them."""
 

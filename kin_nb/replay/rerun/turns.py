@@ -20,7 +20,15 @@ from kin_nb.core.questions import AskQuestion, Question
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.safety.secrets import WORKSPACE
-from kin_nb.core.session.records import Place, RecordedCall, RecordedDecision, TurnRecord
+from kin_nb.core.session.records import (
+    END,
+    Place,
+    RecordedCall,
+    RecordedDecision,
+    Ref,
+    SessionRecord,
+    TurnRecord,
+)
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.task import Task
 from kin_nb.core.types import LLMMessage
@@ -42,12 +50,31 @@ INTERRUPTED = "not run: it was interrupted when it was recorded"
 class SoFar:
     """What a run has made of the recording so far: its own numbers of turns and ids of calls, by the recorded ones.
 
+    `places`: where the conversation was after a record, in this run, by the record's id. `head`: where it is now, as recorded.
     `drifted`: a call or an undo has come out otherwise than recorded.
     """
 
     turns: dict[int, int] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     drifted: bool = False
+    places: dict[str, Place] = field(default_factory=dict)
+    head: Ref | None = None
+
+    def knows(self, ref: Ref | None) -> bool:
+        """Whether that place of the recording is in what was run."""
+        return ref is None or ref.id in self.places
+
+    def is_at(self, ref: Ref | None) -> bool:
+        return self.head == ref
+
+    def ran(self, turn: TurnRecord) -> None:
+        self.head = Ref(id=turn.id)
+
+    def moved(self, record: SessionRecord) -> None:
+        """What `record`, which is no turn, did is done."""
+        if record.type == "compact" and record.parent is not None and record.parent.id in self.places:
+            self.places[record.id] = self.places[record.parent.id]
+        self.head = record.head
 
     def marked(self, drift: Drift) -> Drift:
         """`drift`, which is no harmless one, saying so when it is not the run's first."""
@@ -134,7 +161,8 @@ class Rerun:
 
     def prepare(self, agent: Agent) -> None:
         """The agent answers from the recording, and begins the turn where it began: gone back, cleared, or compacted."""
-        self._so_far.turns[self.turn.turn] = len(agent.turns) + 1
+        number = self._so_far.turns[self.turn.turn] = len(agent.turns) + 1
+        self._so_far.places[self.turn.id] = Place(turn=number, step=END)
         mails = sum(call.name == DMAIL and call.status == "ok" for call in self.turn.calls)
         steps = len(self.turn.steps) if "max_steps_per_turn" in self.turn.message else sys.maxsize
         limits = {"max_dmails_per_turn": mails, "max_steps_per_turn": steps}
@@ -145,10 +173,10 @@ class Rerun:
         agent.middleware_pipeline.add(follow)
         agent.compaction_strategy, agent.prunes = follow, follow.prunes
         self._play_tasks(agent)
-        if self.turn.origin is not None:
-            self._go_back(agent, self.turn.origin)
-        if self.turn.fresh:
+        if self.turn.parent is None:
             agent.history.restart()
+        elif not self._so_far.is_at(self.turn.parent):
+            self._go_back(agent, self.turn.parent)
         if self.turn.compaction is not None:
             agent.history.take_compaction(self.turn.compaction, partial(here, workspace=self._workspace))
 
@@ -218,10 +246,11 @@ class Rerun:
         more = f", and {len(missing) - 1} more files" if len(missing) > 1 else ""
         return Drift("not re-run", detail=f"its subagent changed {path}: {why}{more}")
 
-    def _go_back(self, agent: Agent, origin: Place) -> None:
-        """Where the undo before this turn led: to the same, when that undo has run again."""
-        place = self._so_far.place(origin)
+    def _go_back(self, agent: Agent, ref: Ref) -> None:
+        """Where the conversation was then. Files stay as they are: what this run did not undo, it did not do."""
+        place = self._so_far.places.get(ref.id)
         if place is not None:
+            place = place.model_copy(update={"step": ref.step})
             with suppress(NoSuchCheckpointError):
                 agent.history.restore(agent.time.checkpoints.at(place).state)
                 agent.time.origin = place

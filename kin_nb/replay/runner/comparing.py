@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kin_nb.replay.cells.placing import asked_key
-from kin_nb.replay.cells.undos import undoes
+from kin_nb.replay.cells.placing import speaking_key
 from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, TAKEN_OUT, HiddenText, as_saved
 from kin_nb.replay.rerun.drift import AFTER, HARMLESS, differing_line, first_difference
 from kin_nb.replay.rerun.rules import Outcome, Rule, under_rules
@@ -44,7 +43,7 @@ def compare_cells(
             results.append(CellResult(index + 1, "not run"))
         elif index == stopped_at:
             results.append(CellResult(index + 1, "error", _failure(index, after, hidden)))
-        elif tools and _asks(stored, before):
+        elif tools and speaking_key(stored, before) is not None:
             results.append(CellResult(index + 1, "not compared"))
         else:
             result = _compare(index, before, after, hidden, rules)
@@ -52,10 +51,6 @@ def compare_cells(
             results.append(replace(result, detail=f"{AFTER}{result.detail}") if late else result)
         drifted = drifted or results[-1].status == "differs" or _has_drift(after)
     return tuple(results)
-
-
-def _asks(nb: Any, cell: Any) -> bool:
-    return asked_key(nb, cell) is not None or undoes(nb, cell) is not None
 
 
 def _has_drift(cell: Any) -> bool:

@@ -78,7 +78,7 @@ class ConfinedPlay:
         with copy_around(self.path, self.recording, MOST) as (folder, copied):
             inside = copied / self.path.relative_to(folder)
             places = {"KIN_RECORDING": str(inside), "JPY_SESSION_NAME": str(inside)}
-            hidden = HiddenText.of(self.nb, self.recording)
+            hidden = HiddenText.of(self.nb)
             argv = [*WORKER, str(inside), str(_memory()), str(hidden.number)]
             command = sandbox.confined(argv, copied, Look(), network=False, closed=sandbox.sockets())
             with tempfile.TemporaryFile() as stderr:

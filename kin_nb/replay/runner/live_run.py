@@ -10,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kin_nb.replay.book import Book
 from kin_nb.replay.cells.bound import drop_bound_cells
 from kin_nb.replay.diffing.runs import compare_runs
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.embedded import is_embedding
-from kin_nb.replay.format.in_log import recording_from_log
-from kin_nb.replay.format.in_outputs import recording_in_outputs
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.runner.comparing import compare_cells
 from kin_nb.replay.runner.execution import OnProgress, run_cells
@@ -23,6 +22,7 @@ from kin_nb.replay.runner.options import NAMING, ReplayOptions
 from kin_nb.replay.runner.place import place, workspace_of
 from kin_nb.replay.runner.report import CellResult, ReplayReport
 from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.named_recording import join, session_in_log
 from kin_nb.replay.saving.privacy import Cleaner, clean_outputs
 from kin_nb.replay.saving.writing import write_notebook
 
@@ -86,9 +86,10 @@ def _make_live(nb: Any) -> None:
 
 def _recorded_now(executed: Any, destination: Path) -> Recording:
     """Of the log, which has all of it; the outputs carry no record that is very large."""
-    found = recording_in_outputs(executed)
+    found = Book.collect(executed).recording
     with suppress(ReplayError):
-        return recording_from_log(found.session, destination.parent)
+        logged = session_in_log(found.session, destination.parent)
+        return replace(found, records=join(found.records, logged.recording.records, logged.taken_over))
     return found
 
 

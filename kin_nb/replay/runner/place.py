@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kin_nb.core.interrupts import interruptible
-from kin_nb.replay.environment import VARIABLE, ReplayEnvironment
+from kin_nb.replay.environment import RECORD_VARIABLE, VARIABLE, ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.workspace_copy import MOST, Most, TooLargeError, WorkspaceCopy, copy_workspace
@@ -28,7 +28,7 @@ RECORDED_ENVIRONMENT: Mapping[str, str] = {
 }
 """What tools see when they run again, so that what they print depends on the workspace alone."""
 
-_NOT_INHERITED = (VARIABLE, "PYTEST_CURRENT_TEST", "KIN_APPROVAL")
+_NOT_INHERITED = (VARIABLE, RECORD_VARIABLE, "PYTEST_CURRENT_TEST", "KIN_APPROVAL")
 _OF_CI = frozenset({"CI", "BUILD_NUMBER"})
 """With these pytest and others print more than they did for the person."""
 
@@ -67,7 +67,7 @@ def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[
             rules=tuple(file.resolve() for file in options.rules),
         )
         if options.way == "live":
-            env["KIN_WORKDIR"] = str(copied.folder)
+            env |= {"KIN_WORKDIR": str(copied.folder), RECORD_VARIABLE: "all"}
         else:
             env["KIN_HOME"] = str(root / "home")
         if options.way == "tools":

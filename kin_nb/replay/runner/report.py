@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from kin_nb.core.session.records import UndoRecord
 from kin_nb.render import one_line
 from kin_nb.render.text import count
 from kin_nb.replay.diffing.runs import RunDiff
@@ -188,12 +189,12 @@ def call_results(
 
 
 def undo_results(executed: Any, recording: Recording, hidden: HiddenText = NOTHING_HIDDEN) -> tuple[UndoResult, ...]:
-    """Every undo of the recording, as a run with tools met it: its output carries `undo`, the number, and `drift`."""
-    shown = {kin["undo"]: (index, kin) for index, kin in _told(executed) if isinstance(kin.get("undo"), int)}
+    """Every undo of the recording, as a run with tools met it: its output carries `undo`, the id, and `drift`."""
+    shown = {kin["undo"]: (index, kin) for index, kin in _told(executed) if isinstance(kin.get("undo"), str)}
     results = []
-    for number, undo in enumerate(recording.undos, 1):
-        kind, detail = _met(shown.get(number), hidden, tools=True)
-        results.append(UndoResult(number, recording.turns[undo.at - 1].turn, undo.type, kind, detail))
+    for number, undo in enumerate((each for each in recording.moves if isinstance(each, UndoRecord)), 1):
+        kind, detail = _met(shown.get(undo.id), hidden, tools=True)
+        results.append(UndoResult(number, max(undo.turns, default=0), undo.type, kind, detail))
     return tuple(results)
 
 

@@ -43,7 +43,7 @@ def replay_notebook(
     stored = as_node(load_notebook(path), path.name)
     recording = read_recording(stored)
     inject(stored, options.parameters)
-    hidden = HiddenText.of(stored, recording)
+    hidden = HiddenText.of(stored)
     if not options.live:
         try:
             return _replay(path, stored, recording, options, on_progress, secrets, hidden).cleaned(secrets)
@@ -110,7 +110,7 @@ def play_once(path: Path) -> Played:
     stored = as_node(load_notebook(path), path.name)
     options = ReplayOptions(in_copy=True)
     recording = read_recording(stored)
-    hidden = HiddenText.of(stored, recording)
+    hidden = HiddenText.of(stored)
     with place(path, recording, options) as there:
         at, error = run_cells(stored, there, options, None, hidden)
     return Played.of(stored, at, failure_of(stored, at, error, hidden) if at is not None else None)

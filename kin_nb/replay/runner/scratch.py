@@ -69,7 +69,7 @@ class Scratch:
         """Change the files as `record` did; a notice when some of that cannot be."""
         if isinstance(record, TurnRecord):
             return self._changed(f"turn {record.turn}", [change for call in record.calls for change in call.files])
-        return self._changed(f"{record.type} after turn {record.at}", record.files)
+        return self._changed(f"{record.type} of turn {', '.join(map(str, record.turns))}", record.files)
 
     def _changed(self, place: str, changes: Sequence[FileChange]) -> list[Output]:
         missing = change_again(self._folder, changes, self._store) if changes else {}

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kin_nb.core.session.records import TurnRecord
-from kin_nb.render import Output, render_turn
+from kin_nb.render import Output, render_record
 from kin_nb.replay.cells.bound import BOUND, HEAD, IGNORED, RAISES, drop_bound_cells, put_bound_cells
 from kin_nb.replay.cells.placing import asked_key, named_session
-from kin_nb.replay.cells.undo_placing import put_undo_cells, with_own_cells
-from kin_nb.replay.cells.undos import undoes
-from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
-from kin_nb.replay.format.carrying import KEY
+from kin_nb.replay.format.carrying import KEPT, KEY
 from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import write_recording
 from kin_nb.replay.format.jupytext import keep_out_of_text
-from kin_nb.replay.format.kept import KEPT, restored
 from kin_nb.replay.format.loading import as_node, import_nbformat
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
-from kin_nb.replay.format.validity import is_id
-from kin_nb.replay.playback.player import Player, playback_notice, undo_card
+from kin_nb.replay.playback.notice import playback_notice
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.head import is_head, put_head
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.prompt_cells import code_cell, with_every_turn_asked
-from kin_nb.replay.saving.turn_order import in_turn_order, stops_at_its_own
+from kin_nb.replay.saving.prompt_cells import HeldRecords, code_cell, complete_ids, hold_records
 from kin_nb.replay.saving.widgets import keep_shown_widgets
 
 FAILED = "kin-failed"
@@ -55,29 +47,25 @@ def session_notebook(
 ) -> Any:
     """The session as a notebook (NotebookNode, nbformat 4.5) that plays `recording`.
 
-    From a copy of `source_nb`, the live notebook's file, when given; else from the `cells` that were run; else one
-    `%%kin` cell per turn. Turns that no cell asked are appended; each undo has a cell of its own, and so has the agent's
-    code that bound variables. `source_nb` itself is not changed. Of `options` only the form counts here.
+    From a copy of `source_nb`, the live notebook's file, when given; else from the `cells` that were run; else one cell for
+    each record. Records that no cell made are appended; the agent's code that bound variables has cells of its own.
+    `source_nb` itself is not changed. Of `options` only the form counts here.
     """
     options = options or SaveOptions()
-    nb = as_node(restored(source_nb)) if source_nb is not None else _from_cells(cells or ())
+    nb = as_node(source_nb) if source_nb is not None else _from_cells(cells or ())
     nb["cells"] = [
         cell for cell in nb["cells"] if not (cell["cell_type"] == "code" and _SAVE.fullmatch(cell["source"]))
     ]
     drop_bound_cells(nb)
+    complete_ids(nb)
+    held = hold_records(nb, recording)
     _drop_carried(nb)
-    recording = with_every_turn_asked(nb, with_own_cells(nb, recording))
-    put_undo_cells(nb, recording)
-    if stops_at_its_own(nb, recording):
-        _complete_ids(nb)
-        recording = in_turn_order(nb, recording)
-        put_undo_cells(nb, recording)
     _tag_failed(nb)
-    put_bound_cells(nb, recording)
-    head = put_head(nb, recording, portable=options.portable)
-    _complete_ids(nb)
-    write_recording(nb, recording)
-    _put_outputs(nb, recording, head)
+    put_bound_cells(nb, held.by_index(nb), recording.meta.workspace.path)
+    head = put_head(nb, held.recording, portable=options.portable)
+    complete_ids(nb)
+    write_recording(nb, held.by_index(nb), held.recording)
+    _put_outputs(nb, held, head)
     keep_shown_widgets(nb)
     if options.sidecar:
         nb["metadata"]["kin"][SIDECAR] = ""  # named when it is written
@@ -86,12 +74,12 @@ def session_notebook(
     return nb
 
 
-def is_made_anew(nb: Any, cell: Any) -> bool:
-    """Whether another cell, or none, will stand in its place: it loads, names or holds the recording, undoes or saves."""
+def is_made_anew(cell: Any) -> bool:
+    """Whether another cell, or none, will stand in its place: it loads, names or holds the recording, or saves."""
     if cell["cell_type"] != "code":
         return False
     ours = is_head(cell["source"]) or _SAVE.fullmatch(cell["source"]) is not None
-    return ours or is_embedding(cell) or undoes(nb, cell) is not None
+    return ours or is_embedding(cell)
 
 
 def empty_notebook() -> Any:
@@ -116,11 +104,10 @@ def _from_cells(cells: Sequence[Cell]) -> Any:
 
 
 def _drop_carried(nb: Any) -> None:
-    """What outputs carry is in the cells that asked, and nowhere else: not where somebody edited one into another cell."""
+    """What outputs carry is in the cells' metadata from here on."""
     for cell in nb["cells"]:
-        asks = named_session(cell) is not None or asked_key(nb, cell) is not None or undoes(nb, cell) is not None
         for output in cell.get("outputs", []):
-            for key in (KEPT,) if asks else (KEPT, KEY):
+            for key in (KEPT, KEY):
                 output.get("metadata", {}).pop(key, None)
 
 
@@ -128,7 +115,7 @@ def _tag_failed(nb: Any) -> None:
     """Let each runner go past an ordinary cell that ended in an error; without outputs it stays as it was tagged."""
     for cell in nb["cells"]:
         tags = cell["metadata"].get("tags", [])
-        if cell["cell_type"] != "code" or not cell["outputs"] or not isinstance(tags, list) or is_made_anew(nb, cell):
+        if cell["cell_type"] != "code" or not cell["outputs"] or not isinstance(tags, list) or is_made_anew(cell):
             continue
         new = [tag for tag in tags if tag not in (FAILED, RAISES)] if FAILED in tags else tags
         if ends_in_error(cell) and asked_key(nb, cell) is None and RAISES not in new:
@@ -149,22 +136,20 @@ def ends_in_error(cell: Any) -> bool:
     return any(output["output_type"] == "error" for output in outputs) or is_group or last.startswith("UsageError: ")
 
 
-def _put_outputs(nb: Any, recording: Recording, head: Any) -> None:
+def _put_outputs(nb: Any, held: HeldRecords, head: Any) -> None:
     """Exactly what running the cells in order shows in playback, since nbval compares that; counts from 1."""
-    player = Player(recording)
-    by_turn = {turn.turn: turn for turn in recording.turns}
     count = 0
     for cell in nb["cells"]:
         if cell["cell_type"] != "code":
             continue
-        turns = [by_turn[raw["turn"]] for raw in cell["metadata"].get("kin", []) if raw["type"] == "turn"]
-        shown = _shown(nb, cell, player, turns)
+        shown = held.shown(nb, cell)
         if cell is head:
-            shown = [playback_notice(recording)]
-        elif not turns and undoes(nb, cell) is None and cell["execution_count"] is None and not cell["outputs"]:
+            cell["outputs"] = [_display_data(playback_notice(held.recording))]
+        elif shown:
+            session = named_session(cell) or ""
+            cell["outputs"] = [_display_data(output) for record in shown for output in render_record(record, session)]
+        elif cell["execution_count"] is None and not cell["outputs"]:
             continue
-        if shown is not None:
-            cell["outputs"] = [_display_data(output) for output in shown]
         count += 1
         cell["execution_count"] = count
         for output in cell["outputs"]:
@@ -172,35 +157,8 @@ def _put_outputs(nb: Any, recording: Recording, head: Any) -> None:
                 output["execution_count"] = count
 
 
-def _shown(nb: Any, cell: Any, player: Player, turns: list[TurnRecord]) -> list[Output] | None:
-    """What playback shows for `cell`; None for ordinary cells, and for prompts that were never recorded."""
-    undoing = undoes(nb, cell)
-    if undoing is not None:
-        with suppress(NotRecorded):
-            return [undo_card(player.undo(undoing, None)[1])]
-    key = asked_key(nb, cell)
-    if key is None:
-        return None
-    with suppress(NotRecorded, AmbiguousTurn):
-        return player.play(key, None)
-    return render_turn(turns[-1]) if turns else None
-
-
 def _display_data(output: Output) -> Any:
     from nbformat import from_dict  # noqa: PLC0415  (first use)
 
     # validated when it is written, with all the others: one by one takes as long as all the rest of saving
     return from_dict({"output_type": "display_data", "data": output.data, "metadata": output.metadata})
-
-
-def _complete_ids(nb: Any) -> None:
-    """Every cell has an id of its own (nbformat 4.5); those that had one keep it."""
-    used: set[str] = set()
-    for n, cell in enumerate(nb["cells"], 1):
-        wanted = cell.get("id")
-        if not is_id(wanted):
-            wanted = f"cell-{n}"
-        cell["id"] = (
-            wanted if wanted not in used else next(i for k in range(n + 1) if (i := f"cell-{n}-{k}") not in used)
-        )
-        used.add(cell["id"])

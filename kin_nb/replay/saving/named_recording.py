@@ -1,53 +1,113 @@
-"""A recording as a person names it: a session notebook's path, or the id of a session in the log."""
+"""A recording as a person names it: a notebook's path, or the id of a session in the log; and one of both."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
+from kin_nb.core.session.errors import SessionError
+from kin_nb.core.session.records import SessionRecord
+from kin_nb.replay.book import Book, in_order
+from kin_nb.replay.errors import RecordingError, ReplayError, UnreadableNotebookError
 from kin_nb.replay.format.conflicted import merge_conflict
-from kin_nb.replay.format.in_log import recording_from_log
-from kin_nb.replay.format.in_notebook import read_recording, session_of
+from kin_nb.replay.format.in_notebook import session_of
 from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.lost import lost
+from kin_nb.replay.recording import Recording, SessionMeta
+
+if TYPE_CHECKING:
+    from kin_nb.core.session.store import StoredSession
 
 
-def named_recording(name: str, folder: Path) -> tuple[Recording, Any]:
-    """(recording, notebook): of the file when `name` ends in .ipynb; else of the session whose id begins with it, and None.
+@dataclass(frozen=True)
+class Named:
+    """`nb`: the notebook that was named, with what it holds; None for a session of the log.
+
+    `taken_over`: the ids of turns that the session went on from, which a notebook may have in full.
+    """
+
+    recording: Recording
+    nb: Any = None
+    book: Book | None = None
+    taken_over: frozenset[str] = field(default_factory=frozenset)
+
+    def with_notebook(self, path: Path) -> Named:
+        """With the cells and records of the notebook at `path`, if it is of this session, or of one that it goes on from.
+
+        One that is damaged counts too, for its cells: those are a person's. Raises RecordingError for one that a merge left
+        unfinished.
+        """
+        try:
+            nb = load_notebook(path)
+        except UnreadableNotebookError:
+            return self
+        ours = self.recording
+        try:
+            book = Book.collect(nb)
+        except RecordingError as error:
+            if session_of(nb)[0] != ours.session:
+                return self
+            if merge_conflict(nb):
+                raise RecordingError(f"{path.name}: {error}") from error
+            return replace(self, nb=nb)
+        if session_of(nb)[0] != ours.session and book.records.keys().isdisjoint(ours.shas):
+            return self
+        joined = Recording(ours.meta, join(book.records.values(), ours.records, self.taken_over), book.others)
+        if book.records:
+            joined = replace(joined, beside=book.recording.beside)
+        return replace(self, nb=nb, book=book, recording=joined)
+
+
+def join(
+    held: Iterable[SessionRecord], made: Iterable[SessionRecord], taken_over: Iterable[str] = ()
+) -> tuple[SessionRecord, ...]:
+    """What a notebook holds and what a session made, which knows best what is its own: not what it took over from there."""
+    known = {record.id: record for record in held}
+    taken = known.keys() & set(taken_over)
+    return in_order([*(each for each in made if each.id not in taken), *known.values()])
+
+
+def named_recording(name: str, folder: Path) -> Named:
+    """Of the file when `name` ends in .ipynb; else of the session whose id begins with it.
 
     The workspace's path is relative to `folder`. Raises ReplayError; of a file it begins with the file's name.
     """
     if not name.endswith(".ipynb"):
-        return recording_from_log(name, folder), None
+        return session_in_log(name, folder)
     path = Path(name)
     nb = load_notebook(path)
     try:
-        return in_folder(read_recording(nb), path.resolve().parent, folder), nb
+        book = Book.collect(nb)
+        return Named(in_folder(book.recording, path.resolve().parent, folder), nb, book)
     except RecordingError as error:
-        raise RecordingError(f"{path.name}: {error}") from error
+        raise type(error)(f"{path.name}: {error}") from error
 
 
-def notebook_of(recording: Recording, path: Path) -> Any:
-    """The session notebook at `path` of this session, or of one that it goes on from; None where none is.
+def session_in_log(session: str, folder: Path) -> Named:
+    """The session whose id begins with `session`, for a notebook in `folder`.
 
-    One that is damaged counts too: its cells are a person's. Raises RecordingError for one that a merge left unfinished.
+    Raises ReplayError when no session, or more than one, has such an id, when its log cannot be used, or when the settings
+    that say where sessions are kept do not load.
     """
+    from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415  (only when a session is named)
+    from kin_nb.core.session.store import SessionStore  # noqa: PLC0415  (as above)
+
     try:
-        nb = load_notebook(path)
-    except UnreadableNotebookError:
-        return None
+        store = SessionStore.configured(KinConfig.load().session_logging)
+        return _logged(store.find(session), folder)
+    except (SessionError, ConfigError) as error:
+        raise ReplayError(str(error)) from None
+
+
+def _logged(stored: StoredSession, folder: Path) -> Named:
     try:
-        return None if lost(read_recording(nb), recording) else nb
-    except RecordingError as error:
-        if session_of(nb)[0] != recording.session:
-            return None
-        if merge_conflict(nb):
-            raise RecordingError(f"{path.name}: {error}") from error
-        return nb
+        meta = SessionMeta.of_session(stored.header, folder.resolve())
+        recording = Recording(meta, stored.records)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ReplayError(f"Session {stored.id} is not in a form that this version of kin_nb can save.") from error
+    return Named(recording, taken_over=stored.taken_over)
 
 
 def in_folder(recording: Recording, old: Path, new: Path) -> Recording:
@@ -57,4 +117,4 @@ def in_folder(recording: Recording, old: Path, new: Path) -> Recording:
         return recording
     path = Path(os.path.relpath(old / workspace.path, new)).as_posix()
     meta = recording.meta.model_copy(update={"workspace": workspace.model_copy(update={"path": path})})
-    return replace(recording, meta=meta)
+    return replace(recording, meta=meta, listed=None)

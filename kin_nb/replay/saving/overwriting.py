@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kin_nb.replay.errors import LaterFormatError, RecordingError, UnreadableNotebookError
+from kin_nb.render import one_line
+from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
 from kin_nb.replay.format.conflicted import merge_conflict
-from kin_nb.replay.format.in_notebook import read_recording, session_of
+from kin_nb.replay.format.in_notebook import raw_records, session_of
 from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.lost import lost, lost_where_damaged
+from kin_nb.replay.format.reading import TYPES
 from kin_nb.replay.saving.own_cells import check_own_cells_stay
 
 
@@ -33,20 +33,14 @@ def check_nothing_is_lost(nb: Any, path: Path, *, in_place: bool, itself: bool) 
         raise RecordingError(
             f"{path.name} exists and is no session notebook: nothing was written. Choose another name, or remove that file."
         )
-    ours = read_recording(nb)
     session = session_of(there)[0]
-    try:
-        missing = _missing(there, ours, session)
-    except LaterFormatError as error:
-        raise RecordingError(
-            f"{path.name} would lose what a later version wrote: {error} Nothing was written."
-        ) from None
-    except RecordingError as error:
-        raise RecordingError(
-            f"What {path.name} holds does not read, and may be lost: nothing was written. Choose another name. {error}"
-        ) from None
+    missing = lost(there, nb)
     if missing:
-        join = "kin-nb merge joins two runs of one session" if session == ours.session else "kin-nb diff compares both"
+        join = (
+            "kin-nb merge joins two runs of one session"
+            if session == session_of(nb)[0]
+            else "kin-nb diff compares both"
+        )
         raise RecordingError(
             f"{path.name} holds {missing} of session {session[:8]}, which this one has not: nothing was written. "
             f"Choose another name; {join}."
@@ -55,13 +49,42 @@ def check_nothing_is_lost(nb: Any, path: Path, *, in_place: bool, itself: bool) 
     return there
 
 
-def _missing(there: Any, ours: Recording, session: str) -> str:
-    """What would be lost; "" for nothing. Raises RecordingError for what is damaged and of another session, or unmerged."""
-    try:
-        return lost(read_recording(there), ours)
-    except LaterFormatError:
-        raise
-    except RecordingError:
-        if session != ours.session or merge_conflict(there):
-            raise
-    return lost_where_damaged(there, ours)
+def lost(there: Any, nb: Any) -> str:
+    """The records in the cells of `there` that `nb` has not: `turns 2, 3, undo`; "" for none.
+
+    A damaged record is known by its id: it may be replaced by a whole one. A turn is lost too where `nb` has fewer of its
+    steps. Raises RecordingError where a merge left a conflict.
+    """
+    conflict = merge_conflict(there)
+    if conflict:
+        raise RecordingError(f"What it holds may be lost: nothing was written. {conflict}")
+    now = {_id_of(raw): raw for _, raw in raw_records(nb)}
+    turns: list[str] = []
+    moves: list[str] = []
+    unread: list[str] = []
+    for index, raw in raw_records(there):
+        known = now.get(_id_of(raw))
+        if known is not None and _steps(raw) <= _steps(known):
+            continue
+        if not _id_of(raw):
+            unread.append(f"what does not read in cell {index + 1}")
+        elif raw.get("type") == "turn":
+            turns.append(one_line(str(raw.get("turn")), 20))
+        else:
+            kind = one_line(str(raw.get("type")), 40)
+            moves.append(kind if kind in TYPES else f"a record of type {kind}")
+    named = [f"turn{'s' if len(turns) > 1 else ''} {', '.join(dict.fromkeys(turns))}"] if turns else []
+    return ", ".join(dict.fromkeys([*named, *moves, *unread]))
+
+
+def _id_of(raw: Any) -> str:
+    """As the record says; of one that has none, but is of a later version, its hash."""
+    if not isinstance(raw, dict):
+        return ""
+    named = raw.get("id") or (raw.get("sha") if raw.get("type") not in TYPES else "")
+    return named if isinstance(named, str) else ""
+
+
+def _steps(raw: Any) -> int:
+    steps = raw.get("steps")
+    return len(steps) if isinstance(steps, list) else 0

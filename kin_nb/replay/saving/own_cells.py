@@ -14,11 +14,12 @@ from kin_nb.core.safety.secrets import REDACTED, SECRET
 from kin_nb.core.session.records import sha256
 from kin_nb.render import one_line
 from kin_nb.replay.cells.bound import is_bound_cell
+from kin_nb.replay.cells.placing import as_prompt
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.in_notebook import CELLS as KEY
 from kin_nb.replay.recording import SHORT
 from kin_nb.replay.saving.head import without_head
-from kin_nb.replay.saving.live_cells import as_prompt, is_told
+from kin_nb.replay.saving.live_cells import is_told
 from kin_nb.replay.saving.making import is_made_anew
 
 
@@ -86,7 +87,7 @@ def _brought(nb: Any) -> set[str]:
 def _cells(nb: Any) -> Iterator[Any]:
     """What a person wrote: not what saving makes anew, not commands, which no session notebook runs."""
     for cell in nb["cells"]:
-        ours = is_made_anew(nb, cell) or is_bound_cell(nb, cell) or is_told(nb, cell)
+        ours = is_made_anew(cell) or is_bound_cell(nb, cell) or is_told(nb, cell)
         if cell["source"].strip() and not ours:
             yield cell
 

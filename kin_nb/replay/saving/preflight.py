@@ -19,8 +19,7 @@ from typing import Any
 
 from kin_nb.render import one_line
 from kin_nb.replay.cells.bound import RAISES
-from kin_nb.replay.cells.placing import asked_key, is_kin_kernel
-from kin_nb.replay.cells.undos import undoes
+from kin_nb.replay.cells.placing import is_kin_kernel, speaking_key
 from kin_nb.replay.saving.making import is_made_anew
 
 _MOST = 5
@@ -143,7 +142,7 @@ def _was_interrupted(cell: Any) -> bool:
 
 
 def _is_ours(nb: Any, cell: Any) -> bool:
-    return asked_key(nb, cell) is not None or undoes(nb, cell) is not None or is_made_anew(nb, cell)
+    return speaking_key(nb, cell) is not None or is_made_anew(cell)
 
 
 def _cells(numbers: list[int]) -> str:

@@ -9,20 +9,28 @@ import base64
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kin_nb.core.config import ConfigError, KinConfig
 from kin_nb.core.safety.secrets import REDACTED, SECRET, Redactor, is_prose, redact_json, secret_values, texts_in_json
-from kin_nb.core.session.records import Record, RecordedCall, TurnRecord, UndoRecord, canonical_json, sha256
+from kin_nb.core.session.records import (
+    Record,
+    RecordedCall,
+    SessionRecord,
+    TurnRecord,
+    UndoRecord,
+    canonical_json,
+    sha256,
+)
 from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.replay.cells.bound import IGNORED
 from kin_nb.replay.cells.matching import following_key
 from kin_nb.replay.cells.placing import asked_key
 from kin_nb.replay.format.taken_out import COLOUR, TAKEN_OUT, holds_marks
-from kin_nb.replay.recording import Recording, SessionMeta
+from kin_nb.replay.recording import Recording, SessionMeta, label
 from kin_nb.replay.saving.making import is_made_anew
 from kin_nb.replay.saving.markup import clean_markup
 from kin_nb.replay.saving.widgets import REFERENCE, WIDGETS
@@ -30,7 +38,19 @@ from kin_nb.replay.saving.widgets import REFERENCE, WIDGETS
 _MOST_LINES = 12
 _AS_THEY_ARE = frozenset(
     {
-        *("type", "sha", "key", "cell_id", "id", "fingerprint", "before", "after", "before_mode", "after_mode"),
+        *(
+            "type",
+            "sha",
+            "key",
+            "cell_id",
+            "id",
+            "ancestors",
+            "fingerprint",
+            "before",
+            "after",
+            "before_mode",
+            "after_mode",
+        ),
         *("status", "outcome", "verdict", "by", "scope", "name", "profile", "mode", "media_type", "withheld"),
         *("whole", "session", "kin_nb", "system_prompt_sha", "tools_sha", "commit", "format"),
     }
@@ -230,7 +250,7 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
     keys: dict[str, str] = {}
     for number, cell in enumerate(nb["cells"], 1):
         before = asked_key(nb, cell)
-        if not is_made_anew(nb, cell) and (clean := _clean_source(cleaner, cell, f"cell {number}")) != cell["source"]:
+        if not is_made_anew(cell) and (clean := _clean_source(cleaner, cell, f"cell {number}")) != cell["source"]:
             cell["source"] = clean
             cleaner.code += [number] if cell["cell_type"] == "code" and before is None else []
         if cell["cell_type"] == "code":
@@ -248,16 +268,20 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
         nb["metadata"][WIDGETS] = cleaner.widgets(nb["metadata"][WIDGETS], WIDGETS)
     theirs = {key: item for key, item in nb["metadata"].items() if key not in ("kin", WIDGETS)}
     cleaner.leave(theirs, "notebook metadata")
-    turns = tuple(_clean(cleaner, TurnRecord, turn, f"turn {turn.turn}") for turn in recording.turns)
     return replace(
         recording,
-        turns=tuple(turn.model_copy(update={"key": keys.get(turn.key, turn.key)}) for turn in turns),
-        undos=tuple(_clean(cleaner, UndoRecord, undo, f"{undo.type} {n}") for n, undo in enumerate(recording.undos, 1)),
+        records=tuple(_clean_record(cleaner, record, keys) for record in recording.records),
         others=tuple(
             canonical_json(cleaner.value(json.loads(text), "a later version's record")) for text in recording.others
         ),
         meta=_clean(cleaner, SessionMeta, recording.meta, "notebook metadata"),
+        listed=None,
     )
+
+
+def _clean_record(cleaner: Cleaner, record: SessionRecord, keys: Mapping[str, str]) -> SessionRecord:
+    clean = _clean(cleaner, type(record), record, label(record))
+    return clean.model_copy(update={"key": keys[clean.key]}) if clean.key in keys else clean
 
 
 def clean_outputs(nb: Any, cleaner: Cleaner) -> None:
@@ -303,7 +327,8 @@ def _tag_redacted(cell: Any, *, ordinary: bool) -> None:
 def _renamed(before: str, after: str, recording: Recording) -> dict[str, str]:
     """New keys for those of the turns of a cell that had `before`."""
     keys, number = {before: after}, 1
-    while (key := following_key(before, number)) in recording.asked_by:
+    known = {turn.key for turn in recording.turns}
+    while (key := following_key(before, number)) in known:
         keys[key] = following_key(after, number)
         number += 1
     return keys
@@ -323,11 +348,13 @@ def _clean_source(cleaner: Cleaner, cell: Any, where: str) -> str:
 
 def without_results(recording: Recording) -> Recording:
     """Hashes in place of what tool calls gave: their outputs, their pictures, and the contents of files."""
-    return replace(
-        recording,
-        turns=tuple(turn_without_results(turn) for turn in recording.turns),
-        undos=tuple(undo.model_copy(update={"files": _without_patches(undo.files)}) for undo in recording.undos),
-    )
+    return replace(recording, records=tuple(map(_without_results, recording.records)), listed=None)
+
+
+def _without_results(record: SessionRecord) -> SessionRecord:
+    if isinstance(record, UndoRecord):
+        return record.model_copy(update={"files": _without_patches(record.files)})
+    return turn_without_results(record) if isinstance(record, TurnRecord) else record
 
 
 def turn_without_results(turn: TurnRecord) -> TurnRecord:

@@ -1,54 +1,116 @@
-"""Cells that ask: one for each turn, with the text that it was asked."""
+"""Which cell of a notebook holds which records when it is saved: a cell for each, with the text that it was asked."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kin_nb.core.commands import escaped
-from kin_nb.core.session.records import TurnRecord
-from kin_nb.replay.cells.matching import cell_key
-from kin_nb.replay.cells.placing import asked_key, place_turns
-from kin_nb.replay.cells.undo_placing import free_id
+from kin_nb.core.session.records import SessionRecord, TurnRecord
+from kin_nb.replay.book import in_order
+from kin_nb.replay.cells.matching import cell_key, command_key, following_key, last_run, runs
+from kin_nb.replay.cells.placing import asked_key, moving_source, named_session, place_records, speaking_key
+from kin_nb.replay.format.carrying import carried_in, kept_in
+from kin_nb.replay.format.in_notebook import raw_records
 from kin_nb.replay.format.validity import is_id
 from kin_nb.replay.recording import Recording
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def with_every_turn_asked(nb: Any, recording: Recording) -> Recording:
-    """Give each turn a cell with its text: append the missing, put back the text of cells edited since they ran."""
-    placed = place_turns(nb, recording.turns)
-    asked = {turn.turn: turn for turn in recording.turns}
-    held: dict[int, list[int]] = {}
-    for number, index in placed.items():
-        held.setdefault(index, []).append(number)
-    for index, numbers in held.items():
-        cell = nb["cells"][index]
-        if asked_key(nb, cell) not in {asked[number].key for number in numbers}:
-            cell["source"], asked[max(numbers)] = as_cell(nb, asked[max(numbers)])
-    cells = Counter(turn.cell_id for turn in recording.turns)
-    for number, turn in asked.items():
-        if number not in placed:
-            source, asked[number] = as_cell(nb, turn)
-            # where other turns have that id too, a cell of its own
-            named = turn.cell_id if cells[turn.cell_id] == 1 else None
-            cell = code_cell(source, free_id(nb, named or f"turn-{number}"))
-            if turn.cell_id and not named:
-                asked[number] = asked[number].model_copy(update={"cell_id": cell["id"]})
-            nb["cells"].append(cell)
-    return replace(recording, turns=tuple(asked.values()))
+@dataclass(frozen=True)
+class HeldRecords:
+    """`recording`, and by the id of a cell what that holds of it."""
+
+    recording: Recording
+    by_cell: Mapping[str, tuple[SessionRecord, ...]]
+
+    def of(self, cell: Any) -> tuple[SessionRecord, ...]:
+        return self.by_cell.get(cell["id"], ())
+
+    def shown(self, nb: Any, cell: Any) -> tuple[SessionRecord, ...]:
+        """What `cell` shows of them."""
+        key = speaking_key(nb, cell)
+        return last_run(self.of(cell), key) if key is not None else ()
+
+    def by_index(self, nb: Any) -> dict[int, tuple[SessionRecord, ...]]:
+        return {n: self.of(cell) for n, cell in enumerate(nb["cells"]) if self.of(cell)}
 
 
-def as_cell(nb: Any, turn: TurnRecord) -> tuple[str, TurnRecord]:
-    """A cell's source that asks `turn`, and the turn with that cell's key."""
+def hold_records(nb: Any, recording: Recording) -> HeldRecords:
+    """Give each record of `recording` a cell of `nb`, whose cells have ids: the one that holds it, or made it, or a new one.
+
+    A cell whose text was changed since it was answered gets back the text that was answered.
+    """
+    held = _held(nb, recording)
+    changed: dict[str, SessionRecord] = {}
+    known = {record.id for records in held.values() for record in records}
+    for run in runs([record for record in recording.records if record.id not in known]):
+        source, asked = _cell_for(nb, run, recording.beside.get(run[0].id, ""))
+        changed |= {record.id: record for record in asked}
+        cell = code_cell(source, free_id(nb, run[-1].cell_id or _name_of(run)))
+        nb["cells"].append(cell)
+        held[cell["id"]] = asked
+    for cell in nb["cells"]:
+        records, key = held.get(cell["id"], ()), speaking_key(nb, cell)
+        if key is not None and records and not last_run(records, key):
+            run = next(reversed(list(runs(records))))
+            cell["source"], asked = _cell_for(nb, run, named_session(cell) or "")
+            changed |= {record.id: record for record in asked}
+    now = [changed.get(record.id, record) for record in recording.records]
+    by_id = {record.id: record for record in now}
+    by_cell = {name: tuple(by_id[record.id] for record in records) for name, records in held.items()}
+    return HeldRecords(replace(recording, records=tuple(now), listed=None), by_cell)
+
+
+def _held(nb: Any, recording: Recording) -> dict[str, tuple[SessionRecord, ...]]:
+    """By the id of a cell: what it holds, in metadata or outputs, and what it made as far as the records tell."""
+    by_id = {record.id: record for record in recording.records}
+    found: dict[str, dict[str, SessionRecord]] = {}
+    homes = {cell["id"] for cell in nb["cells"] if cell["cell_type"] == "code"}
+
+    def hold(cell_id: Any, raw: Any) -> None:
+        record = by_id.get(str(raw.get("id"))) if isinstance(raw, dict) else None
+        if record is not None and cell_id in homes:
+            found.setdefault(cell_id, {})[record.id] = record
+
+    for index, raw in raw_records(nb):
+        hold(nb["cells"][index]["id"], raw)
+    for cell in nb["cells"]:
+        for carried in carried_in(cell):
+            hold(cell["id"], carried.get("record"))
+    for each in kept_in(nb):
+        hold(each["cell"], each["carried"].get("record"))
+    known = {record_id for records in found.values() for record_id in records}
+    rest = [record for record in recording.records if record.id not in known]
+    for record_id, index in place_records(nb, rest).items():
+        found.setdefault(nb["cells"][index]["id"], {})[record_id] = by_id[record_id]
+    return {cell_id: in_order(records.values()) for cell_id, records in found.items()}
+
+
+def _cell_for(nb: Any, run: Sequence[SessionRecord], session: str) -> tuple[str, tuple[SessionRecord, ...]]:
+    """The source of a cell that makes `run`, and `run` with that cell's keys."""
+    turn = next((record for record in run if isinstance(record, TurnRecord)), None)
+    if turn is None:
+        source = moving_source(run[0], session)
+        return source, (
+            run[0].model_copy(update={"key": command_key(source.split(None, 1 if not session else 3)[-1])}),
+        )
+    source, key = as_cell(nb, turn, session)
+    turns = [record for record in run if isinstance(record, TurnRecord)]
+    keys = {each.id: following_key(key, n) if n else key for n, each in enumerate(turns)}
+    return source, tuple(record.model_copy(update={"key": keys.get(record.id, key)}) for record in run)
+
+
+def as_cell(nb: Any, turn: TurnRecord, session: str = "") -> tuple[str, str]:
+    """A cell's source that asks `turn`, and its key."""
     prompt = escaped(turn.prompt)
-    key = cell_key(prompt, "")
     # in a notebook of the Kin kernel a prompt is a cell as it is, unless it looks like a magic
-    plain = asked_key(nb, {"cell_type": "code", "source": prompt}) == key
-    return prompt if plain else f"%%kin\n{prompt}", turn.model_copy(update={"key": key})
+    plain = not session and asked_key(nb, {"cell_type": "code", "source": prompt}) == cell_key(prompt, "")
+    options = f"--session {session}" if session else ""
+    return (prompt if plain else f"%%kin{' ' * bool(options)}{options}\n{prompt}"), cell_key(prompt, options)
 
 
 def code_cell(source: str, cell_id: str) -> Any:
@@ -57,3 +119,49 @@ def code_cell(source: str, cell_id: str) -> Any:
     # an id that a record names may be none; whatever is double is mended at the end
     known = cell_id if is_id(cell_id) else "cell"
     return new_code_cell(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", source), id=known)
+
+
+def free_id(nb: Any, wanted: str) -> str:
+    """`wanted`, or one like it, that no cell of `nb` has."""
+    used = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
+    name = wanted if is_id(wanted) else "cell"
+    return name if name not in used else next(i for n in range(len(used) + 1) if (i := f"{name[:56]}-{n}") not in used)
+
+
+def complete_ids(nb: Any) -> None:
+    """Every cell has an id of its own (nbformat 4.5); those that had one keep it."""
+    used: set[str] = set()
+    for n, cell in enumerate(nb["cells"], 1):
+        wanted = cell.get("id")
+        if not is_id(wanted):
+            wanted = f"cell-{n}"
+        cell["id"] = (
+            wanted if wanted not in used else next(i for k in range(n + 1) if (i := f"cell-{n}-{k}") not in used)
+        )
+        used.add(cell["id"])
+
+
+def _name_of(run: Sequence[SessionRecord]) -> str:
+    turn = next((record for record in run if isinstance(record, TurnRecord)), None)
+    return f"turn-{turn.turn}" if turn is not None else f"{run[0].type}-{run[0].seq}"
+
+
+def unanswered(nb: Any, held: Mapping[int, Iterable[SessionRecord]]) -> list[int]:
+    """The numbers, from 1, of cells that ask or move the conversation and have no record for their text: a replay stops there."""
+    found = []
+    for index, cell in enumerate(nb["cells"]):
+        key = speaking_key(nb, cell)
+        if key is not None and not last_run(tuple(held.get(index, ())), key):
+            found.append(index + 1)
+    return found
+
+
+def about_stops(nb: Any, held: Mapping[int, Iterable[SessionRecord]]) -> str:
+    """What to say of a saved notebook that has `unanswered` cells; "" of any other."""
+    found = unanswered(nb, held)
+    which = f"Cell {found[0]} has" if len(found) == 1 else f"Cells {', '.join(map(str, found))} have"
+    return (
+        f"{which} no answer in this recording, and a replay stops there. Run or remove it, and save again."
+        if found
+        else ""
+    )

@@ -1,0 +1,79 @@
+"""Loading and unloading: what `%load_ext kin_nb` registers in IPython, and takes away again."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from IPython.core.inputtransformer2 import cell_magic as to_python
+from IPython.core.inputtransformer2 import leading_empty_lines
+
+from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.magics import KinMagics
+from kin_nb.notebook.welcome import welcome
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+_MAGIC = re.compile(r"%%kin\s")
+_LOAD = re.compile(r"%load_ext[ \t]+kin_nb\s*")
+_TOLD = "post_run_cell"
+
+
+def to_the_letter(lines: list[str]) -> list[str]:
+    """The first input transformer: a %%kin cell has its text from here on, before others take `>>>` or `In [1]:` out of it."""
+    cell = leading_empty_lines(lines)
+    return to_python(cell) if cell and _MAGIC.match(cell[0]) else lines
+
+
+to_the_letter.has_side_effects = True  # type: ignore[attr-defined]  # so IPython asks of %%kin, not of this, what is complete
+
+
+def without_loading_again(lines: list[str]) -> list[str]:
+    """An input transformer: a cell that begins with `%load_ext kin_nb` shows what it showed when that was not loaded yet.
+
+    IPython would print that it is, which no saved notebook has: in the Kin kernel, and when all is run without a restart.
+    """
+    first = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
+    if first is None or not _LOAD.fullmatch(lines[first]):
+        return lines
+    return [*lines[:first], "\n", *lines[first + 1 :]]
+
+
+def check_kernel(ip: InteractiveShell) -> None:
+    """Raise KinError in a kernel that is not ipykernel, such as xeus-python; IPython in a terminal has no kernel."""
+    kernel = getattr(ip, "kernel", None)
+    if kernel is None or any(base.__module__.split(".")[0] == "ipykernel" for base in type(kernel).__mro__):
+        return
+    raise KinError(
+        f"kin_nb needs the ipykernel kernel; this one is {type(kernel).__module__}.{type(kernel).__qualname__}.\n"
+        "Choose the kernel “Python 3 (ipykernel)” for this notebook, or install it: pip install ipykernel"
+    )
+
+
+def load(ip: InteractiveShell) -> None:
+    check_kernel(ip)
+    magics = KinMagics(ip)
+    ip.register_magics(magics)
+    ip.events.register(_TOLD, magics.since_written.cell_ran)
+    ip.input_transformers_cleanup[:0] = [to_the_letter, without_loading_again]
+    if ip.Completer is not None:
+        ip.Completer.custom_matchers.append(magics.matcher)
+    welcome(ip)
+
+
+def unload(ip: InteractiveShell) -> None:
+    magics = ip.magics_manager.registry.pop("KinMagics", None)
+    if magics is not None:
+        magics.close()
+        with suppress(ValueError):  # somebody took it out
+            ip.events.unregister(_TOLD, magics.since_written.cell_ran)
+        for transformer in (to_the_letter, without_loading_again):
+            if transformer in ip.input_transformers_cleanup:
+                ip.input_transformers_cleanup.remove(transformer)
+        if ip.Completer is not None and magics.matcher in ip.Completer.custom_matchers:
+            ip.Completer.custom_matchers.remove(magics.matcher)
+    for kind in ("line", "cell"):
+        for name in ("kin", "kin_recording"):
+            ip.magics_manager.magics[kind].pop(name, None)

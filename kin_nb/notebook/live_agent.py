@@ -1,0 +1,143 @@
+"""LiveAgent: a session's agent, from its first prompt to its end: the model, the mode, and the thread that it runs on."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.config import ConfigError, KinConfig
+from kin_nb.core.custom_modes import CustomMode, load_mode
+from kin_nb.core.first_steps import explain
+from kin_nb.core.modes import AgentMode
+from kin_nb.core.tools.watched_files import watched_files
+from kin_nb.notebook.agent_thread import AgentThread
+from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.live import move_in
+from kin_nb.notebook.options import CellOptions
+from kin_nb.notebook.own_file import surroundings
+from kin_nb.notebook.pump import run_on_agent_thread
+from kin_nb.notebook.tap import ShellTap
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+T = TypeVar("T")
+
+
+class LiveAgent:
+    """Nothing is started before the agent is asked for; `close` leaves no thread behind."""
+
+    def __init__(self, shell: InteractiveShell, model: str | None = None, mode: str | None = None) -> None:
+        """`model`, `mode`: what the session begins with, None for the defaults."""
+        self._shell = shell
+        self.mode: AgentMode | CustomMode = AgentMode.DEFAULT
+        self.thread = AgentThread()
+        self._model, self._begins_in = model, mode
+        self._agent: Agent | None = None
+
+    @property
+    def begun(self) -> Agent | None:
+        """The agent, once there is one."""
+        return self._agent
+
+    def get(self) -> Agent:
+        """The agent, with the model and settings that are chosen now. Raises KinError saying how to set up a model."""
+        config = self.config()
+        try:
+            config.check_api_key()
+            if self._agent is None:
+                if self._begins_in is not None:
+                    self._choose_mode(self._begins_in, config)
+                self._agent = self._at_home(Agent(config, self.mode))
+                atexit.register(self.close)  # MCP servers end with the kernel, also those that outlive their pipes
+            elif self._agent.configured != config:
+                self._agent.switch_config(config)
+        except ConfigError as error:
+            raise KinError(explain(error, config)) from None
+        except (OSError, ValueError, RuntimeError) as error:  # a path among the settings that leads nowhere
+            raise KinError(
+                f"The session cannot begin: {type(error).__name__}: {error}. `kin-nb config` shows the settings."
+            ) from None
+        return self._agent
+
+    def replace(self, agent: Agent) -> None:
+        """Go on with `agent`; the one before it is closed, and stays in its log."""
+        before, self._agent = self._agent, self._at_home(agent)
+        atexit.register(self.close)
+        if before is not None:
+            self.on_thread(before.aclose)
+
+    def config(self, **overrides: Any) -> KinConfig:
+        """The configuration as it is now: a key set or a file mended is seen without a restart."""
+        try:
+            return KinConfig.load(**{"active_model": self._model, **overrides})
+        except ConfigError as error:
+            raise KinError(explain(error)) from None
+
+    def choose_model(self, alias: str) -> None:
+        """Raises KinError, listing the models, when there is none of that name."""
+        self.config(active_model=alias)
+        self._model = alias
+
+    def choose_mode(self, name: str) -> None:
+        """A built-in mode or one of agents/*.toml. Raises KinError, listing the modes, when there is none of that name."""
+        self._choose_mode(name, self.config())
+
+    @contextmanager
+    def applied(self, options: CellOptions) -> Iterator[None]:
+        """A cell's model holds from that cell on, its mode for that cell alone. Raises KinError for unknown ones."""
+        if options.model is not None:
+            self.choose_model(options.model)
+            self.get()
+        if options.mode is None:
+            yield
+            return
+        before = self.mode
+        self.choose_mode(options.mode)
+        try:
+            yield
+        finally:
+            self._switch_mode(before)
+
+    def on_thread(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What concerns an agent and is no turn."""
+        return run_on_agent_thread(lambda _: work(), self.thread)
+
+    def close(self) -> None:
+        """The next prompt begins a new agent."""
+        atexit.unregister(self.close)
+        agent, self._agent = self._agent, None
+        if agent is not None and self.thread.running:
+            run_on_agent_thread(lambda _: agent.aclose(), self.thread)
+        self.thread.close()
+        kernel = getattr(self._shell, "kernel", None)
+        if kernel is not None:
+            ShellTap.of(kernel).uninstall()
+
+    def _choose_mode(self, name: str, config: KinConfig) -> None:
+        """The mode is found with `config`, and the agent goes on with that very value: what acts was compared once."""
+        try:
+            mode = load_mode(
+                name, config.effective_workdir, trusted=config.project_trusted, may_use=config.is_as_trusted
+            )
+            self._switch_mode(mode, config)
+        except (ValueError, ConfigError) as error:
+            raise KinError("\n".join(filter(None, [str(error), config.layers.left_out]))) from None
+
+    def _switch_mode(self, mode: AgentMode | CustomMode, config: KinConfig | None = None) -> None:
+        if self._agent is not None:
+            self._agent.switch_mode(mode, config)
+        self.mode, self._begins_in = mode, None
+
+    def _at_home(self, agent: Agent) -> Agent:
+        """`agent` as it is in this notebook: its own file, saved by a front end while commands run, is nobody's change."""
+        own = list(surroundings(self._shell).own_files())
+        apart = [place for path in own for place in (path, path.parent / ".ipynb_checkpoints")]
+        agent.files.close()
+        agent.files = watched_files(agent.workspace.root, agent.journal, apart)
+        agent.open_files = frozenset(path.resolve() for path in own)
+        move_in(agent, self._shell)
+        return agent

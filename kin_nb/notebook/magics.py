@@ -1,0 +1,93 @@
+"""%%kin and %kin: how a notebook speaks to its sessions. Parsing and help only; notebook.py and session.py do the work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from traitlets import Float, TraitError, Unicode, validate
+
+from kin_nb.core.commands.registry import magic_help
+from kin_nb.notebook.completion import matcher
+from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.options import options_parser, parse_options, session_named
+from kin_nb.notebook.since_written import SinceWritten
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from kin_nb.notebook.notebook import Notebook
+    from kin_nb.notebook.session import Session
+
+
+@magics_class
+class KinMagics(Magics):
+    """Settings: `c.KinMagics.NAME = ...` in ipython_config.py, or `%config KinMagics.NAME = ...` before the first prompt."""
+
+    mode = Unicode(None, allow_none=True, help="The mode that a session begins in.").tag(config=True)
+    model = Unicode(None, allow_none=True, help="The model (an alias) that a session begins with.").tag(config=True)
+    max_price = Float(None, allow_none=True, help="USD that all sessions of this notebook may cost.").tag(config=True)
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self._notebook: Notebook | None = None
+        self.matcher = matcher(shell, self.session)
+        self.since_written = SinceWritten(shell)
+
+    @property
+    def notebook(self) -> Notebook:
+        """Made with the first prompt or command: `%load_ext` stays under its budget."""
+        if self._notebook is None:
+            from kin_nb.notebook.notebook import Notebook  # noqa: PLC0415  (as above)
+
+            self._notebook = Notebook(self.shell, self, self.since_written)
+        return self._notebook
+
+    def session(self, name: str = "") -> Session:
+        return self.notebook.session(name)
+
+    def _asked(self, name: str = "") -> Session:
+        """`session(name)`, for a person. Raises KinError when it is a tool's code that asks: it would allow itself more."""
+        session = self.session(name)
+        from kin_nb.notebook.live.main_thread import for_a_tool  # noqa: PLC0415  (the session has it by now)
+
+        if for_a_tool.get():
+            raise KinError("Only the person can use %kin and %%kin: code that a tool runs cannot.")
+        return session
+
+    @cell_magic("kin")
+    def prompt(self, line: str, cell: str) -> None:
+        options = parse_options(line)
+        if options.help:
+            print(options_parser().format_help())  # noqa: T201  (as other magics show theirs)
+            return
+        self._asked(options.session or "").run_cell(cell, options)
+
+    @line_magic("kin")
+    def command(self, line: str) -> None:
+        from kin_nb.notebook.commands import run_line  # noqa: PLC0415  (as above)
+
+        name, rest = session_named(line)
+        run_line(self._asked(name), rest, name)
+
+    @cell_magic("kin_recording")
+    def recording(self, line: str, cell: str) -> None:
+        """The recording of this notebook, in a cell: from here on its prompts are played from it."""
+        self._asked().replay(line.strip(), None, cell)
+
+    def close(self) -> None:
+        notebook, self._notebook = self._notebook, None
+        if notebook is not None:
+            notebook.close()
+
+    @validate("max_price")
+    def _is_an_amount(self, proposal: Any) -> Any:
+        if proposal["value"] is not None and not proposal["value"] >= 0:
+            raise TraitError("KinMagics.max_price is an amount in USD, from 0 on.")
+        return proposal["value"]
+
+
+KinMagics.prompt.__doc__ = options_parser().format_help()  # what %%kin? shows
+KinMagics.command.__doc__ = magic_help()  # what %kin? shows

@@ -1,0 +1,164 @@
+"""LiveMode: the model is asked, unless the cell's answer is known already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.commands import CommandResult, unescaped
+from kin_nb.core.session.records import SessionRecord, TurnRecord
+from kin_nb.core.time_travel import UndoError
+from kin_nb.notebook.carried import carried_by
+from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.commands import result_of
+from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.live import attach
+from kin_nb.notebook.modes.mode import Cell, Leave
+from kin_nb.notebook.modes.showing import is_watched, show_records
+from kin_nb.notebook.recorded_approvals import through_recorded
+from kin_nb.notebook.streaming.display import Display
+from kin_nb.notebook.turn_runner import CellTurns, limits, run_flow, run_turn
+from kin_nb.render import render_notice, render_undo
+from kin_nb.replay.cells.matching import is_answer, last_run, runs
+from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.playback.going_on import go_on
+
+if TYPE_CHECKING:
+    from kin_nb.core.commands import CommandHost
+    from kin_nb.notebook.live_agent import LiveAgent
+    from kin_nb.notebook.notebook import Notebook
+
+
+class LiveMode:
+    """`always`: also where the answer is known. `anew`: with a conversation of its own, whatever is recorded."""
+
+    is_live = True
+    last = None
+
+    def __init__(
+        self,
+        notebook: Notebook,
+        live: LiveAgent,
+        session: str,
+        host: CommandHost,
+        *,
+        always: bool = False,
+        anew: bool = False,
+    ) -> None:
+        self._notebook, self._live, self._session, self._host = notebook, live, session, host
+        self._always, self._anew = always, anew
+        self._before = frozenset(notebook.book.records)
+        """What was recorded when it began."""
+
+    @property
+    def name(self) -> str:
+        return f"live, record mode {'all' if self._always else 'new'}"
+
+    def run(self, cell: Cell) -> TurnRecord | Leave:
+        options = cell.options
+        known = self._known(cell)
+        turn = next((each for each in reversed(known) if isinstance(each, TurnRecord)), None)
+        asked_again = options.live or self._always
+        if (options.retry or options.fresh) and turn is not None and turn.id not in self._before:
+            asked_again = True  # it was made here: the cell is run again to do so again
+        if turn is not None and (options.cached or not asked_again):
+            show_records(known, self._notebook.book, cell.io, self._session)
+            if is_watched(cell.io) and not options.cached:
+                how = render_notice("Shown again", ["To ask anew: `%%kin --retry`."])
+                cell.io.display(how.data, how.metadata)
+            return turn
+        if options.cached:
+            raise KinError("Not recorded: this cell has no answer in this session. Without --cached it asks the model.")
+        return self._ask(cell)
+
+    def move(self, command: str, io: CellOutput) -> SessionRecord:
+        """Commands do it themselves."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """The agent is the session's."""
+
+    def agent(self) -> Agent:
+        """The session's, which goes on where the recorded conversation ends. Raises KinError."""
+        new = self._live.begun is None
+        agent = self._live.get()
+        book = self._notebook.book
+        head = book.head(self._session) if new and not self._anew else None
+        if head is not None:
+            try:
+                found = go_on(agent, book, head)
+            except ReplayError as error:
+                self._live.close()  # that agent is nowhere
+                raise KinError(str(error)) from None
+            self._notebook.tell_missing(found.missing)
+        return agent
+
+    def _known(self, cell: Cell) -> Sequence[SessionRecord]:
+        """The answer that this very cell has to its text: without an id nothing is known, since two cells may say the same."""
+        entry = self._notebook.book.cell(cell.io.cell_id)
+        found = last_run(entry.records, cell.key) if entry is not None and entry.session == self._session else ()
+        turns = [each for each in found if isinstance(each, TurnRecord)]
+        return found if turns and is_answer(turns[-1]) else ()
+
+    def _ask(self, cell: Cell) -> TurnRecord:
+        options, io, shell = cell.options, cell.io, self._notebook.shell
+        agent = self.agent()
+        with self._live.applied(options), self._recorded(agent):
+            display = self._take_back(agent, cell) if options.retry else None
+            if options.fresh:
+                self._live.on_thread(partial(agent.clear_history, key=cell.key, cell_id=io.cell_id))
+            result = (
+                CommandResult(prompt=unescaped(cell.prompt))
+                if cell.typed is None
+                else result_of(self._host, cell.typed)
+            )
+            attached = attach(result.prompt or cell.prompt, shell, agent.workspace, agent)
+            how: dict[str, Any] = {"display": display, "tools": options.tools, "attached": attached}
+            how |= {"through": through_recorded, "carry": partial(carried_by, shell, agent)}
+            turns = CellTurns(agent, cell.key, io, **how)
+            with limits(agent, options, self._notebook.max_price, self._notebook.spent_besides(self._live)):
+                if result.flow is not None:
+                    run_flow(shell, self._live.thread, agent, turns, io, result.flow, result.prompt or "")
+                else:
+                    run_turn(shell, self._live.thread, agent, turns, io, result.prompt or cell.prompt)
+        return agent.turns[-1]
+
+    @contextmanager
+    def _recorded(self, agent: Agent) -> Iterator[None]:
+        """What happens meanwhile is known afterwards, however it ends."""
+        try:
+            yield
+        finally:
+            self._notebook.know(agent, self._session)
+
+    def _take_back(self, agent: Agent, cell: Cell) -> Display | None:
+        """The cell's answer, whatever its text was, and what came after it, files too; where that was shown. Raises KinError."""
+        entry = self._notebook.book.cell(cell.io.cell_id)
+        answers = (
+            [run for run in runs(entry.records) if any(isinstance(each, TurnRecord) for each in run)] if entry else []
+        )
+        if not answers:
+            return None
+        active = agent.time.active
+        ids = {record.id for record in answers[-1]}
+        first = next((n for n, turn in enumerate(active) if turn.id in ids), None)
+        if first is None:
+            turn = next(each for each in answers[-1] if isinstance(each, TurnRecord))
+            if entry is not None and last_run(entry.records, cell.key):
+                return None  # it was taken back by this very text already
+            raise KinError(
+                f"Turn {turn.turn} is not in the conversation any more: it was taken back later. Without --retry this cell is asked "
+                "at the end of it."
+            )
+        count = len(active) - first
+        try:
+            undone = self._live.on_thread(lambda: agent.undo(count, key=cell.key, cell_id=cell.io.cell_id))
+        except UndoError as error:
+            raise KinError(str(error)) from None
+        card = render_undo(undone, self._session)
+        card.metadata.update(carried_by(self._notebook.shell, agent, undone))
+        Display(cell.io).draw(card, settled=True)
+        return None

@@ -1,0 +1,103 @@
+"""PlaybackMode: a cell shows what was recorded. Nothing runs, nothing is written, no model is called unasked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kin_nb.core.session.records import SessionRecord, TurnRecord
+from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.modes.mode import Cell, Leave, RecordMode, record_mode
+from kin_nb.notebook.modes.showing import asks_the_model, is_watched, show_records
+from kin_nb.render import render_notice
+from kin_nb.replay.cells.matching import command_key
+from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
+from kin_nb.replay.playback.cells import Playback
+from kin_nb.replay.playback.edited import not_recorded
+
+if TYPE_CHECKING:
+    from kin_nb.notebook.live_agent import LiveAgent
+    from kin_nb.notebook.notebook import Notebook
+
+_HEADLESS = (
+    "No recorded answer: {why} No model was asked, since nobody is here to see what it does. To ask it: open the notebook in "
+    "JupyterLab, or set KIN_RECORD=new."
+)
+
+
+class PlaybackMode:
+    """`name` of the session, "" for the notebook's own. It begins anew whenever the notebook's records are read anew."""
+
+    is_live = False
+
+    def __init__(self, notebook: Notebook, live: LiveAgent, session: str) -> None:
+        self._notebook, self._live, self._session = notebook, live, session
+        self._playback = Playback(notebook.book, session)
+        self.last: TurnRecord | None = None
+
+    @property
+    def name(self) -> str:
+        return f"playback of recorded answers, record mode {record_mode() or RecordMode.NEW}"
+
+    def run(self, cell: Cell) -> TurnRecord | Leave:
+        try:
+            shown, of_another = self._playback.play(cell.key, cell.io.cell_id)
+        except (NotRecorded, AmbiguousTurn) as error:
+            return self._without(cell, error)
+        self._notebook.announce(cell.io)
+        show_records(shown, self._notebook.book, cell.io, self._session, self._notebook.scratch)
+        self.last = next(record for record in reversed(shown) if isinstance(record, TurnRecord))
+        if of_another and is_watched(cell.io):
+            notice = render_notice(f"This is turn {self.last.turn} again", [f"Another cell asked it. {_ASK_ANEW}"])
+            cell.io.display(notice.data, notice.metadata)
+        return self.last
+
+    def move(self, command: str, io: CellOutput) -> SessionRecord:
+        try:
+            shown, _ = self._playback.play(command_key(command), io.cell_id)
+        except (NotRecorded, AmbiguousTurn):
+            raise NotRecorded(
+                f"No {command} is recorded in this cell, and {self._which} is in playback: nothing was done. "
+                f"`{self._command('live')}` to go on where it ends, then run this cell again."
+            ) from None
+        show_records(shown, self._notebook.book, io, self._session, self._notebook.scratch)
+        return shown[-1]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    @property
+    def _which(self) -> str:
+        return f"session {self._session}" if self._session else "this notebook"
+
+    def _command(self, name: str) -> str:
+        return f"%kin --session {self._session} {name}" if self._session else f"%kin {name}"
+
+    def _without(self, cell: Cell, error: NotRecorded | AmbiguousTurn) -> Leave:
+        """For a cell that shows nothing. Raises where no model may be asked."""
+        mode = record_mode()
+        if cell.options.cached or mode is RecordMode.NONE:
+            raise NotRecorded(
+                f"{error} No model was asked: {'--cached' if cell.options.cached else 'KIN_RECORD is none'}."
+            )
+        entry = self._playback.cell(cell.io.cell_id)
+        turns = [each for each in entry.records if isinstance(each, TurnRecord)] if entry is not None else []
+        if mode is None and not is_watched(cell.io):
+            raise NotRecorded(_HEADLESS.format(why=error)) from None
+        if cell.options.retry and turns:
+            return Leave(f"Turn {turns[-1].turn} is asked anew, from where it was asked. What was recorded stays.")
+        if turns and mode is None:
+            raise NotRecorded(not_recorded(turns[-1], cell.body), turn=turns[-1]) from None
+        agreed = (
+            mode is RecordMode.NEW
+            or cell.options.retry
+            or asks_the_model(self._notebook.shell, self._live.thread, cell.io)
+        )
+        if agreed is None:
+            raise NotRecorded(_HEADLESS.format(why=error)) from None
+        if not agreed:
+            raise KinError("Not asked: this cell has no recorded answer.")
+        return Leave("This cell goes on where the recorded conversation ends.")
+
+
+_ASK_ANEW = "To ask it anew: `%kin live`, then run this cell again."

@@ -1,0 +1,127 @@
+"""RerunMode: the recorded model with real tools (`kin-nb replay --tools`), in a copy of the workspace."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.core.agent import Agent
+from kin_nb.core.config import KinConfig
+from kin_nb.core.context.history import images_of
+from kin_nb.core.session.records import SessionRecord, TurnRecord, UndoRecord
+from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.live import Attached, add_live_tools
+from kin_nb.notebook.modes.mode import Cell, Leave
+from kin_nb.notebook.modes.showing import show_records
+from kin_nb.notebook.rerun_view import RerunView
+from kin_nb.notebook.turn_runner import CellTurns, run_turn
+from kin_nb.render import render_notice, render_undo
+from kin_nb.replay.book import Book
+from kin_nb.replay.cells.matching import command_key
+from kin_nb.replay.environment import ReplayEnvironment
+from kin_nb.replay.errors import ReplayEndedError
+from kin_nb.replay.playback.cells import Playback
+from kin_nb.replay.rerun.rules_file import load_rules
+from kin_nb.replay.rerun.stand_ins import servers
+from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar
+from kin_nb.replay.rerun.undos import undo_again
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from kin_nb.notebook.live_agent import LiveAgent
+
+
+class RerunMode:
+    """A record runs again where it goes on from what was run; elsewhere it is shown as recorded, and says so."""
+
+    is_live = False
+    name = "re-execution of the recorded calls"
+
+    def __init__(
+        self, shell: InteractiveShell, live: LiveAgent, book: Book, environment: ReplayEnvironment, session: str
+    ) -> None:
+        self._shell, self._live, self._book, self._session = shell, live, book, session
+        self._environment = environment
+        self._playback = Playback(book, session)
+        self._so_far = SoFar()
+        self._agent: Agent | None = None
+        self.last: TurnRecord | None = None
+
+    def run(self, cell: Cell) -> TurnRecord | Leave:
+        shown, _ = self._playback.play(cell.key, cell.io.cell_id)
+        for record in shown:
+            if isinstance(record, TurnRecord):
+                self._run_again(record, cell.io)
+                self.last = record
+            else:
+                # it made room for a new answer: what it took back was not run
+                show_records([record], self._book, cell.io, self._session)
+        assert self.last is not None  # a prompt's run ends with a turn
+        return self.last
+
+    def move(self, command: str, io: CellOutput) -> SessionRecord:
+        shown, _ = self._playback.play(command_key(command), io.cell_id)
+        record = shown[-1]
+        if isinstance(record, UndoRecord) and self._so_far.is_at(record.parent):
+            agent, so_far = self._running(), self._so_far
+            undone, drift = self._live.on_thread(lambda: undo_again(agent, record, so_far))
+            card = render_undo(undone, self._session)
+            told = {"undo": record.id, "drift": drift.told}
+            io.display(card.data, {**card.metadata, "kin": {**card.metadata["kin"], **told}})
+        else:
+            show_records(shown, self._book, io, self._session)
+        self._so_far.moved(record)
+        return record
+
+    def close(self) -> None:
+        """The agent ends with the kernel."""
+
+    def _run_again(self, turn: TurnRecord, io: CellOutput) -> None:
+        """Raises ReplayEndedError."""
+        if not self._so_far.knows(turn.parent):
+            notice = render_notice(
+                f"Turn {turn.turn} is shown as recorded", ["It goes on from a turn that was not run here."]
+            )
+            show_records([turn], self._book, io, self._session)
+            io.display(notice.data, notice.metadata)
+            return
+        agent, environment = self._running(), self._environment
+        rerun = Rerun(
+            turn,
+            agent.workspace.root,
+            approve_recorded=environment.approve_recorded,
+            known_ids=agent.history.call_ids,
+            so_far=self._so_far,
+            rules=load_rules(environment.rules),
+        )
+        rerun.prepare(agent)
+        how: dict[str, Any] = {"view": RerunView(io, rerun), "through": rerun.asking, "answering": rerun.answering}
+        how["attached"] = Attached(labels=turn.attached, images=tuple(images_of(turn.images)))
+        try:
+            turns = CellTurns(agent, turn.key, io, **how)
+            run_turn(self._shell, self._live.thread, agent, turns, io, rerun.prompt)
+        except ReplayEndedError:
+            if turn.outcome == "done":
+                raise
+        finally:
+            self._so_far.ran(turn)
+
+    def _running(self) -> Agent:
+        """Its settings are not the user's, confinement apart: a shared notebook runs under the same rules everywhere."""
+        if self._agent is not None:
+            return self._agent
+        # what a loop or a D-Mail led to is in the recording
+        turns = [record for record in self._book.records.values() if isinstance(record, TurnRecord)]
+        mails = any(call.name == DMAIL for turn in turns for call in turn.calls)
+        sandbox = self._environment.sandbox
+        tools: dict[str, Any] = {"bash": dict(sandbox)} if sandbox else {}
+        where = self._environment.workspace
+        agent = Agent(
+            KinConfig(workdir=where, loop_detection=False, dmail=mails, mcp_servers=servers(os.environ), tools=tools)
+        )
+        atexit.register(lambda: self._live.on_thread(agent.aclose))  # its servers end too
+        add_live_tools(agent, self._shell)
+        self._agent = agent
+        return agent

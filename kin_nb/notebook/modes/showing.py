@@ -1,0 +1,72 @@
+"""Recorded answers in a cell, and the question that comes before a model is asked where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kin_nb.core.questions import Question
+from kin_nb.core.session.records import SessionRecord, TurnRecord, UndoRecord
+from kin_nb.notebook.agent_thread import AgentThread
+from kin_nb.notebook.approval import CardPlace, choose_question_channel, somebody_answers
+from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
+from kin_nb.notebook.streaming.display import Display
+from kin_nb.notebook.tap import hearing
+from kin_nb.render import Output, render_notice, render_record
+from kin_nb.replay.book import Book
+from kin_nb.replay.format.carrying import KEY
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from kin_nb.replay.runner.scratch import Scratch
+
+_ASK, _LEAVE = "Ask the model", "Leave it"
+
+
+def show_records(
+    records: Sequence[SessionRecord], book: Book, io: CellOutput, session: str, scratch: Scratch | None = None
+) -> None:
+    """As they were shown live, to the byte; the outputs carry what only outputs hold."""
+    if len(records) > 1 and not isinstance(records[0], TurnRecord):
+        show_records(records[:1], book, io, session)  # it made room for a new answer: what it took back is not played
+        records = records[1:]
+    for record in records:
+        outputs = render_record(record, session)
+        carried = book.carried.get(record.id)
+        if carried is not None:
+            outputs[-1].metadata[KEY] = carried.raw
+        for output in outputs + _in_scratch(record, scratch):
+            io.display(output.data, output.metadata)
+
+
+def _in_scratch(record: SessionRecord, scratch: Scratch | None) -> list[Output]:
+    """Its files change in the scratch copy, where there is one."""
+    return scratch.play(record) if scratch is not None and isinstance(record, TurnRecord | UndoRecord) else []
+
+
+def is_watched(io: CellOutput) -> bool:
+    """Whether a person may see what a model does."""
+    return bool(io.cell_id or io.allow_stdin)
+
+
+def asks_the_model(shell: InteractiveShell, thread: AgentThread, io: CellOutput) -> bool | None:
+    """Whether the person wants the model to be asked; None where nobody can answer."""
+    display = Display(io)
+    with hearing(shell, io.parent) as run:
+        if not somebody_answers(io, run):
+            return None
+
+        async def ask(submit_main: SubmitMain) -> str:
+            def place(_: object) -> CardPlace:
+                display.shown = True  # the buttons will be there
+                card = render_notice("No recorded answer. Ask the model?", [_ASK, _LEAVE])
+                return CardPlace(display.display_id, card.data, update=False)
+
+            channel = choose_question_channel(io, run=run, submit_main=submit_main, place=place)
+            return await channel(Question("No recorded answer. Ask the model?", (_ASK, _LEAVE), own_words=False))
+
+        chosen = run_on_agent_thread(ask, thread, on_tick=run.on_tick)
+    display.draw(render_notice(f"No recorded answer: {chosen[0].lower()}{chosen[1:]}", []), settled=True)
+    return chosen == _ASK
