@@ -87,7 +87,7 @@ def read_saved(nb: Any) -> Saved:
             if listed.get(record.id, found[record.id]) != found[record.id]:
                 where = f"cell {index + 1}, {label(record)}"
                 raise _error(meta, where, "it is not the record that was saved under this id")
-    apart = listed if listed != found else None  # as it is where nothing was deleted or pasted, so that equal ones are equal
+    apart = listed if listed != found else None  # nothing was deleted or pasted: equal to what was written
     recording = Recording(meta, saved.recording.records, saved.recording.others, apart, saved.recording.beside)
     return Saved(recording, saved.held, saved.others)
 
