@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from kin_nb.notebook.errors import KinError
-from kin_nb.notebook.magic import check_kernel
+from kin_nb.notebook.extension import check_kernel
 
 METADATA = importlib.metadata.metadata("kin-nb")
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.core.tools.base import BaseTool, BaseToolConfig, BaseToolState
 from kin_nb.notebook.approval.choices import choices
 from kin_nb.notebook.live import add_live_tools, live_tools
-from kin_nb.notebook.magic import KinMagics
+from kin_nb.notebook.magics import KinMagics
 from kin_nb.notebook.pump import Interrupted
 from tests.model_server import tool_call
 
@@ -204,7 +204,7 @@ def test_code_that_a_tool_runs_cannot_use_kin_and_the_person_still_can(play, she
     for call in (first, second):
         assert call.exit == 1
         assert "Only the person can use %kin and %%kin: code that a tool runs cannot." in call.output
-    assert magics.session().mode is AgentMode.DEFAULT
+    assert magics.session().live.mode is AgentMode.DEFAULT
     shell.run_line_magic("kin", "mode plan")
-    assert magics.session().mode is AgentMode.PLAN
+    assert magics.session().live.mode is AgentMode.PLAN
     magics.close()
