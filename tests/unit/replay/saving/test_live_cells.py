@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from kin_nb.core.session.records import Place, UndoRecord
-from kin_nb.replay.saving.live_cells import keep_what_plays
+from kin_nb.replay.saving.live_cells import drop_commands, keep_what_plays, what_goes
 from kin_nb.replay.saving.making import session_notebook
-from tests.unit.replay.sessions import recording, turn
+from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
 
 @pytest.mark.parametrize(
@@ -32,14 +29,60 @@ def test_a_cell_of_commands_alone_goes(source, kept):
 
 
 def test_what_undid_stays_below_the_text_that_introduces_it():
-    undo = UndoRecord(at=1, turns=(1,), to=Place(turn=0))
-    told = replace(recording(turn(1, "a"), turn(2, "b")), undos=(undo,))
+    first = turn(1, "a", cell_id="c0")
+    undone = undo(first, cell_id="c1")
+    told = recording(first, undone, turn(3, "b", cell_id="c2"))
     cells = ["%%kin\na", "%kin undo", "%%kin\nb"]
     nb = new_notebook(cells=[new_code_cell(source, id=f"c{n}") for n, source in enumerate(cells)])
     nb["cells"].insert(1, new_markdown_cell("Not so.", id="text"))
     assert keep_what_plays(nb, told) == []
     saved = session_notebook(told, source_nb=nb)
-    assert [cell["source"] for cell in saved["cells"][1:]] == ["%%kin\na", "Not so.", "%kin undo 1", "%%kin\nb"]
+    assert [cell["source"] for cell in saved["cells"][1:]] == ["%%kin\na", "Not so.", "%kin undo", "%%kin\nb"]
+
+
+def carrying(source, *records):
+    outputs = [new_output("display_data", {"text/plain": "x"}, metadata=carried_of(TALK, each)) for each in records]
+    return new_code_cell(source, id="c", outputs=outputs)
+
+
+FIRST = turn(1, "a", cell_id="c")
+UNDONE = undo(FIRST, cell_id="c")
+TALK = recording(FIRST, UNDONE)
+
+
+@pytest.mark.parametrize(
+    ("cell", "kept"),
+    [
+        (carrying("%kin undo", UNDONE), True),
+        (carrying("%kin undo"), True),
+        (carrying("%%kin\nedited since", FIRST), True),
+        (new_code_cell("%kin undo 3", id="other"), False),
+        (new_code_cell("%%kin\nnever asked", id="other"), False),
+    ],
+    ids=["it carries what it did", "it did it", "a prompt that was edited", "an undo that did nothing", "a draft"],
+)
+def test_a_cell_that_holds_a_record_or_made_one_stays_and_no_other_that_speaks_to_the_agent(cell, kept):
+    nb = new_notebook(cells=[cell])
+    said = keep_what_plays(nb, TALK)
+    assert len(nb["cells"]) == kept
+    assert said == ["Left out: 1 prompt without a recorded answer."] * (cell["source"] == "%%kin\nnever asked")
+
+
+def test_prompts_that_went_are_counted_and_named_without_commands():
+    sources = ["%%kin\na", "%%kin\ndraft 1", "%kin mode plan", "%%kin\ndraft 2", "x = 1"]
+    nb = new_notebook(cells=[new_code_cell(source, id=f"c{n}") for n, source in enumerate(sources)])
+    told = recording(turn(1, "a", cell_id="c0"))
+    commands, prompts = what_goes(nb, told)
+    assert commands == ["cell 3 (%kin mode plan)"]
+    assert prompts == ["cell 2 (%%kin ⏎ draft 1)", "cell 4 (%%kin ⏎ draft 2)"]
+    assert keep_what_plays(nb, told) == ["Left out: 2 prompts without a recorded answer."]
+    assert [cell["source"] for cell in nb["cells"]] == ["%%kin\na", "x = 1"]
+
+
+def test_commands_go_and_those_that_moved_the_conversation_stay():
+    nb = new_notebook(cells=[new_code_cell("%kin cost", id="cost"), carrying("%kin undo", UNDONE)])
+    assert drop_commands(nb, TALK) == 1
+    assert [cell["source"] for cell in nb["cells"]] == ["%kin undo"]
 
 
 @pytest.mark.parametrize(

@@ -1,43 +1,49 @@
-"""What is not written over: turns, undos and later versions' records that the saved session has not."""
+"""What is not written over: turns, what moved the conversation, and later versions' records that the saved session has not."""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from nbformat.v4 import new_code_cell, new_output
 
-from kin_nb.core.session.records import Place, RecordedCall, RecordedStep, UndoRecord
+from kin_nb.core.session.records import ClearRecord, RecordedCall, RecordedStep, TurnRecord
 from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.format.carrying import KEPT
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.lost import lost
 from kin_nb.replay.saving.making import empty_notebook, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
+from kin_nb.replay.saving.overwriting import lost
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.writing import write_notebook
-from tests.unit.replay.sessions import recording, turn
+from tests.unit.replay.everything import EVERYTHING
+from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
 
-def answered(number: int, reply: str, *, milliseconds: int = 1200, command: str = "", steps: int = 1):
+def answered(number: int, reply: str, *, command: str = "", steps: int = 1, **fields: Any) -> TurnRecord:
     """The turn of a prompt that is always the same, so that the first request is too."""
     call = RecordedCall(id="c1", name="bash", arguments=f'{{"command": "{command}"}}', status="ok", output="42 files")
     made = [RecordedStep(fingerprint=f"f{n}", content=reply, calls=(call,) if command else ()) for n in range(steps)]
-    return turn(number, "What does ACME have?", steps=tuple(made), milliseconds=milliseconds)
-
-
-def undone(*turns: int, at: int) -> UndoRecord:
-    return UndoRecord(at=at, turns=turns, to=Place(turn=turns[0] - 1, step=99))
+    return turn(number, "What does ACME have?", steps=tuple(made), **fields)
 
 
 def as_session(session: str, talk: Recording) -> Recording:
-    return replace(talk, session=session, meta=talk.meta.model_copy(update={"session": session}))
+    return replace(talk, meta=talk.meta.model_copy(update={"session": session}))
+
+
+def missing(held: Recording, ours: Recording) -> str:
+    return lost(session_notebook(held), session_notebook(ours))
 
 
 TALK = recording(answered(1, "ACME has much.", command="ls", steps=2), answered(2, "More of ACME."))
-LONGER = replace(TALK, turns=(*TALK.turns, turn(3, "and now?")))
+LONGER = recording(*TALK.turns, turn(3, "and now?"))
+UNDO = undo(TALK.turns[1], to=TALK.turns[0])
+LATER = '{"id":"aaaa","note":"x","type":"later"}', '{"note":"y","type":"later"}'
 
 
 def redacted(talk: Recording, pattern: str = "ACME") -> Recording:
@@ -53,13 +59,13 @@ def redacted(talk: Recording, pattern: str = "ACME") -> Recording:
         "redacted": redacted(TALK),
         "without results": without_results(TALK),
         "all of it": without_results(redacted(LONGER)),
-        "undone since": replace(TALK, undos=(undone(2, at=2),)),
+        "undone since": recording(*TALK.turns, UNDO),
     }.items(),
     ids=lambda case: case[0],
 )
 def test_a_session_replaces_its_own_earlier_state(ours):
-    assert lost(TALK, ours[1]) == ""
-    assert lost(redacted(TALK), ours[1]) == ""
+    assert missing(TALK, ours[1]) == ""
+    assert missing(redacted(TALK), ours[1]) == ""
 
 
 @pytest.mark.parametrize("portable", [False, True])
@@ -70,18 +76,8 @@ def test_it_does_so_in_every_form_of_the_file(tmp_path, portable):
     assert read_recording(load_notebook(path)).session == "another"
 
 
-@pytest.mark.parametrize(
-    "other",
-    {
-        "another reply": answered(2, "Nothing."),
-        "another call": answered(2, "More of ACME.", command="ls"),
-        "the same reply at another time": answered(2, "More of ACME.", milliseconds=900),
-        "more steps": answered(2, "More of ACME.", steps=2),
-    }.items(),
-    ids=lambda case: case[0],
-)
-def test_another_session_that_was_asked_the_same_is_not_replaced(tmp_path, other):
-    theirs = as_session("theirs", replace(TALK, turns=(TALK.turns[0], other[1])))
+def test_another_session_that_was_asked_the_same_and_answered_alike_is_not_replaced(tmp_path):
+    theirs = as_session("theirs", recording(TALK.turns[0], TALK.turns[1].model_copy(update={"id": "b" * 16})))
     path = write_notebook(session_notebook(theirs), tmp_path / "talk.ipynb")
     before = path.read_bytes()
     with pytest.raises(
@@ -91,31 +87,59 @@ def test_another_session_that_was_asked_the_same_is_not_replaced(tmp_path, other
     assert path.read_bytes() == before
 
 
-def test_another_run_of_the_same_turn_in_one_session_is_not_replaced():
-    assert lost(TALK, replace(TALK, turns=(TALK.turns[0], answered(2, "Nothing.")))) == "turn 2"
-    silent = recording(turn(1, "a", steps=()))
-    assert lost(silent, recording(turn(1, "b", steps=()))) == "turn 1"
-    assert lost(silent, silent) == ""
+def test_another_run_of_the_same_turn_in_one_session_is_not_replaced(tmp_path):
+    again = recording(TALK.turns[0], TALK.turns[1].model_copy(update={"id": "b" * 16, "seq": 3}))
+    assert missing(TALK, again) == "turn 2"
+    path = write_notebook(session_notebook(TALK), tmp_path / "talk.ipynb")
+    with pytest.raises(
+        RecordingError, match=r"holds turn 2 of session 5b1c-ses, .* kin-nb merge joins two runs of one"
+    ):
+        write_notebook(session_notebook(again), path)
 
 
 def test_a_turn_that_the_log_had_cut_off_may_have_gone_on():
-    cut = recording(
-        answered(1, "ACME has much.", command="ls", milliseconds=0).model_copy(update={"outcome": "running"})
-    )
-    assert lost(cut, TALK) == ""
-    assert lost(TALK, cut) == "turns 1, 2"
+    cut = recording(answered(1, "ACME has much.", command="ls", outcome="running"))
+    assert missing(cut, TALK) == ""
+    assert missing(TALK, cut) == "turns 1, 2"
 
 
-def test_undos_and_what_a_later_version_recorded_are_not_lost_either(tmp_path):
-    later, more = '{"note":"x","type":"later"}', '{"note":"y","type":"later"}'
-    held = replace(TALK, undos=(undone(2, at=2),), others=(later, more))
-    assert lost(held, TALK) == "undo 1, records of type later"
-    assert lost(held, replace(held, others=(later,))) == "records of type later"
-    assert lost(held, redacted(held, "x")) == ""
-    assert lost(held, replace(held, undos=(undone(1, 2, at=2),))) == "undo 1"
+def test_what_moved_the_conversation_and_what_a_later_version_recorded_are_not_lost_either(tmp_path):
+    held = recording(*TALK.turns, UNDO, others=LATER)
+    assert missing(held, TALK) == "undo, a record of type later"
+    assert missing(held, replace(held, others=LATER[:1])) == "a record of type later"
+    assert missing(held, replace(held, others=LATER[1:])) == "a record of type later"
+    assert missing(held, redacted(held, "42")) == ""
+    other = undo(TALK.turns[1], to=TALK.turns[0], id="c" * 16)
+    assert missing(held, recording(*TALK.turns, other, others=LATER)) == "undo"
     path = write_notebook(session_notebook(held), tmp_path / "talk.ipynb")
-    with pytest.raises(RecordingError, match=r"holds undo 1, records of type later of session 5b1c-ses, which"):
+    with pytest.raises(RecordingError, match=r"holds undo, a record of type later of session 5b1c-ses, which"):
         write_notebook(session_notebook(TALK), path)
+
+
+def test_turns_come_first_and_each_kind_of_move_is_named_once():
+    assert missing(EVERYTHING, TALK) == "turns 1, 2, undo, redo, compact, clear, a record of type vote"
+    twice = (UNDO, undo(TALK.turns[1], to=TALK.turns[0], seq=4))
+    assert missing(recording(*TALK.turns, *twice), TALK) == "undo"
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_only_an_output_holds_is_not_lost_either(tmp_path, kept):
+    """A front end saved the session notebook after the person had gone on in it."""
+    cleared = ClearRecord(id="d" * 16, parent=TALK.turns[1].head, seq=3, cell_id="c")
+    nb = session_notebook(TALK)
+    metadata = carried_of(TALK, cleared)
+    if kept:
+        metadata = {KEPT: [{"cell": "c", "carried": each} for each in metadata.values()]}
+    output = new_output("display_data", {"text/plain": "x"}, metadata=metadata)
+    nb["cells"].append(new_code_cell("%kin clear", id="c", outputs=[] if kept else [output]))
+    nb["cells"][1]["outputs"] += [output] if kept else []
+    path = tmp_path / "talk.ipynb"
+    path.write_text(json.dumps(nb))
+    before = path.read_bytes()
+    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds clear of session 5b1c-ses, which this one has not"):
+        write_notebook(session_notebook(TALK), path)
+    assert path.read_bytes() == before
+    write_notebook(session_notebook(recording(*TALK.turns, cleared)), path)
 
 
 def spoilt(path, change) -> bytes:
@@ -127,7 +151,7 @@ def spoilt(path, change) -> bytes:
 
 
 def records(raw):
-    return [record for cell in raw["cells"] for record in cell["metadata"].get("kin", [])]
+    return [record for cell in raw["cells"] for record in cell["metadata"].get("kin", {}).get("records", [])]
 
 
 def another_word(raw):
@@ -135,11 +159,11 @@ def another_word(raw):
 
 
 def a_cell_less(raw):
-    raw["cells"] = [cell for cell in raw["cells"] if not any(r["turn"] == 1 for r in cell["metadata"].get("kin", []))]
+    del raw["cells"][1]
 
 
 def no_record_any_more(raw):
-    next(cell for cell in raw["cells"] if "kin" in cell["metadata"])["metadata"]["kin"][0] = 3
+    raw["cells"][1]["metadata"]["kin"]["records"][0] = 3
 
 
 def another_metadata(raw):
@@ -153,25 +177,44 @@ def nbmerged(raw):
 DAMAGES = [another_word, a_cell_less, another_metadata]
 
 
-@pytest.mark.parametrize("damage", [*DAMAGES, no_record_any_more, nbmerged])
+@pytest.mark.parametrize("damage", [*DAMAGES, no_record_any_more])
 def test_a_damaged_notebook_of_another_session_is_not_replaced(tmp_path, damage):
-    path = write_notebook(session_notebook(as_session("theirs", LONGER)), tmp_path / "talk.ipynb")
+    theirs = recording(*(each.model_copy(update={"id": f"f{each.id[1:]}", "parent": None}) for each in LONGER.turns))
+    path = write_notebook(session_notebook(as_session("theirs", theirs)), tmp_path / "talk.ipynb")
     before = spoilt(path, damage)
-    with pytest.raises(
-        RecordingError, match=r"^What talk\.ipynb holds does not read, .*: nothing was written\. Choose"
-    ):
-        write_notebook(session_notebook(TALK), path)
-    with pytest.raises(RecordingError, match="nothing was written"):
-        write_notebook(session_notebook(TALK), path, in_place=True)
+    for in_place in (False, True):
+        with pytest.raises(
+            RecordingError, match=r"^talk\.ipynb holds turns .*2, 3.* of session theirs, which this one"
+        ):
+            write_notebook(session_notebook(TALK), path, in_place=in_place)
     assert path.read_bytes() == before
 
 
-def test_nor_is_one_of_another_session_whose_sidecar_is_not_here(session, tmp_path):
+@pytest.mark.parametrize("damage", [*DAMAGES, no_record_any_more])
+def test_nor_is_one_that_goes_on_further_from_the_same_turns(tmp_path, damage):
+    path = write_notebook(session_notebook(as_session("theirs", LONGER)), tmp_path / "talk.ipynb")
+    before = spoilt(path, damage)
+    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds turn 3.* of session theirs, which this one has not"):
+        write_notebook(session_notebook(TALK), path)
+    assert path.read_bytes() == before
+
+
+def test_what_a_merge_left_unfinished_is_replaced_by_none(tmp_path):
+    path = write_notebook(session_notebook(TALK), tmp_path / "talk.ipynb")
+    before = spoilt(path, nbmerged)
+    for in_place in (False, True):
+        with pytest.raises(RecordingError, match="may be lost: nothing was written. nbmerge left a conflict in"):
+            write_notebook(session_notebook(TALK), path, in_place=in_place)
+    assert path.read_bytes() == before
+
+
+def test_one_whose_sidecar_is_not_here_is_replaced_by_what_has_its_records_alone(session, tmp_path):
     path = write_notebook(session_notebook(session, options=SaveOptions(sidecar=True)), tmp_path / "talk.kin.ipynb")
     (tmp_path / "talk.kin.json").unlink()
     before = path.read_bytes()
-    with pytest.raises(RecordingError, match=r"its text is missing from talk\.kin\.json"):
-        write_notebook(session_notebook(as_session("another", TALK)), path)
+    other = recording(*(each.model_copy(update={"id": f"f{each.id[1:]}", "parent": None}) for each in session.turns))
+    with pytest.raises(RecordingError, match=r"^talk\.kin\.ipynb holds turns 1, 2 of session 5b1c-ses"):
+        write_notebook(session_notebook(as_session("another", other)), path)
     assert path.read_bytes() == before
     write_notebook(session_notebook(session), path)
     assert read_recording(load_notebook(path)) == session, "the session itself has all of it"
@@ -188,14 +231,15 @@ def test_a_damaged_notebook_is_repaired_by_a_save_of_its_session_and_of_no_less(
     assert read_recording(load_notebook(path)) == LONGER
 
 
-def test_a_damaged_turn_is_known_by_its_hashes_also_when_another_cell_asks_it_now(tmp_path):
+def test_a_damaged_turn_is_known_by_its_id_also_when_another_cell_asks_it_now(tmp_path):
     path = write_notebook(session_notebook(TALK), tmp_path / "talk.ipynb")
     spoilt(path, another_word)
     moved = tuple(each.model_copy(update={"cell_id": f"c{each.turn}"}) for each in TALK.turns)
-    write_notebook(session_notebook(replace(TALK, turns=moved)), path)
+    write_notebook(session_notebook(replace(TALK, records=moved)), path)
     before = spoilt(path, another_word)
-    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds what does not read in cell 3 of session 5b1c-ses"):
-        write_notebook(session_notebook(replace(TALK, turns=(TALK.turns[0], answered(2, "Nothing.")))), path)
+    other = recording(TALK.turns[0], answered(2, "Nothing.", id="b" * 16))
+    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds turn 2 of session 5b1c-ses"):
+        write_notebook(session_notebook(other), path)
     assert path.read_bytes() == before
 
 
@@ -208,15 +252,26 @@ def test_a_record_that_is_none_any_more_is_nobodys_to_replace(tmp_path):
 
 
 def test_a_damaged_undo_is_known_too_and_what_a_later_version_wrote_stays(tmp_path):
-    held = replace(TALK, undos=(undone(2, at=2),))
+    held = recording(*TALK.turns, UNDO)
     path = write_notebook(session_notebook(held), tmp_path / "talk.ipynb")
     before = spoilt(path, lambda raw: records(raw)[-1].update(turns=[1]))
-    with pytest.raises(RecordingError, match="holds what does not read in cell 4 of session"):
+    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds undo of session"):
         write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before
     write_notebook(session_notebook(held), path)
     spoilt(path, lambda raw: records(raw)[0].update(prompt="x"))
     before = spoilt(path, lambda raw: records(raw)[1].update(colour="red"))
-    with pytest.raises(RecordingError, match="would lose what a later version wrote"):
+    with pytest.raises(
+        RecordingError, match="would lose what a later version wrote: cell 3, turn 2: field colour is of"
+    ):
         write_notebook(session_notebook(held), path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("form", [1, 3, 2.5])
+def test_a_notebook_in_another_format_is_left_alone(tmp_path, form):
+    path = write_notebook(session_notebook(TALK), tmp_path / "talk.ipynb")
+    before = spoilt(path, lambda raw: raw["metadata"]["kin"].update(format=form))
+    with pytest.raises(RecordingError, match=rf"would lose what a later version wrote: Recorded in format {form} by"):
+        write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before
