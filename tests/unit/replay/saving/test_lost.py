@@ -203,7 +203,7 @@ def test_what_a_merge_left_unfinished_is_replaced_by_none(tmp_path):
     path = write_notebook(session_notebook(TALK), tmp_path / "talk.ipynb")
     before = spoilt(path, nbmerged)
     for in_place in (False, True):
-        with pytest.raises(RecordingError, match="may be lost: nothing was written. nbmerge left a conflict in"):
+        with pytest.raises(RecordingError, match=r"may be lost: nothing was written\. nbmerge left a conflict in"):
             write_notebook(session_notebook(TALK), path, in_place=in_place)
     assert path.read_bytes() == before
 
