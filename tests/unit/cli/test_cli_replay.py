@@ -144,7 +144,7 @@ def test_what_cannot_be_replayed_is_said_with_what_to_do(save, kin, workspace):
     (workspace / "cut.ipynb").write_text('{"cells": [')
     (workspace / "foreign.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
     later = save("later.ipynb")
-    later.write_text(later.read_text().replace('"format": 1', '"format": 9'))
+    later.write_text(later.read_text().replace('"format": 2', '"format": 9'))
     save("nowhere.ipynb", workspace={"path": "gone"})
     names = ("cut.ipynb", "foreign.ipynb", "later.ipynb", "nowhere.ipynb")
     done = kin("replay", *names, "--tools", "-j", "2", "--output-dir", "out")

@@ -32,6 +32,7 @@ from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.decision import Grant
 from kin_nb.core.trusted_folders import TrustedFolders
 from kin_nb.render import render_result
+from kin_nb.replay.cells.matching import command_key
 from tests.model_server import ModelServer, tool_call
 
 DOCS = Path(__file__).parents[3] / "docs" / "commands.md"
@@ -420,6 +421,33 @@ def test_clear_and_compact(talked):
     assert "We wrote b." in talked.types("/compact")
     assert talked.types("/clear").startswith("A new conversation begins")
     assert [message.role for message in talked.agent.messages] == ["system"]
+
+
+def test_what_moves_the_conversation_is_a_record_of_the_cell_that_asked(talked, monkeypatch):
+    monkeypatch.setattr(talked.host, "asking_cell", lambda command: {"key": f"key of {command}", "cell_id": "the cell"})
+    talked.server.enqueue("We wrote b.")
+    made = [talked.run(command).record for command in ("/compact", "/undo", "/redo", "/undo 2", "/clear")]
+    assert made == talked.agent.moves
+    assert [record.key for record in made] == [
+        f"key of {each}" for each in ("compact", "undo 1", "redo", "undo 2", "clear")
+    ]
+    assert {record.cell_id for record in made} == {"the cell"}
+    assert [record.type for record in made] == ["compact", "undo", "redo", "undo", "clear"]
+
+
+def test_what_was_said_in_a_terminal_has_the_key_of_the_cell_that_would_ask_it(talked):
+    assert talked.run("/undo").record.key == command_key("undo 1")
+    cleared = talked.run("/clear").record
+    assert (cleared.key, cleared.cell_id) == (command_key("clear"), None)
+
+
+def test_status_says_how_prompts_are_answered_and_by_whom(person):
+    model = person.host.config().get_active_model()
+    assert person.types("/status").splitlines() == [
+        "Prompts: live",
+        f"  Model: {model.alias} ({model.name} at {model.provider})",
+        "  Mode: auto-approve",
+    ]
 
 
 def test_a_saved_session_is_loaded_and_the_one_before_stays_stored(talked, workspace):
