@@ -12,6 +12,7 @@ from typing import Any
 
 from kin_nb.core.session.records import canonical_json
 from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.format.sidecar import texts_in
 
 MAGIC = "kin_recording"
 MAX_DEPTH = 200
@@ -40,16 +41,23 @@ def unfold(nb: Any) -> None:
     nb["metadata"]["kin"] = value.get("kin")
     ids = {each["id"]: each for each in nb["cells"] if isinstance(each.get("id"), str)}
     homeless: list[Any] = []
-    blobs: dict[str, Any] = {}
     for each in value["cells"]:
         home = ids.get(str(each.get("id")))
         if home is not None:
             home["metadata"]["kin"] = each["kin"]
-        elif isinstance(each["kin"], dict):
-            homeless += each["kin"].get("records") or []
-            blobs |= each["kin"].get("blobs") or {}
+        elif each["kin"] is not None:
+            homeless.append(each["kin"])
     if homeless:
-        cell["metadata"]["kin"] = {"records": homeless, "blobs": blobs}
+        cell["metadata"]["kin"] = _joined(homeless)
+
+
+def _joined(held: list[Any]) -> Any:
+    """What several cells held, as one cell's; the first that is none as it is, for who reads it to refuse."""
+    for kin in held:
+        if not isinstance(kin, dict) or not isinstance(kin.get("records"), list):
+            return kin
+    records = [record for kin in held for record in kin["records"]]
+    return {"records": records, "blobs": {sha: text for kin in held for sha, text in texts_in(kin).items()}}
 
 
 def fold(nb: Any) -> None:

@@ -82,14 +82,25 @@ def read_saved(nb: Any) -> Saved:
             "workspace, kin_nb, system_prompt or tools was",
         )
     found = saved.recording.shas
-    for index, records in saved.held.items():
-        for record in records:
-            if listed.get(record.id, found[record.id]) != found[record.id]:
-                where = f"cell {index + 1}, {label(record)}"
-                raise _error(meta, where, "it is not the record that was saved under this id")
+    for index, known_as, what in _ids(saved):
+        if listed.get(known_as, found[known_as]) != found[known_as]:
+            raise _error(meta, f"cell {index + 1}, {what}", "it is not the record that was saved under this id")
     apart = listed if listed != found else None  # nothing was deleted or pasted: equal to what was written
     recording = Recording(meta, saved.recording.records, saved.recording.others, apart, saved.recording.beside)
     return Saved(recording, saved.held, saved.others)
+
+
+def _ids(saved: Saved) -> Iterator[tuple[int, str, str]]:
+    """(index of a cell, id, what a person calls it) of each record in a cell."""
+    for index, records in saved.held.items():
+        yield from ((index, record.id, label(record)) for record in records)
+    for index, texts in saved.others.items():
+        for other in map(json.loads, texts):
+            yield index, other_id(other), _label_of_other(other)
+
+
+def _label_of_other(other: dict[str, Any]) -> str:
+    return f"record {short(repr(other['type']))}"
 
 
 def write_recording(nb: Any, held: Mapping[int, Sequence[SessionRecord]], recording: Recording) -> None:
@@ -175,6 +186,7 @@ def read_cells(nb: Any, meta: SessionMeta) -> Saved:
     held: dict[int, list[SessionRecord]] = {}
     others: dict[int, list[str]] = {}
     first: dict[str, tuple[int, SessionRecord]] = {}
+    texts: dict[str, tuple[int, str]] = {}
     beside: dict[str, str] = {}
     for index, cell in enumerate(nb["cells"]):
         kin = cell["metadata"].get("kin")
@@ -187,6 +199,11 @@ def read_cells(nb: Any, meta: SessionMeta) -> Saved:
             record = reader.read(index + 1, raw)
             if isinstance(record, str):
                 others.setdefault(index, []).append(record)
+                other = json.loads(record)
+                there, text = texts.setdefault(other_id(other), (index, record))
+                if text != record:
+                    what = f"cell {there + 1} holds it too, and they differ"
+                    raise _error(meta, f"cell {index + 1}, {_label_of_other(other)}", what)
                 continue
             before, known = first.setdefault(record.id, (index, record))
             if known != record:
@@ -197,8 +214,8 @@ def read_cells(nb: Any, meta: SessionMeta) -> Saved:
             if name:
                 beside[record.id] = name
     records = sorted((record for _, record in first.values()), key=lambda record: record.seq)
-    texts = dict.fromkeys(text for found in others.values() for text in found)
-    return Saved(Recording(meta, tuple(records), tuple(texts), beside=beside), held, others)
+    unknown = tuple(text for _, text in texts.values())
+    return Saved(Recording(meta, tuple(records), unknown, beside=beside), held, others)
 
 
 def _error(meta: SessionMeta, where: str, what: str) -> RecordingError:

@@ -11,8 +11,9 @@ from kin_nb.replay.recording import FORMAT
 
 
 def later_format(found: object, wrote: object) -> str:
-    """The sentence about a recording in format `found`, by the version `wrote`."""
-    return f"Recorded in format {short(found)} by kin_nb {short(wrote)}; this one reads format {FORMAT}: update kin_nb."
+    """The sentence about a recording in another format, `found`, by the version `wrote`."""
+    what = "use that version" if isinstance(found, int | float) and found < FORMAT else "update kin_nb"
+    return f"Recorded in format {short(found)} by kin_nb {short(wrote)}; this one reads format {FORMAT}: {what}."
 
 
 def refuse_later(where: str, raw: Any, known: Record, wrote: str) -> None:

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from kin_nb.core.session.records import FileChange, RecordedCall, RecordedStep
+from kin_nb.render import render_record
+from kin_nb.replay.book import Book
 from kin_nb.replay.errors import NoRecordingError, RecordingError, RecordingNotFoundError, UnreadableNotebookError
 from kin_nb.replay.format.embedded import embedding_source
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.in_outputs import recording_in_outputs
 from kin_nb.replay.format.loading import MAX_BYTES, load_notebook
 from kin_nb.replay.format.sidecar import sidecar_name
+from kin_nb.replay.playback.cells import Playback
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
-from kin_nb.replay.playback.player import Player
 from kin_nb.replay.playback.surroundings import Surroundings
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.saving.making import session_notebook
@@ -75,13 +76,14 @@ def nested(levels: int) -> str:
     return "[" * levels + "]" * levels
 
 
-@pytest.mark.parametrize("where", ["metadata", "cell metadata", "an output", "a record"])
+@pytest.mark.parametrize("where", ["metadata", "cell metadata", "an output", "a record", "the list of records"])
 def test_nested_too_deep_it_is_refused_before_it_is_parsed(path, where):
     places = {
         "metadata": '"metadata": {\n  "kin"',
         "cell metadata": '"metadata": {\n    "kin"',
         "an output": '"data": {\n      "text/html"',
         "a record": '"arguments"',
+        "the list of records": '"2222222222222222"',
     }
     text = path.read_text()
     at = places[where]
@@ -96,11 +98,11 @@ def test_nested_too_deep_within_a_text_it_is_refused_too(path, tmp_path):
     deep = nested(DEEP)
     name = EVERYTHING.name
     with pytest.raises(RecordingError, match="is not the recording that was saved"):
-        embedded_recording(name, f'{{"kin": {deep}, "records": []}}')
+        embedded_recording(name, f'{{"kin": {deep}, "cells": []}}')
     portable = {"cell_type": "code", "metadata": {}, "outputs": [], "source": embedding_source(name) + deep}
     edited(path, lambda nb: nb["cells"].insert(0, portable))
     assert played(path) == EVERYTHING, "what is no such text does not count"
-    edited(path, lambda nb: nb["cells"][2]["metadata"]["kin"][0]["steps"][0].update(content={"json": deep}))
+    edited(path, lambda nb: nb["cells"][2]["metadata"]["kin"]["records"][0]["steps"][0].update(content={"json": deep}))
     assert "no escaped text" in refused(path)
 
 
@@ -164,8 +166,8 @@ def test_a_foreign_notebook_whatever_it_keeps_under_our_key(path, kin):
 
 
 def test_a_later_format_is_refused_and_what_it_is_is_said(path):
-    edited(path, lambda nb: nb["metadata"]["kin"].update(format=2, kin_nb="9.0"))
-    assert "Recorded in format 2 by kin_nb 9.0; this one reads format 1: update kin_nb" in refused(path)
+    edited(path, lambda nb: nb["metadata"]["kin"].update(format=3, kin_nb="9.0"))
+    assert "Recorded in format 3 by kin_nb 9.0; this one reads format 2: update kin_nb" in refused(path)
 
 
 def test_another_systems_paths_are_texts(tmp_path):
@@ -179,7 +181,8 @@ def test_another_systems_paths_are_texts(tmp_path):
     path = write_notebook(session_notebook(whole), tmp_path / "own.ipynb")
     found = read_recording(load_notebook(path))
     assert found == whole
-    assert "a.py" in str([output.data for output in Player(found).play(whole.turns[0].key, None)])
+    (shown,), _ = Playback(Book.collect(load_notebook(path))).play(whole.turns[0].key, None)
+    assert "a.py" in str([output.data for output in render_record(shown)])
     assert sorted(each.name for each in tmp_path.iterdir()) == ["own.ipynb"]
 
 
@@ -202,9 +205,52 @@ def test_a_session_that_is_no_id_is_refused(path, session):
         read_recording(load_notebook(path))
 
 
-def test_what_carries_a_record_in_an_output_and_is_none_is_refused(path):
-    for kept in ({}, {"session": {"session": "../x"}}, {"session": META.model_dump(), "record": []}):
-        nb = json.loads(path.read_text())
-        nb["cells"][1]["outputs"][0]["metadata"]["kin_recording"] = kept
-        with pytest.raises(RecordingError, match=r"^cell 2"):
-            recording_in_outputs(nb)
+CARRIED_BY_NOBODY = ({}, {"session": {"session": "../x"}}, {"session": META.model_dump(), "record": []})
+
+
+@pytest.mark.parametrize("claimed", CARRIED_BY_NOBODY)
+def test_what_carries_a_record_in_an_output_and_is_none_is_refused(path, claimed):
+    nb = load_notebook(path)
+    nb["cells"][1]["outputs"][0]["metadata"]["kin_recording"] = claimed
+    with pytest.raises(RecordingError, match=r"^cell 2"):
+        Book.collect(nb)
+
+
+@pytest.mark.parametrize("claimed", CARRIED_BY_NOBODY)
+def test_what_the_first_cell_keeps_of_a_record_and_is_none_is_refused_where_its_cell_is_there(path, claimed):
+    nb = load_notebook(path)
+    kept = [{"cell": nb["cells"][1]["id"], "carried": claimed}, {"cell": "gone", "carried": claimed}]
+    nb["cells"][0]["outputs"][0]["metadata"]["kin_kept"] = kept
+    with pytest.raises(RecordingError, match=r"^cell 2"):
+        Book.collect(nb)
+    nb["cells"][0]["outputs"][0]["metadata"]["kin_kept"] = kept[1:]
+    assert Book.collect(nb).recording.records == EVERYTHING.records
+
+
+@pytest.mark.parametrize("kin", [5, "x", [], {}, {"records": 5}, {"records": {"a": 1}}, {"records": None}])
+@pytest.mark.parametrize("home", ["first", "gone"])
+def test_a_portable_notebook_whose_records_are_none_is_refused_in_a_sentence(tmp_path, home, kin):
+    """Also where the cell of those records is not there any more."""
+    path = write_notebook(session_notebook(EVERYTHING, options=SaveOptions(portable=True)), tmp_path / "own.ipynb")
+    nb = load_notebook(path)
+    text = nb["cells"][1]["source"]
+    head, _, body = text.partition("\n")
+    value = json.loads(body)
+    value["cells"][0] |= {"id": home, "kin": kin}
+    edited(path, lambda nb: nb["cells"][1].update(source=f"{head}\n{json.dumps(value)}"))
+    with pytest.raises(RecordingError, match=r"^cell \d+: its `kin` metadata holds no list of records"):
+        read_recording(load_notebook(path))
+    with pytest.raises(RecordingError, match=r"^cell 1: its `kin` metadata holds no list of records"):
+        embedded_recording(EVERYTHING.name, json.dumps(value))
+
+
+@pytest.mark.parametrize("blobs", [5, "x", [5], None])
+def test_a_portable_notebook_whose_long_texts_are_none_says_that_they_are_missing(tmp_path, blobs):
+    path = write_notebook(session_notebook(EVERYTHING, options=SaveOptions(portable=True)), tmp_path / "own.ipynb")
+    head, _, body = load_notebook(path)["cells"][1]["source"].partition("\n")
+    value = json.loads(body)
+    value["cells"][1]["id"] = "gone"
+    value["cells"][1]["kin"]["blobs"] = blobs
+    edited(path, lambda nb: nb["cells"][1].update(source=f"{head}\n{json.dumps(value)}"))
+    with pytest.raises(RecordingError, match=r"^cell 2, turn 2, step 1: field calls\.2\.output: its text is missing"):
+        read_recording(load_notebook(path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -12,12 +13,13 @@ from importlib.util import find_spec
 import pytest
 from nbformat import from_dict
 
-from kin_nb.core.session.records import sha256
+from kin_nb.core.session.records import TurnRecord, canonical_json, sha256
 from kin_nb.replay.errors import NoRecordingError, RecordingError, UnreadableNotebookError
-from kin_nb.replay.format.in_notebook import read_recording, write_recording
+from kin_nb.replay.format.in_notebook import raw_records, read_recording, read_saved, write_recording
 from kin_nb.replay.format.loading import as_node, load_notebook, parse_notebook
+from kin_nb.replay.format.reading import record_json
 from kin_nb.replay.recording import SessionMeta, other_sha, step_sha
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.making import Cell, session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import LONG, SESSION, busy_turn, recording, turn
 
@@ -28,6 +30,10 @@ def nb(session):
 
 
 def records(nb, cell):
+    return held(nb, cell)["records"]
+
+
+def held(nb, cell):
     return nb["cells"][cell - 1]["metadata"]["kin"]
 
 
@@ -36,12 +42,15 @@ def test_what_is_written_is_read_back_equal(session, nb, tmp_path):
     assert read_recording(load_notebook(path)) == session
 
 
-def test_a_long_text_is_stored_once_and_only_in_the_blobs(session, nb):
-    again = turn(3, "again", steps=busy_turn().steps)
-    text = json.dumps(session_notebook(recording(*session.turns, again))["metadata"]["kin"])
-    cells = json.dumps([cell["metadata"] for cell in nb["cells"]])
-    assert text.count(json.dumps(LONG)) == 1
-    assert "line of a long result" not in cells
+def test_a_long_text_is_stored_once_in_its_cell_and_only_in_the_blobs(session):
+    """So that a cell that is pasted elsewhere brings all of its records."""
+    again = busy_turn().model_copy(update={"id": "e" * 16, "seq": 3, "turn": 3})  # asked again in the same cell
+    whole = recording(*session.turns, again, turn(4, "else", steps=again.steps))
+    nb = session_notebook(whole, cells=[Cell("%%kin\nFix the build\nplease", "aaaa")])
+    assert [len(records(nb, cell)) for cell in (2, 3, 4)] == [2, 1, 1]
+    assert [list(held(nb, cell).get("blobs", {})) for cell in (2, 3, 4)] == [[sha256(LONG)], [], [sha256(LONG)]]
+    assert "line of a long result" not in json.dumps([records(nb, cell) for cell in (2, 3, 4)])
+    assert "line of a long result" not in json.dumps(nb["metadata"])
 
 
 def test_writing_twice_gives_the_same_bytes(session, nb, tmp_path):
@@ -80,8 +89,30 @@ def test_the_text_of_cells_is_no_part_of_the_digest(session, nb):
     assert read_recording(nb).digest == session.digest
 
 
-def test_the_digest_of_version_1_does_not_move():
-    assert recording(busy_turn()).digest == "7047e495b2ebe46df45eff2b9a8aa4f8ef710fe62ff0b1051eb4ee5f59973f7f"
+def test_a_cell_that_was_deleted_is_no_error_and_what_was_saved_still_has_its_name(session, nb):
+    for left in (session.records[1:], ()):
+        del nb["cells"][1]
+        found = read_recording(nb)
+        assert found.records == left
+        assert (found.digest, found.name, found.listed) == (session.digest, session.name, session.shas)
+
+
+def test_a_cell_that_was_pasted_from_another_notebook_is_no_error_either(session, nb):
+    other = turn(7, "Pasted", steps=busy_turn().steps)
+    pasted = session_notebook(recording(other))["cells"][1]
+    nb["cells"].insert(1, {**pasted, "id": "new"})
+    found = read_saved(nb)
+    assert found.recording.records == (*session.records, other)
+    assert {index + 1: [*held] for index, held in found.held.items()} == {
+        2: [other],
+        3: [session.records[0]],
+        4: [session.records[1]],
+    }
+    assert (found.recording.digest, found.recording.listed) == (session.digest, session.shas)
+
+
+def test_the_digest_of_format_2_does_not_move():
+    assert recording(busy_turn()).digest == "76f45ecc007ddd6129cf9524b14fb33179757a3817ea31610b03e04540090a10"
 
 
 EDITS = {
@@ -103,10 +134,11 @@ EDITS = {
         "cell 2, turn 1, step 1",
     ),
     "a blob": (
-        lambda nb: nb["metadata"]["kin"]["blobs"].update({sha256(LONG): "short"}),
+        lambda nb: held(nb, 2)["blobs"].update({sha256(LONG): "short"}),
         "cell 2, turn 1, step 1: field calls.1.output",
     ),
-    "a lost blob": (lambda nb: nb["metadata"]["kin"]["blobs"].clear(), "cell 2, turn 1, step 1: field calls.1.output"),
+    "a lost blob": (lambda nb: held(nb, 2)["blobs"].clear(), "cell 2, turn 1, step 1: field calls.1.output"),
+    "all blobs of a cell": (lambda nb: held(nb, 2).pop("blobs"), "cell 2, turn 1, step 1: field calls.1.output"),
     "a number made text": (
         lambda nb: records(nb, 2)[0]["steps"][0].update(prompt_tokens="many"),
         "cell 2, turn 1, step 1: field prompt_tokens",
@@ -128,8 +160,20 @@ EDITS = {
         lambda nb: records(nb, 3)[0]["steps"][0].update(content={"json": "not json"}),
         "cell 3, turn 2, step 1: field content",
     ),
-    "a middle cell deleted": (lambda nb: nb["cells"].pop(1), "before cell 2: turn 1 is missing"),
-    "the last cell deleted": (lambda nb: nb["cells"].pop(), "notebook metadata: the records add up to"),
+    "the place that it goes on from": (lambda nb: records(nb, 3)[0].pop("parent"), "cell 3, turn 2: "),
+    "the order": (lambda nb: records(nb, 3)[0].update(seq=1), "cell 3, turn 2: "),
+    "an id": (lambda nb: records(nb, 3)[0].update(id="e" * 16), "cell 3, turn 2: "),
+    "an id taken out": (lambda nb: records(nb, 3)[0].pop("id"), "cell 3, turn 2"),
+    "the id of another": (lambda nb: records(nb, 3)[0].update(id=records(nb, 2)[0]["id"]), "cell 3, turn 2: "),
+    "the list of records": (
+        lambda nb: nb["metadata"]["kin"]["records"].popitem(),
+        "notebook metadata: the list of records does not add up to the digest",
+    ),
+    "a hash in the list of records": (
+        lambda nb: nb["metadata"]["kin"]["records"].update({records(nb, 3)[0]["id"]: "0" * 16}),
+        "notebook metadata: the list of records does not add up to the digest",
+    ),
+    "the list of records taken out": (lambda nb: nb["metadata"]["kin"].pop("records"), "notebook metadata: "),
     "the model": (lambda nb: nb["metadata"]["kin"].update(model="other"), "notebook metadata"),
     "the commit": (
         lambda nb: nb["metadata"]["kin"]["workspace"].update(commit="HEAD"),
@@ -138,7 +182,11 @@ EDITS = {
     "the session": (lambda nb: nb["metadata"]["kin"].update(session="../../etc"), "notebook metadata, kin.session"),
     "the digest": (lambda nb: nb["metadata"]["kin"].update(digest="0" * 64), "notebook metadata"),
     "records that are no list": (lambda nb: nb["cells"][1]["metadata"].update(kin={}), "cell 2: "),
-    "a record that is text": (lambda nb: nb["cells"][1]["metadata"].update(kin=["turn"]), "cell 2: "),
+    "a record that is text": (lambda nb: held(nb, 2).update(records=["turn"]), "cell 2: a record has no type"),
+    "records as format 1 had them": (
+        lambda nb: nb["cells"][1]["metadata"].update(kin=held(nb, 2)["records"]),
+        "cell 2: its `kin` metadata holds no list of records",
+    ),
 }
 
 
@@ -159,39 +207,114 @@ def test_a_field_of_a_later_version_is_said_to_be_one(nb):
         read_recording(nb)
 
 
-def test_a_steps_hash_may_stand_in_full_as_it_once_did(nb, session):
-    cells = [cell for cell in nb["cells"] if "kin" in cell["metadata"]]
-    turns = [record for cell in cells for record in cell["metadata"]["kin"] if record["type"] == "turn"]
-    for each in turns:
-        for stored, step in zip(each["steps"], session.turns[each["turn"] - 1].steps, strict=True):
-            assert stored["sha"] == step_sha(step)[:16]
-            stored["sha"] = step_sha(step)
+def with_record(nb, cell: int, record) -> None:
+    """The cell holds `record` alone, whole and with its hash, as a kernel would have made it."""
+    blobs = {}
+    made = record_json(record, blobs)
+    nb["cells"][cell - 1]["metadata"]["kin"] = {"records": [made], "blobs": blobs}
+
+
+def changed(record: TurnRecord, **fields) -> TurnRecord:
+    return record.model_copy(update=fields)
+
+
+def in_first_call(record: TurnRecord, **fields) -> TurnRecord:
+    step = record.steps[0]
+    calls = (changed(step.calls[0], **fields), *step.calls[1:])
+    return changed(record, steps=(changed(step, calls=calls), *record.steps[1:]))
+
+
+CONTENTS = {
+    "prompt": lambda record: changed(record, prompt="Else"),
+    "seq": lambda record: changed(record, seq=7),
+    "steps": lambda record: changed(record, steps=record.steps[:1]),
+    "steps.2.content": lambda record: changed(record, steps=(record.steps[0], changed(record.steps[1], content="x"))),
+    "steps.1.calls.1.decision.by": lambda record: in_first_call(
+        record, decision=changed(record.steps[0].calls[0].decision, by="policy")
+    ),
+}
+
+
+@pytest.mark.parametrize("field", CONTENTS)
+def test_one_id_with_two_contents_in_two_cells_is_refused_and_the_field_is_named(session, nb, field):
+    nb["cells"].append(copy.deepcopy(nb["cells"][1]))
     assert read_recording(nb) == session
-    turns[0]["steps"][0]["sha"] = step_sha(session.turns[0].steps[0])[:15]
-    with pytest.raises(RecordingError, match="step 1"):
+    with_record(nb, 4, CONTENTS[field](session.turns[0]))
+    with pytest.raises(
+        RecordingError, match=rf"^cell 4, turn 1: cell 2 holds it too, and they differ: field {re.escape(field)}\. "
+    ):
+        read_recording(nb)
+
+
+@pytest.mark.parametrize("field", CONTENTS)
+def test_a_record_that_was_exchanged_for_another_with_its_id_is_not_what_was_saved(session, nb, field):
+    with_record(nb, 2, CONTENTS[field](session.turns[0]))
+    with pytest.raises(RecordingError, match=r"^cell 2, turn 1: it is not the record that was saved under this id\. "):
+        read_recording(nb)
+
+
+def test_records_that_changed_their_cells_are_what_was_saved(session, nb):
+    """As cells that were cut and pasted, or whose texts were exchanged."""
+    first, second = nb["cells"][1]["metadata"], nb["cells"][2]["metadata"]
+    nb["cells"][1]["metadata"], nb["cells"][2]["metadata"] = second, first
+    assert read_recording(nb) == session
+
+
+@pytest.mark.parametrize("digits", [15, 17, 64])
+def test_a_steps_hash_has_sixteen_digits(nb, session, digits):
+    step = records(nb, 2)[0]["steps"][0]
+    assert step["sha"] == step_sha(session.turns[0].steps[0])[:16]
+    step["sha"] = step_sha(session.turns[0].steps[0])[:digits]
+    with pytest.raises(RecordingError, match="cell 2, turn 1, step 1"):
         read_recording(nb)
 
 
 def test_a_later_format_is_refused_with_what_to_do(nb):
-    nb["metadata"]["kin"]["format"] = 2
-    with pytest.raises(RecordingError, match=r"format 2 by kin_nb 0\.1\.0; this one reads format 1: update kin_nb"):
+    nb["metadata"]["kin"]["format"] = 3
+    with pytest.raises(RecordingError, match=r"format 3 by kin_nb 0\.1\.0; this one reads format 2: update kin_nb"):
         read_recording(nb)
 
 
-def test_records_of_unknown_types_are_kept_named_and_checked(session):
-    other = json.dumps({"type": "later", "turn": 1, "why": LONG}, sort_keys=True, separators=(",", ":"))
+def test_format_1_is_refused_with_what_to_do(nb):
+    """Nobody is told to update what is newer than the notebook."""
+    nb["metadata"]["kin"]["format"] = 1
+    with pytest.raises(RecordingError, match=r"format 1 by kin_nb 0\.1\.0; this one reads format 2: use that version"):
+        read_recording(nb)
+
+
+@pytest.mark.parametrize("named", [{}, {"id": "d" * 16}])
+def test_records_of_unknown_types_are_kept_named_and_checked(session, named):
+    other = canonical_json({"type": "later", "turn": 1, "why": LONG, **named})
     with_other = recording(*session.turns, others=(other,))
     nb = session_notebook(with_other)
-    back = read_recording(nb)
-    assert back == with_other
-    assert back.other_types == ("later",)
-    assert back.digest != recording(*session.turns).digest
+    back = read_saved(nb)
+    assert back.recording == with_other
+    assert back.recording.other_types == ("later",)
+    assert back.recording.digest != recording(*session.turns).digest
 
-    write_recording(nb, back)
+    write_recording(nb, back.held, back.recording)
     assert read_recording(nb) == with_other
-    later = next(raw for cell in nb["cells"] for raw in cell["metadata"].get("kin", []) if raw["type"] == "later")
+    later = next(raw for _, raw in raw_records(nb) if raw["type"] == "later")
     later["turn"] = 2
     with pytest.raises(RecordingError, match="record 'later': it was changed"):
+        read_recording(nb)
+
+
+def test_a_record_of_an_unknown_type_that_was_exchanged_is_named_too(session):
+    """Where it has an id; without one it is another record."""
+    nb = session_notebook(recording(*session.turns, others=(canonical_json({"type": "later", "id": "d" * 16}),)))
+    later = next(raw for _, raw in raw_records(nb) if raw["type"] == "later")
+    later["turn"] = 2
+    later["sha"] = other_sha(later)
+    with pytest.raises(RecordingError, match="record 'later': it is not the record that was saved under this id"):
+        read_recording(nb)
+    nb["metadata"]["kin"] = session_notebook(session)["metadata"]["kin"]
+    nb["cells"].append(copy.deepcopy(nb["cells"][-1]))
+    assert read_recording(nb).other_types == ("later",)
+    (again,) = [raw for index, raw in raw_records(nb) if raw["type"] == "later" and index == len(nb["cells"]) - 1]
+    again["turn"] = 3
+    again["sha"] = other_sha(again)
+    with pytest.raises(RecordingError, match=r"^cell 4, record 'later': cell 3 holds it too, and they differ"):
         read_recording(nb)
 
 
@@ -251,7 +374,7 @@ def test_what_only_nbformat_looks_at_is_refused_in_a_sentence_too():
 def test_playback_does_not_wait_for_nbformat(nb, tmp_path):
     path = write_notebook(nb, tmp_path / "s.ipynb")
     code = (
-        "import sys, pathlib, kin_nb.replay.playback.player; from kin_nb.replay.playback.finding import *; "
+        "import sys, pathlib, kin_nb.replay.playback.cells; from kin_nb.replay.playback.finding import *; "
         f"find_recording({SESSION!r}, {nb['metadata']['kin']['digest']!r}, "
         f"surroundings=Surroundings(pathlib.Path({str(path.parent)!r}), {{}})); "
         "print([name for name in ('nbformat', 'nbclient', 'jsonschema', 'IPython') if name in sys.modules])"
