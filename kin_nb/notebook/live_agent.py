@@ -16,7 +16,6 @@ from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.notebook.agent_thread import AgentThread
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.live import move_in
-from kin_nb.notebook.options import CellOptions
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.notebook.pump import run_on_agent_thread
 from kin_nb.notebook.tap import ShellTap
@@ -87,16 +86,13 @@ class LiveAgent:
         self._choose_mode(name, self.config())
 
     @contextmanager
-    def applied(self, options: CellOptions) -> Iterator[None]:
-        """A cell's model holds from that cell on, its mode for that cell alone. Raises KinError for unknown ones."""
-        if options.model is not None:
-            self.choose_model(options.model)
-            self.get()
-        if options.mode is None:
+    def in_mode(self, name: str | None) -> Iterator[None]:
+        """A cell's mode holds for that cell alone; None: as it is. Raises KinError when there is none of that name."""
+        if name is None:
             yield
             return
         before = self.mode
-        self.choose_mode(options.mode)
+        self.choose_mode(name)
         try:
             yield
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -70,7 +70,7 @@ class Notebook:
                 if nb is not None:
                     self._book = Book.collect(nb)
             except RecordingError as error:
-                self.blocked = f"What this notebook recorded cannot be used: {str(error).rstrip('.')}"
+                self.blocked = self.blocked or f"What this notebook recorded cannot be used: {str(error).rstrip('.')}"
         return self._book
 
     @property
@@ -107,6 +107,10 @@ class Notebook:
         if scratch is not None:
             scratch.close()
 
+    def outside_scratch(self) -> AbstractContextManager[None]:
+        """Meanwhile the kernel is where it was before: what begins there outlives the copy."""
+        return self.scratch.outside() if self.scratch is not None else nullcontext()
+
     def know(self, agent: Agent, session: str) -> None:
         """What `agent` has made is known from here on."""
         known = self.book.records
@@ -120,10 +124,10 @@ class Notebook:
         return sum(agent.stats.all_cost for agent in others if agent is not None)
 
     def play(self, name: str, source: Path | None, body: str | None, *, scratch: bool) -> None:
-        """`%kin replay NAME`: from here on all sessions play. `body`: of a cell that embeds it. `scratch`: in a copy of the workspace.
+        """`%kin replay NAME`: from here on all sessions play. `body`: of a cell that embeds it.
 
-        Raises ReplayError naming what is wrong. Then no cell may turn to a model, and the output keeps what cells below lose when
-        a front end saves.
+        `scratch`: in a copy of the workspace. Raises ReplayError naming what is wrong. Then no cell may turn to a model, and the
+        output keeps what cells below lose when a front end saves.
         """
         before = self._book
         for session in self._sessions.values():

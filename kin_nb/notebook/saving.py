@@ -185,7 +185,7 @@ def _run_cells(shell: InteractiveShell, failed: Container[int]) -> dict[str, Any
     """What this kernel has run, where no file says it. `failed`: the counts of cells that ended in an error."""
     history: list[str] = shell.history_manager.input_hist_raw
     as_cell = getattr(getattr(shell, "kernel", None), "as_cell", str)  # in the Kin kernel, what a prompt stands for
-    cells = [
+    cells: list[dict[str, Any]] = [
         {"cell_type": "code", "source": as_cell(source), "metadata": {}, "outputs": [], "failed": count in failed}
         for count, source in enumerate(history)
         if count and source.strip()

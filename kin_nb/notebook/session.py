@@ -67,6 +67,8 @@ class Session:
         else:
             found = self.mode.run(cell)
         if isinstance(found, Leave):
+            if options.model is not None:
+                self.live.choose_model(options.model)
             self._leave(found)
             found = self.mode.run(cell)
         if isinstance(found, TurnRecord):
@@ -77,7 +79,7 @@ class Session:
         self.notebook.play(name, Path(source) if source else None, body, scratch=scratch)
 
     def go_live(self) -> None:
-        """`%kin live`: the model is asked, also where an answer is recorded."""
+        """`%kin live`: the model is asked, also where an answer is recorded. Raises KinError; then all stays as it was."""
         if self.mode.is_live:
             where = f"Session {self.name}" if self.name else "This notebook"
             raise KinError(f"{where} is live already.")
@@ -130,13 +132,18 @@ class Session:
         return LiveMode(self.notebook, self.live, self.name, self._host, always=always, anew=anew)
 
     def _leave(self, leave: Leave, *, always: bool = False) -> None:
-        """Go live, and say so."""
-        before = self.mode
+        """Go live, and say so. Raises KinError where the agent cannot go on from what is recorded; then all stays as it was."""
+        before, goes_on = self.mode, self.notebook.book.head(self.name) is not None
+        live = LiveMode(self.notebook, self.live, self.name, self._host, always=always)
+        if goes_on:
+            with self.notebook.outside_scratch():
+                live.agent()
         before.close()
         if isinstance(before, BlockedMode):
             self.notebook.blocked = ""
-        self._mode = self._live_mode(always=always)
-        if leave.why and self.notebook.book.head(self.name) is not None:
+        self.notebook.goes_live()
+        self._mode = live
+        if leave.why and goes_on:
             where = f"session {self.name}" if self.name else "this notebook"
             self.show(render_notice(f"Live from here: {where} is in playback no more", [leave.why]))
 

@@ -52,10 +52,14 @@ def welcome(shell: InteractiveShell) -> None:
 
 def _pairing_warnings(notebook: Path) -> list[str]:
     """What a paired text file would lose."""
-    with suppress(OSError, ValueError):  # ValueError: it is empty
-        with notebook.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            if text.find(_JUPYTEXT) < 0:
-                return []
+    empty = ValueError
+    with (
+        suppress(OSError, empty),
+        notebook.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
+    ):
+        if text.find(_JUPYTEXT) < 0:
+            return []
     from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (notebooks that jupytext knows only)
     from kin_nb.replay.format.jupytext import pairing_warnings  # noqa: PLC0415
     from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415

@@ -7,7 +7,7 @@ Numbers are labels for people. What comes after what is said by each record's `p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from kin_nb.core.session.records import (
     Ref,
     SessionRecord,
     TurnRecord,
+    UndoRecord,
 )
 from kin_nb.replay.cells.matching import last_run
 from kin_nb.replay.cells.placing import named_session, speaking_key
@@ -187,17 +188,28 @@ class Book:
         own = (record for cell in self.cells if cell.session == session for record in cell.records)
         return max(own, key=lambda record: record.seq, default=None)
 
+    def line(self, ref: Ref | None) -> Iterator[TurnRecord]:
+        """The turns that lead to `ref`, the last first, as far as they are here."""
+        while ref is not None and isinstance(record := self.records.get(ref.id), TurnRecord | CompactRecord):
+            if isinstance(record, TurnRecord):
+                yield record
+            ref = record.parent
+
     def conversation(self, at: SessionRecord | None) -> Conversation:
-        """What is sent with a prompt that comes after `at`; None: nothing."""
+        """What is sent with a prompt that comes after `at`; None: nothing. Raises RecordingError for what goes on from itself."""
         if at is None:
             return Conversation()
         sent: list[Sent] = []
         whole: list[Sent] = []
         missing: list[str] = []
+        passed: set[str] = set()
         ref, ancestors = at.head, at.ancestors
         while ref is not None:
             record = self.records.get(ref.id)
             if isinstance(record, TurnRecord | CompactRecord):
+                if record.id in passed:
+                    raise RecordingError(f"{label(record)}: it goes on from itself. Restore the notebook.")
+                passed.add(record.id)
                 sent.append(cut_before(record, ref.step) if isinstance(record, TurnRecord) else record)
                 whole.append(record)
                 ref, ancestors = record.parent, record.ancestors
@@ -214,6 +226,38 @@ class Book:
 def cut_before(turn: TurnRecord, step: int) -> TurnRecord:
     """`turn` without `step` and what came after it; END: as it is."""
     return turn if step == END else turn.model_copy(update={"steps": turn.steps[: step - 1], "dmail": None})
+
+
+def standing_steps(recording: Recording) -> dict[str, int]:
+    """By the id of each turn how many of its steps stand: all but what an undo took back and no redo gave back.
+
+    What was cleared, and another branch of the conversation, was not undone.
+    """
+    found = {turn.id: len(turn.steps) for turn in recording.turns}
+    book = Book.of_records(recording.records)
+    for undo in recording.moves:
+        if not isinstance(undo, UndoRecord):
+            continue
+        way = undo.parent if undo.type == "undo" else undo.head
+        line = {turn.id for turn in book.line(way)}
+        for number in undo.turns:
+            turn = _meant(recording, undo, number, line)
+            if turn is None:
+                continue
+            steps = undo.to.step - 1 if undo.to.turn == number and undo.to.step > 0 else None
+            found[turn.id] = steps if steps is not None else 0 if undo.type == "undo" else len(turn.steps)
+    return found
+
+
+def _meant(recording: Recording, undo: UndoRecord, number: int, line: Container[str]) -> TurnRecord | None:
+    """The turn of that number that `undo` took or gave back. After a merge several have it: the one in its `line`."""
+    session = recording.beside.get(undo.id)
+    same = [
+        turn
+        for turn in recording.turns
+        if turn.turn == number and turn.seq < undo.seq and recording.beside.get(turn.id) == session
+    ]
+    return next((turn for turn in same if turn.id in line), same[-1] if same else None)
 
 
 def in_order(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:

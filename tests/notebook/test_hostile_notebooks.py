@@ -20,11 +20,12 @@ from kin_nb.core.session.records import (
     RecordedCall,
     RecordedDecision,
     RecordedStep,
+    Ref,
     TurnRecord,
     UndoRecord,
     sha256,
 )
-from kin_nb.replay.cells.matching import cell_key
+from kin_nb.replay.cells.matching import cell_key, command_key
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
@@ -88,17 +89,28 @@ def _recording(
         "attached": (text,),
         "outcome": "done",
     }
-    turns = [
+    first, second = (
         TurnRecord(turn=n, prompt=prompt, key=cell_key(prompt, ""), steps=steps, **fields)
         for n, prompt in enumerate(("Begin.", "Go on."), 1)
-    ]
-    undo = UndoRecord(
-        at=1, turns=(1,), to=Place(turn=1), files=(change,), kept=(KeptFile(path=path, why=text),), uncovered=(text,)
     )
+    first = first.model_copy(update={"id": "1" * 16, "seq": 1})
+    undo = UndoRecord(
+        id="2" * 16,
+        parent=first.head,
+        seq=2,
+        key=command_key("undo 1"),
+        at=1,
+        turns=(1,),
+        to=Place(turn=1),
+        files=(change,),
+        kept=(KeptFile(path=path, why=text),),
+        uncovered=(text,),
+    )
+    second = second.model_copy(update={"id": "3" * 16, "seq": 3})
     meta = SessionMeta(
         session=SESSION, kin_nb="0.1.0", model=text, workspace=WorkspaceMeta(path=folder, commit="a" * 40)
     )
-    return Recording(SESSION, tuple(turns), meta, undos=(undo,))
+    return Recording(meta, (first, undo, second))
 
 
 def _claiming(nb: Any) -> None:
@@ -278,15 +290,16 @@ def test_changed_in_a_scratch_copy_nothing_outside_of_it_is_written(stage, hosti
     assert stage.server.requests == []
 
 
-def test_what_leads_to_no_conversation_is_not_gone_on_with_and_plays_on(stage, tmp_path):
-    whole = _recording()
-    lost = whole.turns[1].model_copy(update={"turn": 3, "origin": Place(turn=2)})
-    broken = Recording(SESSION, (whole.turns[0], lost), whole.meta)
-    path = write_notebook(session_notebook(broken), tmp_path / "talk.ipynb")
+@pytest.mark.parametrize("by", ["parent", "ancestors"])
+def test_a_turn_that_goes_on_from_itself_is_not_gone_on_with_and_plays(stage, tmp_path, by):
+    begin, _, last = _recording().records
+    lead = {"parent": Ref(id=last.id)} if by == "parent" else {"parent": Ref(id="4" * 16), "ancestors": (last.id,)}
+    circle = Recording(_recording().meta, (begin, last.model_copy(update=lead)))
+    path = write_notebook(session_notebook(circle), tmp_path / "talk.ipynb")
     kernel = stage.kernel
     kernel.ok(f"import os; os.chdir({str(tmp_path)!r})")
     kernel.ok(load_notebook(path)["cells"][0]["source"])
     for _ in range(2):
-        assert "cannot go on where this recording ends" in error_text(kernel.run("%kin live"))
+        assert "turn 2: it goes on from itself" in error_text(kernel.run("%kin live"))
         assert "Done." in shown(kernel.ok("%%kin\nBegin."))
     assert stage.server.requests == []

@@ -12,6 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from kin_nb.replay.format.in_notebook import raw_records
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, error_text, shown
 from tests.notebook.people import kin_nb
@@ -70,7 +71,7 @@ def test_in_auto_approve_mode_the_file_is_edited_and_ordinary_cells_see_it(lived
 
 
 def test_save_needs_a_turn(lived):
-    assert error_text(lived.named["save nothing"]) == "Nothing to save yet: no %%kin cell has run in this kernel."
+    assert error_text(lived.named["save nothing"]) == "Nothing to save yet: no %%kin cell has an answer."
 
 
 def test_the_saved_notebook_is_a_valid_one_of_these_cells_counted_from_one(lived):
@@ -80,8 +81,7 @@ def test_the_saved_notebook_is_a_valid_one_of_these_cells_counted_from_one(lived
     assert REPLAY.search(nb["cells"][0]["source"])
     assert "widgets" not in nb["metadata"]
     assert "widget-view" not in lived.notebook.read_text()
-    turns = [record["turn"] for cell in nb["cells"] for record in cell["metadata"].get("kin", [])]
-    assert turns == [1, 2, 3]
+    assert [record["turn"] for _, record in raw_records(nb)] == [1, 2, 3]
 
 
 def test_the_saved_notebook_names_no_folder_of_this_machine_and_no_key(lived):
@@ -159,7 +159,10 @@ def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(li
         for cell in nb["cells"]:
             kernel.ok(cell["source"])
         refused = error_text(kernel.run("%%kin\nAnd y?"))
-        assert refused.startswith("NotRecorded: This notebook is in playback and calls no model")
+        assert refused.startswith(
+            "NotRecorded: No recorded answer: No cell of this notebook has a recorded answer to this text."
+        )
+        assert "No model was asked, since nobody is here to see what it does" in refused
         assert "nothing new to save" in error_text(kernel.run("%kin save more"))
         assert len(server.requests) == asked
         kernel.ok("%kin live")
@@ -173,7 +176,7 @@ def test_playback_never_asks_a_model_until_live_then_the_conversation_goes_on(li
         assert "out.ipynb is the notebook that is open" in error_text(kernel.run("%kin save out"))
     assert lived.nb == nb
     longer = nbformat.read(lived.workspace / "longer.ipynb", as_version=4)
-    assert {r["turn"] for cell in longer["cells"] for r in cell["metadata"].get("kin", [])} == {1, 2, 3, 4}
+    assert [record["turn"] for _, record in raw_records(longer)] == [1, 2, 3, 4]
     sources = [cell["source"] for cell in longer["cells"]]
     assert "%kin live" not in sources, "or it would call a model when it is run again"
     assert "%kin last" not in sources
@@ -194,7 +197,7 @@ def assert_goes_on(server: ModelServer, lived: Lived) -> None:
 def test_after_a_failed_replay_no_cell_asks_a_model(lived, tmp_path):
     server, nb = lived.server, lived.nb
     asked = len(server.requests)
-    record = nb["cells"][1]["metadata"]["kin"][0]
+    _, record = next(raw_records(nb))
     record["prompt"] = "Something else."
     damaged = tmp_path / "damaged.ipynb"
     nbformat.write(nb, damaged)

@@ -8,6 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from kin_nb.replay.format.in_notebook import raw_records
 from tests.notebook.comparing import assert_same_notebook
 from tests.notebook.people import QUICKSTART, run
 from tests.notebook.recorded import executed, stripped
@@ -62,7 +63,7 @@ def test_nbclient_in_process(stored, tmp_path):
 def test_pytest_notebook_passes_and_names_a_reply_that_was_changed(changed, tmp_path):
     nb = nbformat.read(QUICKSTART, as_version=4)
     if changed:
-        turn = next(record for cell in nb.cells for record in cell.metadata.get("kin", []) if "steps" in record)
+        turn = next(record for _, record in raw_records(nb) if "steps" in record)
         turn["steps"][-1]["content"] += " And more."
     path = tmp_path / "quickstart.ipynb"
     nbformat.write(nb, path)

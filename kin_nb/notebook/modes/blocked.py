@@ -23,7 +23,7 @@ class BlockedMode:
             return Leave("")
         raise KinError(f"{self._why}, so this cell plays nothing and calls no model. `%kin live` to ask.")
 
-    def move(self, command: str, io: CellOutput) -> SessionRecord:
+    def move(self, command: str, io: CellOutput) -> SessionRecord:  # noqa: ARG002
         raise KinError(f"{self._why}, so {command} does nothing here. `%kin live` to ask a model.")
 
     def close(self) -> None:

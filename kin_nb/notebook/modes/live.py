@@ -105,8 +105,10 @@ class LiveMode:
 
     def _ask(self, cell: Cell) -> TurnRecord:
         options, io, shell = cell.options, cell.io, self._notebook.shell
+        if options.model is not None:
+            self._live.choose_model(options.model)  # from this cell on; the default may have no key
         agent = self.agent()
-        with self._live.applied(options), self._recorded(agent):
+        with self._live.in_mode(options.mode), self._recorded(agent):
             display = self._take_back(agent, cell) if options.retry else None
             if options.fresh:
                 self._live.on_thread(partial(agent.clear_history, key=cell.key, cell_id=io.cell_id))
@@ -150,8 +152,8 @@ class LiveMode:
             if entry is not None and last_run(entry.records, cell.key):
                 return None  # it was taken back by this very text already
             raise KinError(
-                f"Turn {turn.turn} is not in the conversation any more: it was taken back later. Without --retry this cell is asked "
-                "at the end of it."
+                f"Turn {turn.turn} is not in the conversation any more: it was taken back later. Without --retry this cell is "
+                "asked at the end of it."
             )
         count = len(active) - first
         try:

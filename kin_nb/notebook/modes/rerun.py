@@ -54,11 +54,10 @@ class RerunMode:
         for record in shown:
             if isinstance(record, TurnRecord):
                 self._run_again(record, cell.io)
-                self.last = record
             else:
                 # it made room for a new answer: what it took back was not run
                 show_records([record], self._book, cell.io, self._session)
-        assert self.last is not None  # a prompt's run ends with a turn
+        self.last = next(record for record in reversed(shown) if isinstance(record, TurnRecord))
         return self.last
 
     def move(self, command: str, io: CellOutput) -> SessionRecord:
