@@ -13,9 +13,11 @@ from kin_nb.replay.book import in_order
 from kin_nb.replay.cells.matching import cell_key, command_key, following_key, last_run, runs
 from kin_nb.replay.cells.placing import asked_key, moving_source, named_session, place_records, speaking_key
 from kin_nb.replay.format.carrying import carried_in, kept_in
+from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import raw_records
 from kin_nb.replay.format.validity import is_id
 from kin_nb.replay.recording import Recording
+from kin_nb.replay.saving.head import is_head
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -69,7 +71,7 @@ def _held(nb: Any, recording: Recording) -> dict[str, tuple[SessionRecord, ...]]
     """By the id of a cell: what it holds, in metadata or outputs, and what it made as far as the records tell."""
     by_id = {record.id: record for record in recording.records}
     found: dict[str, dict[str, SessionRecord]] = {}
-    homes = {cell["id"] for cell in nb["cells"] if cell["cell_type"] == "code"}
+    homes = {cell["id"] for cell in nb["cells"] if cell["cell_type"] == "code" and not _makes_way(cell)}
 
     def hold(cell_id: Any, raw: Any) -> None:
         record = by_id.get(str(raw.get("id"))) if isinstance(raw, dict) else None
@@ -88,6 +90,11 @@ def _held(nb: Any, recording: Recording) -> dict[str, tuple[SessionRecord, ...]]
     for record_id, index in place_records(nb, rest).items():
         found.setdefault(nb["cells"][index]["id"], {})[record_id] = by_id[record_id]
     return {cell_id: in_order(records.values()) for cell_id, records in found.items()}
+
+
+def _makes_way(cell: Any) -> bool:
+    """Whether another cell will stand in its place, which names or holds the recording: what it holds needs another one."""
+    return is_embedding(cell) or is_head(cell["source"])
 
 
 def _cell_for(nb: Any, run: Sequence[SessionRecord], session: str) -> tuple[str, tuple[SessionRecord, ...]]:

@@ -8,17 +8,17 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.replay.errors import LaterFormatError, MissingTextError, RecordingError
-from kin_nb.replay.format.carrying import KEY
+from kin_nb.replay.format.carrying import KEPT, KEY
 from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.kept import KEPT
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
 from kin_nb.replay.playback.surroundings import Surroundings
+from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import LARGE, SaveOptions, about_files, parse_save
 from kin_nb.replay.saving.writing import write_notebook
-from tests.unit.replay.sessions import LONG, recording, turn
+from tests.unit.replay.sessions import LONG, carried_of, recording, turn
 
 SIDECAR, PORTABLE = SaveOptions(sidecar=True), SaveOptions(portable=True)
 
@@ -33,8 +33,9 @@ def test_a_sidecar_holds_the_long_texts_and_loading_puts_them_back(session, tmp_
     kin = stored(path)["metadata"]["kin"]
     assert (kin["sidecar"], "blobs" in kin) == ("talk.kin.json", False)
     assert list(stored(beside)["blobs"].values()) == [LONG]
-    records = [record for cell in stored(path)["cells"] for record in cell["metadata"].get("kin", [])]
-    assert LONG[:200] not in json.dumps(records), "only the cards' outputs still show its beginning"
+    held = [cell["metadata"].get("kin") for cell in stored(path)["cells"]]
+    assert [sorted(kin) for kin in held if kin] == [["records"], ["records"]]
+    assert LONG[:200] not in json.dumps(held), "only the cards' outputs still show its beginning"
     assert read_recording(load_notebook(path)) == session
     assert read_recording(load_notebook(path)).digest == session.digest
 
@@ -124,7 +125,8 @@ def test_a_portable_notebook_holds_all_of_it_in_one_cell(session, tmp_path):
 def test_what_a_portable_cell_holds_is_checked_by_itself(session, tmp_path):
     path = write_notebook(session_notebook(session, options=PORTABLE), tmp_path / "talk.ipynb")
     _, _, body = "".join(stored(path)["cells"][1]["source"]).partition("\n")
-    assert embedded_recording(session.name, body) == session
+    nb, found = embedded_recording(session.name, body)
+    assert read_recording(nb) == found == session
     with pytest.raises(RecordingError, match=r"turn 1: it was changed"):
         embedded_recording(session.name, body.replace("Fix the build", "Break the build"))
     with pytest.raises(RecordingError, match=rf"says {session.session}@{'0' * 12}, and holds"):
@@ -143,6 +145,29 @@ def test_saving_again_without_portable_takes_the_cell_away(session, tmp_path):
     assert [is_embedding(cell) for cell in again["cells"]] == [False, True, False, False]
 
 
+@pytest.mark.parametrize("portable", [False, True])
+def test_a_record_that_a_portable_notebook_holds_for_a_cell_that_was_deleted_gets_a_cell_again(tmp_path, portable):
+    talk = recording(turn(1, "a", cell_id="a"), turn(2, "b", cell_id="b"))
+    path = write_notebook(session_notebook(talk, options=PORTABLE), tmp_path / "talk.ipynb")
+    raw = stored(path)
+    del raw["cells"][2]
+    path.write_text(json.dumps(raw))
+    nb = load_notebook(path)
+    assert read_recording(nb) == talk
+    again = session_notebook(read_recording(nb), source_nb=nb, options=SaveOptions(portable=portable))
+    assert [cell["source"] for cell in again["cells"][1 + portable :]] == ["%%kin\nb", "%%kin\na"]
+    assert read_recording(again) == talk
+
+
+def test_a_prompt_that_was_changed_into_a_cell_which_loads_kin_nb_is_asked_by_a_cell_of_its_own():
+    talk = recording(turn(1, "a", cell_id="a"), turn(2, "b", cell_id="b"))
+    nb = session_notebook(talk)
+    nb["cells"][1]["source"] = "%load_ext kin_nb"
+    again = session_notebook(talk, source_nb=nb)
+    assert [cell["source"] for cell in again["cells"][1:]] == ["%%kin\nb", "%%kin\na"]
+    assert read_recording(again) == talk
+
+
 def test_a_session_notebook_that_becomes_portable_leaves_no_output_at_the_cell_that_only_loads(session, tmp_path):
     nb = session_notebook(session)
     assert nb["cells"][0]["outputs"]
@@ -158,10 +183,10 @@ def test_what_a_later_version_wrote_is_kept_or_the_file_is_left_alone(session, t
     path.write_text(json.dumps(raw))
     again = session_notebook(session, source_nb=load_notebook(path))
     assert again["metadata"]["kin"]["later"] == {"some": "thing"}
-    raw["metadata"]["kin"]["format"] = 2
+    raw["metadata"]["kin"]["format"] = 3
     path.write_text(json.dumps(raw))
     before = path.read_bytes()
-    with pytest.raises(LaterFormatError, match=r"format 2 by kin_nb 0\.1\.0; this one reads format 1: update kin_nb"):
+    with pytest.raises(LaterFormatError, match=r"format 3 by kin_nb 0\.1\.0; this one reads format 2: update kin_nb"):
         read_recording(load_notebook(path))
     with pytest.raises(RecordingError, match="would lose what a later version wrote"):
         write_notebook(again, path)
@@ -173,7 +198,7 @@ def test_a_file_that_holds_turns_which_this_session_has_not_is_left_alone(tmp_pa
     before = path.read_bytes()
     with pytest.raises(RecordingError, match=r"t\.ipynb holds turns 2, 3 of session 5b1c-ses, which this one has not"):
         write_notebook(session_notebook(recording(turn(1, "a"))), path)
-    other = recording(turn(1, "x", steps=()))
+    other = recording(turn(1, "x", steps=(), id="f" * 16))
     with pytest.raises(RecordingError, match="holds turns 1, 2, 3"):
         write_notebook(session_notebook(other), path)
     assert path.read_bytes() == before
@@ -233,14 +258,15 @@ def test_a_sidecar_is_said_to_travel_along(tmp_path):
     assert about_files(path, PORTABLE) == ""
 
 
-def test_what_outputs_carry_stays_in_no_cell_that_was_made_into_another(session):
-    carries = {"kin": {}, KEY: {"record": LONG}, KEPT: [{"cell": "a", "carried": {"record": LONG}}]}
+def test_what_outputs_carried_is_in_the_cells_alone_once_it_is_saved():
+    talk = recording(turn(1, "Ask.", options="--session helper", id="a" * 16), turn(2, "a"))
+    helper = talk.turns[0]
+    talk = Recording(talk.meta, talk.records, beside={helper.id: "helper"})
+    carries = {"kin": {}, **carried_of(talk, helper), KEPT: [{"cell": "a", "carried": {"record": LONG}}]}
     output = new_output("display_data", {"text/plain": "said"}, metadata=carries)
     cells = [new_code_cell(source, outputs=[output]) for source in ("print(1)", "%%kin --session helper\nAsk.")]
-    made = session_notebook(session, source_nb=new_notebook(cells=cells))
-    left = {
-        cell["source"]: set(cell["outputs"][0]["metadata"]) for cell in made["cells"] if "said" in str(cell["outputs"])
-    }
-    assert left == {"print(1)": {"kin"}, "%%kin --session helper\nAsk.": {"kin", KEY}}, (
-        "the helper's answer is nowhere else"
-    )
+    made = session_notebook(talk, source_nb=new_notebook(cells=cells))
+    assert KEY not in json.dumps(made)
+    assert KEPT not in json.dumps(made)
+    assert made["cells"][1]["outputs"][0]["data"] == {"text/plain": "said"}
+    assert read_recording(made) == talk
