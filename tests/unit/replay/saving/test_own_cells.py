@@ -16,7 +16,6 @@ from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.own_cells import KEY, own_cells
@@ -163,8 +162,8 @@ def test_it_stays_its_own_when_the_notebook_is_written_in_place_or_by_another_na
 
 def test_a_flow_that_was_asked_on_a_line_is_the_prompt_that_saving_makes_of_it(saved):
     path = saved()
-    more = Recording("live-1", (*TALK.turns, turn(2, "/flow:mend again", cell_id="q")), SessionMeta(session="live-1"))
-    card = new_output("display_data", {"text/plain": "x"}, metadata=carried_of(more, more.turns[1], 0, TALK.session))
+    more = recording(*TALK.turns, turn(2, "/flow:mend again", cell_id="q"))
+    card = new_output("display_data", {"text/plain": "x"}, metadata=carried_of(more, more.turns[1]))
     edit(path, lambda cells: cells.append(dict(new_code_cell("%kin flow:mend again", id="q", outputs=[card]))))
     SaveCommand(str(path), path).run()
     assert sources(path)[1:] == ["%%kin\nfirst", "%%kin\n/flow:mend again"]
