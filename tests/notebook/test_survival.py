@@ -342,7 +342,7 @@ def test_it_plays_beside_a_damaged_copy_and_beside_another_state_of_the_session(
 
 def test_of_two_states_of_a_session_in_one_folder_each_notebook_plays_its_own(lived, player, path):
     whole = read_recording(lived.nb)
-    earlier = session_notebook(Recording(whole.session, whole.turns[:1], whole.meta))
+    earlier = session_notebook(Recording(whole.meta, whole.records[:1]))
     write_notebook(earlier, path.with_name("a.ipynb"))
     player.ok(f"import os; os.chdir({str(path.parent)!r})")
     ran = [player.ok(cell["source"]) for cell in earlier["cells"]]

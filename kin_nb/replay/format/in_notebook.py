@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from kin_nb.core.session.records import SessionRecord
-from kin_nb.replay.cells.placing import named_session
+from kin_nb.replay.cells.placing import named_session, speaking_key
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import carried_in
 from kin_nb.replay.format.conflicted import merge_conflict
@@ -82,6 +82,8 @@ def read_saved(nb: Any) -> Saved:
             "workspace, kin_nb, system_prompt or tools was",
         )
     found = saved.recording.shas
+    if listed and not found and any(speaking_key(nb, cell) for cell in nb["cells"]):  # not deleted: a cleaner's work
+        raise NoRecordingError(_no_recording(nb))
     for index, known_as, what in _ids(saved):
         if listed.get(known_as, found[known_as]) != found[known_as]:
             raise _error(meta, f"cell {index + 1}, {what}", "it is not the record that was saved under this id")
