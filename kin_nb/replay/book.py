@@ -81,8 +81,8 @@ class Book:
     """`cells`: those that hold a record, ask or move the conversation, in the notebook's order.
 
     `saved`: what the notebook's metadata records, None where it records nothing. `carried`: by id, what an output carries
-    of each record that is not among those. `meta`: of the session that went on last. Raises RecordingError for two records
-    with one id that differ.
+    of each record that is not among those. `meta`: of the session that went on last. `no_metadata`: why `saved` is None.
+    Raises RecordingError for two records with one id that differ.
     """
 
     cells: Sequence[CellEntry]
@@ -90,6 +90,7 @@ class Book:
     carried: Mapping[str, Carried] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     meta: SessionMeta = field(default_factory=lambda: SessionMeta(session="none"))
+    no_metadata: str = ""
     records: Mapping[str, SessionRecord] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -112,7 +113,7 @@ class Book:
 
         Cells that lost their outputs hold what the first cell keeps of them.
         """
-        saved, held = _held(nb)
+        saved, held, no_metadata = _held(nb)
         known = {record.id for record in held.recording.records}
         others = dict.fromkeys(held.recording.others)
         kept: dict[str, list[dict[str, Any]]] = {}
@@ -135,7 +136,7 @@ class Book:
             if records or key is not None:
                 _check_alike(index + 1, records)
                 entries.append(CellEntry(cell_id, key or "", in_order(records), named_session(cell) or "", index + 1))
-        return cls(entries, saved, carried, tuple(others), _meta(saved, carried))
+        return cls(entries, saved, carried, tuple(others), _meta(saved, carried), no_metadata)
 
     @classmethod
     def of_records(cls, records: Iterable[SessionRecord]) -> Book:
@@ -146,9 +147,8 @@ class Book:
     def recording(self) -> Recording:
         """All of it as one recording. Raises NoRecordingError where there is no record."""
         if not self.records:
-            raise NoRecordingError(
-                "No output of this notebook carries a record: it was not made by %%kin, or outputs were cleared."
-            )
+            cleared = "No output of this notebook carries a record: it was not made by %%kin, or outputs were cleared."
+            raise NoRecordingError(f"{self.no_metadata}. {cleared}" if self.no_metadata else cleared)
         beside = {record.id: cell.session for cell in self.cells for record in cell.records if cell.session}
         return Recording(self.meta, in_order(self.records.values()), self.others, beside=beside)
 
@@ -190,10 +190,13 @@ class Book:
 
     def line(self, ref: Ref | None) -> Iterator[TurnRecord]:
         """The turns that lead to `ref`, the last first, as far as they are here."""
-        while ref is not None and isinstance(record := self.records.get(ref.id), TurnRecord | CompactRecord):
+        passed: set[str] = set()
+        while ref is not None and ref.id not in passed:
+            record = self.records.get(ref.id)
             if isinstance(record, TurnRecord):
                 yield record
-            ref = record.parent
+            passed.add(ref.id)
+            ref = record.parent if isinstance(record, TurnRecord | CompactRecord) else None
 
     def conversation(self, at: SessionRecord | None) -> Conversation:
         """What is sent with a prompt that comes after `at`; None: nothing. Raises RecordingError for what goes on from itself."""
@@ -201,7 +204,7 @@ class Book:
             return Conversation()
         sent: list[Sent] = []
         whole: list[Sent] = []
-        missing: list[str] = []
+        missing: dict[str, None] = {}  # in their order
         passed: set[str] = set()
         ref, ancestors = at.head, at.ancestors
         while ref is not None:
@@ -215,11 +218,11 @@ class Book:
                 ref, ancestors = record.parent, record.ancestors
                 continue
             # its cell is gone: the nearest one before it that is here is gone on from
-            missing.append(ref.id)
-            here = [n for n, each in enumerate(ancestors) if each != ref.id and each in self.records]
-            lost = ancestors[: here[0]] if here else ancestors
-            missing += [each for each in lost if each not in missing]
-            ref = Ref(id=ancestors[here[0]]) if here else None
+            missing[ref.id] = None
+            sent_once = (isinstance(self.records.get(each), TurnRecord | CompactRecord) for each in ancestors)
+            here = next((n for n, is_sent in enumerate(sent_once) if is_sent), None)
+            missing |= dict.fromkeys(ancestors[:here])
+            ref = Ref(id=ancestors[here]) if here is not None else None
         return Conversation(tuple(reversed(sent)), tuple(reversed(missing)), tuple(reversed(whole)))
 
 
@@ -229,7 +232,7 @@ def cut_before(turn: TurnRecord, step: int) -> TurnRecord:
 
 
 def standing_steps(recording: Recording) -> dict[str, int]:
-    """By the id of each turn how many of its steps stand: all but what an undo took back and no redo gave back.
+    """By the id of each turn that stands how many of its steps do: all but what an undo took back and no redo gave back.
 
     What was cleared, and another branch of the conversation, was not undone.
     """
@@ -244,8 +247,12 @@ def standing_steps(recording: Recording) -> dict[str, int]:
             turn = _meant(recording, undo, number, line)
             if turn is None:
                 continue
-            steps = undo.to.step - 1 if undo.to.turn == number and undo.to.step > 0 else None
-            found[turn.id] = steps if steps is not None else 0 if undo.type == "undo" else len(turn.steps)
+            if undo.to.turn == number and undo.to.step > 0:
+                found[turn.id] = undo.to.step - 1
+            elif undo.type == "redo":
+                found[turn.id] = len(turn.steps)
+            else:
+                found.pop(turn.id, None)
     return found
 
 
@@ -265,13 +272,13 @@ def in_order(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:
     return tuple(sorted({record.id: record for record in records}.values(), key=lambda record: record.seq))
 
 
-def _held(nb: Any) -> tuple[Recording | None, Saved]:
-    """What the notebook's metadata records, None where it records nothing; and what its cells hold, pasted ones too."""
+def _held(nb: Any) -> tuple[Recording | None, Saved, str]:
+    """What the notebook's metadata records, None where it records nothing; what its cells hold, pasted ones too; why None."""
     try:
         saved = read_saved(nb)
-    except NoRecordingError:
-        return None, read_cells(nb, SessionMeta(session="none"))
-    return saved.recording, saved
+    except NoRecordingError as error:
+        return None, read_cells(nb, SessionMeta(session="none")), str(error).removesuffix(".")
+    return saved.recording, saved, ""
 
 
 def _meta(saved: Recording | None, carried: Mapping[str, Carried]) -> SessionMeta:

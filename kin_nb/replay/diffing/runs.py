@@ -16,7 +16,7 @@ from typing import Any, Literal
 from kin_nb.core.session.records import FileChange, RecordedCall, TurnRecord
 from kin_nb.render.diff import changed_lines, without_header
 from kin_nb.render.summary import in_words
-from kin_nb.replay.book import Book
+from kin_nb.replay.book import standing_steps
 from kin_nb.replay.cells.matching import normal_body
 from kin_nb.replay.recording import Recording
 
@@ -143,9 +143,8 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
 
 def _whole(run: Recording) -> list[TurnRecord]:
     """The turns of which nothing was taken back, as the very objects of the recording."""
-    book = Book.of_records(run.records)
-    kept = {turn.id: len(turn.steps) for turn in book.conversation(book.head()).sent if isinstance(turn, TurnRecord)}
-    return [turn for turn in run.turns if kept.get(turn.id) == len(turn.steps)]
+    standing = standing_steps(run)
+    return [turn for turn in run.turns if standing.get(turn.id) == len(turn.steps)]
 
 
 def _pairs(a: Sequence[TurnRecord], b: Sequence[TurnRecord]) -> Iterator[tuple[TurnRecord | None, TurnRecord | None]]:

@@ -23,7 +23,7 @@ Match = Callable[[Any, Any], bool]
 
 @dataclass(frozen=True)
 class MergedCells:
-    """`nb`: the notebook; each cell holds the records of those that it is made of. `notes`: how many cells ask somebody to choose."""
+    """`nb`: each cell holds the records of those that it is made of. `notes`: how many cells ask somebody to choose."""
 
     nb: Any
     notes: int

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from kin_nb.core.session.records import TurnRecord
-from kin_nb.replay.book import Book
+from kin_nb.replay.book import standing_steps
 from kin_nb.replay.cells.bound import RAISES, is_bound_cell, tolerant
 from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, moving_command
 from kin_nb.replay.format.in_notebook import read_saved
@@ -38,8 +38,7 @@ def plain_notebook(recording: Recording, source_nb: Any = None, cells: Sequence[
     """
     nb = session_notebook(recording, source_nb=source_nb, cells=cells)
     folder = _folder(recording)
-    book = Book.of_records(recording.records)
-    kept = {turn.id: turn for turn in book.conversation(book.head()).sent if isinstance(turn, TurnRecord)}
+    standing = standing_steps(recording)
     held = read_saved(nb).held
     taken = {cell["id"] for cell in nb["cells"]}
     ids = (name for n in count(1) if (name := f"plain-{n}") not in taken)
@@ -48,7 +47,7 @@ def plain_notebook(recording: Recording, source_nb: Any = None, cells: Sequence[
         cell["metadata"].pop("kin", None)
         turns = [record for record in held.get(index, ()) if isinstance(record, TurnRecord)]
         if turns:
-            made = [each for turn in turns for each in _turn(turn, kept.get(turn.id), folder)]
+            made = [each for turn in turns for each in _turn(turn, standing.get(turn.id), folder)]
         elif is_bound_cell(nb, cell) or moving_command(nb, cell) is not None:
             continue
         else:
@@ -83,19 +82,19 @@ def _head(folder: str, *, changes: bool) -> Iterator[PlainCell]:
         yield PlainCell("code", "\n".join(lines))
 
 
-def _turn(turn: TurnRecord, kept: TurnRecord | None, folder: str) -> Iterator[PlainCell]:
-    """`kept`: what of the turn was not undone; None: nothing."""
+def _turn(turn: TurnRecord, standing: int | None, folder: str) -> Iterator[PlainCell]:
+    """`standing`: how many of its steps were not undone; None: all of it was."""
     attached = f"\n\nAttached: {', '.join(map(code_span, turn.attached))}" if turn.attached else ""
     yield PlainCell("markdown", f"**Prompt {turn.turn}**\n\n{fenced(turn.prompt)}{attached}")
-    steps = kept.steps if kept is not None else ()
-    for step in steps:
+    stays = standing or 0
+    for step in turn.steps[:stays]:
         if step.content.strip():
             yield PlainCell("markdown", safe_markdown(step.content))
         for call in step.calls:
             yield from plain_call(call, folder)
-    if kept is None or len(steps) < len(turn.steps):
-        what = "It was undone" if kept is None else "The rest was undone"
-        python = list(plain_undone([call for step in turn.steps[len(steps) :] for call in step.calls], folder))
+    if standing is None or stays < len(turn.steps):
+        what = "It was undone" if standing is None else "The rest was undone"
+        python = list(plain_undone([call for step in turn.steps[stays:] for call in step.calls], folder))
         why = "its Python stays, since undo does not bring variables back; all else" if python else "what the agent did"
         yield PlainCell("markdown", f"{what}: {why} is left out.")
         yield from python

@@ -10,7 +10,7 @@ import pytest
 
 from kin_nb.cli import main
 from kin_nb.core.session.log import SessionLog
-from kin_nb.core.session.records import FileChange, Place, RecordedCall, RecordedStep, TurnRecord, UndoRecord
+from kin_nb.core.session.records import ClearRecord, FileChange, Place, RecordedCall, RecordedStep, TurnRecord
 from kin_nb.render.terminal import columns, fit, pad
 from kin_nb.replay.diffing.report import Run, diff_json, diff_text
 from kin_nb.replay.diffing.runs import RunDiff, compare_runs
@@ -18,7 +18,7 @@ from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.notebook.people import QUICKSTART
-from tests.unit.replay.sessions import busy_turn, recording, turn
+from tests.unit.replay.sessions import busy_turn, recording, turn, undo
 
 
 def call(name: str = "bash", *, status: str = "ok", files: tuple[FileChange, ...] = (), ended=None, **arguments):
@@ -149,12 +149,20 @@ def test_an_outcome_that_differs_counts():
 
 def test_a_turn_that_one_run_took_back_differs():
     kept = prompts("x", "y")
-    undone = replace(kept, undos=(UndoRecord(at=2, turns=(2,), to=Place(turn=2)),))
+    taken = undo(kept.turns[1], to=kept.turns[0])
+    undone = replace(kept, records=(*kept.records, taken))
     found = compare_runs(kept, undone)
     assert [each.same for each in found.turns] == [True, False]
     assert "done, taken back" in text(kept, undone)
-    again = replace(undone, undos=(*undone.undos, UndoRecord(type="redo", at=2, turns=(2,), to=Place(turn=2, step=-1))))
-    assert compare_runs(kept, again).same
+    back = {"type": "redo", "id": "c" * 16, "seq": 4, "parent": taken.head, "head": taken.parent}
+    redo = taken.model_copy(update={**back, "to": Place(turn=2, step=-1)})
+    assert compare_runs(kept, replace(undone, records=(*undone.records, redo))).same
+
+
+def test_a_turn_that_was_cleared_was_not_taken_back():
+    kept = prompts("x", "y")
+    clear = ClearRecord(id="c" * 16, parent=kept.turns[1].head, seq=3)
+    assert compare_runs(kept, replace(kept, records=(*kept.records, clear))).same
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,22 @@ from kin_nb.cli import main
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.records import FileChange, Place, RecordedCall, RecordedDecision, RecordedStep, UndoRecord
+from kin_nb.core.session.records import (
+    END,
+    ClearRecord,
+    FileChange,
+    Place,
+    RecordedCall,
+    RecordedDecision,
+    RecordedStep,
+    Ref,
+    TurnRecord,
+    UndoRecord,
+)
 from kin_nb.core.session.records import sha256 as sha
 from kin_nb.core.tools.file_changes import _patch
 from kin_nb.replay.cells.bound import tolerant
+from kin_nb.replay.cells.matching import command_key
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.plain.change import apply_change
 from kin_nb.replay.plain.export import plain_notebook
@@ -32,7 +44,7 @@ from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import tool_call
 from tests.notebook.people import QUICKSTART
-from tests.unit.replay.sessions import recording, turn
+from tests.unit.replay.sessions import recording, turn, undo
 
 LINES = "".join(f"line {n}\n" for n in range(30))
 SPECIAL = "tab\tand 'quotes' \"\"\" ''' \\n {x} $HOME %%bash\n>>> no\n"
@@ -369,9 +381,14 @@ def test_no_text_gets_out_of_its_fence_or_span():
 def undone(*steps: int) -> Recording:
     """Two turns; the second is taken back, to before its step `steps` when given."""
     two = turn(2, "again", cell_id="two", steps=(RecordedStep(content="one"), RecordedStep(content="two")))
-    made = recording(turn(1, "go", cell_id="one"), two)
-    place = Place(turn=2, step=steps[0] if steps else 0)
-    return replace(made, undos=(UndoRecord(at=2, turns=(2,), to=place),))
+    one = turn(1, "go", cell_id="one")
+    return recording(one, two, into(two, steps[0]) if steps else undo(two, to=one))
+
+
+def into(turn: TurnRecord, step: int) -> UndoRecord:
+    """Takes back `step` of `turn`, and what came after it."""
+    place = {"head": Ref(id=turn.id, step=step), "to": Place(turn=turn.turn, step=step)}
+    return undo(turn).model_copy(update=place)
 
 
 def test_a_turn_that_was_undone_is_left_out_with_a_note():
@@ -391,8 +408,8 @@ STAYS = "It was undone: its Python stays, since undo does not bring variables ba
 def undone_with(*calls: RecordedCall, says: str = "") -> Recording:
     """Two turns; the second, with these calls, is undone."""
     two = turn(2, "again", cell_id="two", steps=(RecordedStep(content=says, calls=calls),))
-    made = recording(turn(1, "go", cell_id="one"), two)
-    return replace(made, undos=(UndoRecord(at=2, turns=(2,), to=Place(turn=2)),))
+    one = turn(1, "go", cell_id="one")
+    return recording(one, two, undo(two, to=one))
 
 
 def test_python_that_was_undone_stays_since_its_variables_did():
@@ -406,8 +423,8 @@ def test_python_that_was_undone_stays_since_its_variables_did():
 
 def test_python_of_an_undone_part_of_a_turn_stays():
     steps = [RecordedStep(calls=(did("python", code=f"x = {n}"),)) for n in (1, 2)]
-    made = recording(turn(1, "go", cell_id="one", steps=tuple(steps)))
-    part = replace(made, undos=(UndoRecord(at=1, turns=(1,), to=Place(turn=1, step=2)),))
+    made = turn(1, "go", cell_id="one", steps=tuple(steps))
+    part = recording(made, into(made, 2))
     assert code(part) == ["x = 1", "x = 2"]
     assert notes(part) == [STAYS.replace("It was undone", "The rest was undone")]
 
@@ -477,9 +494,55 @@ def test_a_cell_of_the_users_that_failed_is_tagged():
 
 
 def test_a_turn_that_was_given_back_is_there():
-    made = undone()
-    redone = UndoRecord(type="redo", at=2, turns=(2,), to=Place(turn=2, step=-1))
-    assert [source for _, source in cells(replace(made, undos=(*made.undos, redone)))[3:]] == ["one", "two"]
+    for steps in ((), (2,)):
+        made = undone(*steps)
+        assert [source for _, source in cells(replace(made, records=(*made.records, redone(made))))[3:]] == [
+            "one",
+            "two",
+        ]
+
+
+def redone(made: Recording) -> UndoRecord:
+    """Gives back what the last record of `made`, an undo, took."""
+    taken = made.moves[-1]
+    back = {"type": "redo", "id": "c" * 16, "seq": taken.seq + 1, "parent": taken.head, "head": taken.parent}
+    key = command_key("redo")
+    return taken.model_copy(update={**back, "to": Place(turn=2, step=END), "ancestors": (taken.parent.id,), "key": key})
+
+
+def test_what_was_cleared_was_not_undone():
+    one, two = turn(1, "go", cell_id="one"), turn(2, "again", cell_id="two", seq=3)
+    clear = ClearRecord(id="c" * 16, parent=one.head, seq=2, key=command_key("clear"))
+    made = recording(one, clear, two)
+    assert [source for _, source in cells(made)[1:]] == [
+        "Answer 1.",
+        "**Prompt 2**\n\n```text\nagain\n```",
+        "Answer 2.",
+    ]
+    taken = undo(two, seq=4, turns=(1, 2)).model_copy(update={"to": Place(turn=1)})  # and the clear between them
+    assert [source for _, source in cells(recording(one, clear, two, taken)) if "undone" in source] == [
+        "It was undone: what the agent did is left out."
+    ] * 2
+
+
+def test_another_branch_and_another_session_were_not_undone_either():
+    one, two = turn(1, "go", cell_id="one"), turn(2, "again", cell_id="two")
+    theirs = turn(2, "other", cell_id="three", id="b" * 16, seq=2, parent=one.head)
+    beside = turn(1, "help", cell_id="four", id="d" * 16, seq=5)
+    both = recording(one, two, theirs)
+    both = replace(both, records=(*both.records, beside), beside={beside.id: "helper"})
+    assert [source for _, source in cells(both) if source.startswith("Answer")] == [
+        "Answer 1.",
+        "Answer 2.",
+        "Answer 2.",
+        "Answer 1.",
+    ]
+    taken = undo(theirs, to=one, seq=6)
+    kept = [source for _, source in cells(replace(both, records=(*both.records, taken)))]
+    assert kept.count("It was undone: what the agent did is left out.") == 1
+    assert (
+        kept[kept.index("**Prompt 2**\n\n```text\nother\n```") + 1] == "It was undone: what the agent did is left out."
+    )
 
 
 def test_a_turn_that_did_not_end_well_says_so():
@@ -611,9 +674,9 @@ async def test_a_real_session_comes_out_the_same(shell, model_server, tmp_path, 
     model_server.enqueue("Done.")
     async for _ in agent.act("undone"):
         pass
-    undo = await agent.undo()
+    taken = await agent.undo()
     await agent.aclose()
-    made, expected = replace(recording(*agent.turns), undos=(undo,)), tree(work)
+    made, expected = recording(*agent.turns, taken), tree(work)
     assert expected.keys() == {"a.txt", "d/e", "link", "new/file.py"}
     for name in ("bash", "mcp_tool"):
         turns = [
@@ -622,7 +685,7 @@ async def test_a_real_session_comes_out_the_same(shell, model_server, tmp_path, 
         shutil.rmtree(work)
         shutil.copytree(start, work)
         monkeypatch.chdir(work)
-        run(shell, plain_notebook(replace(made, turns=tuple(turns))))
+        run(shell, plain_notebook(replace(made, records=(*turns, taken))))
         assert tree(work) == expected, name
         assert (work / "empty").is_dir()
 
