@@ -25,6 +25,7 @@ from kin_nb.replay.format.later import refuse_later, short
 from kin_nb.replay.recording import (
     SHORT,
     SessionMeta,
+    label,
     move_json,
     other_sha,
     record_sha,
@@ -95,7 +96,7 @@ class RecordReader:
             return self._other(cell, raw)
         record = self._turn(cell, raw) if raw["type"] == "turn" else self._moved(cell, raw)
         if not record.id:
-            raise self.error(f"cell {cell}, {short(raw['type'])}", "field id: it is missing")
+            raise self.error(f"cell {cell}, {label(record)}", "field id: it is missing")
         return record
 
     def error(self, where: str, what: str, restore: str = "Restore the notebook") -> RecordingError:

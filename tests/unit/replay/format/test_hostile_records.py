@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from kin_nb.core.session.records import END, Place, UndoRecord
+from kin_nb.core.session.records import Place, RecordedStep, Ref, SessionRecord, UndoRecord
+from kin_nb.replay.book import Book
 from kin_nb.replay.errors import LaterFormatError, RecordingError
 from kin_nb.replay.format.carrying import KEY
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.in_outputs import recording_in_outputs
-from kin_nb.replay.recording import FORMAT, undo_sha
+from kin_nb.replay.format.in_notebook import raw_records, read_recording
+from kin_nb.replay.recording import FORMAT, turn_sha
 from kin_nb.replay.saving.making import session_notebook
 from tests.unit.replay.edits import stored
 from tests.unit.replay.sessions import carried_of, recording, turn
 
 SEQUENCE = "\x1b]0;title\x07\x1b[2J"
 HUGE = 10**7
-
-
-def of_turns(*numbers: int, undos: tuple[UndoRecord, ...] = ()):
-    """A notebook as it is saved, its cells to be edited."""
-    whole = replace(recording(*(turn(n, f"Prompt {n}.") for n in numbers)), undos=undos)
-    return json.loads(json.dumps(session_notebook(whole)))
-
-
-def without(nb, kind: str, number: int):
-    """The cell of a turn or undo is deleted."""
-    named = [
-        cell
-        for cell in nb["cells"]
-        for record in cell["metadata"].get("kin", [])
-        if (record["type"], record.get("n" if kind != "turn" else "turn")) == (kind, number)
-    ]
-    nb["cells"].remove(named[0])
-    return nb
 
 
 def refused(nb, kind: type[RecordingError] = RecordingError) -> str:
@@ -61,84 +42,138 @@ def in_outputs(*metadata: dict):
     return json.loads(json.dumps(new_notebook(cells=cells)))
 
 
-# What is missing
+# What no kernel would have made
 
 
-@pytest.mark.parametrize(
-    ("numbers", "named"),
-    [
-        ((2, 3), "turn 1 is missing"),
-        ((1, 3, 6), "turns 2, 4-5 are missing"),
-        ((1, HUGE), "turns 2-9999999 are missing"),
-        ((1, *range(3, 40, 2)), "turns 2, 4, 6, 8, 10 and more are missing"),
-    ],
+def saved(*records: SessionRecord):
+    """A notebook as it is saved, its cells to be edited."""
+    return json.loads(json.dumps(session_notebook(recording(*records))))
+
+
+CIRCLE = (
+    turn(1, "a", parent=Ref(id=f"{2:016x}"), ancestors=(f"{2:016x}", f"{1:016x}")),
+    turn(2, "b", parent=Ref(id=f"{1:016x}"), ancestors=(f"{1:016x}", f"{2:016x}")),
 )
-def test_missing_turns_are_named_a_few_of_them_and_none_is_counted_out(numbers, named):
-    nb = of_turns(*numbers)
-    nb["metadata"]["kin"]["digest"] = "0" * 64
-    said = refused(nb)
-    assert said.startswith("before cell ")
-    assert f": {named}: " in said
+ITSELF = turn(3, "c", parent=Ref(id=f"{3:016x}"), ancestors=(f"{3:016x}",))
 
 
-TO = Place(turn=1, step=END)
-UNDOS = (UndoRecord(at=2, turns=(2,), to=TO), UndoRecord(type="redo", at=2, turns=(2,), to=TO))
+THROUGH_WHAT_IS_GONE = (
+    turn(1, "a", parent=Ref(id="gone"), ancestors=("gone", f"{2:016x}")),
+    turn(2, "b", parent=Ref(id="lost"), ancestors=("lost", f"{1:016x}")),
+)
 
 
-def test_an_undo_whose_cell_was_deleted_is_named():
-    nb = without(of_turns(1, 2, undos=UNDOS), "undo", 1)
-    assert refused(nb).startswith("before cell 4: undo 1 is missing: its cell was deleted")
-
-
-def test_where_the_last_undo_is_missing_undos_are_among_the_guesses():
-    nb = without(of_turns(1, 2, undos=UNDOS), "redo", 2)
-    assert "the last turns or undos are missing" in refused(nb)
-
-
-def test_a_missing_turn_is_named_also_where_an_undo_came_after_it():
-    nb = without(of_turns(1, 2, undos=UNDOS[:1]), "turn", 1)
-    assert ": turn 1 is missing: " in refused(nb)
-
-
-# Undos in outputs
-
-
-def forged_undos(whole, undos):
-    """What outputs would carry of `undos`, which say that they came where nothing was."""
-    for n, undo in enumerate(undos, 1):
-        metadata = carried_of(whole, undo.model_copy(update={"at": 1}), n)
-        metadata[KEY]["record"].update(at=undo.at, sha=undo_sha(n, undo))
-        yield metadata
-
-
-@pytest.mark.parametrize("places", [(0,), (-1,), (2, 1)])
-def test_undos_that_came_nowhere_are_refused_in_outputs_too(places):
-    whole = recording(turn(1, "a"), turn(2, "b"))
-    undos = [UndoRecord(at=at, turns=(1,), to=TO) for at in places]
-    nb = in_outputs(*(carried_of(whole, each) for each in whole.turns), *forged_undos(whole, undos))
-    with pytest.raises(RecordingError, match="undos come after turn") as caught:
-        recording_in_outputs(nb)
+@pytest.mark.parametrize("records", [CIRCLE, (ITSELF,), (*CIRCLE, ITSELF), THROUGH_WHAT_IS_GONE])
+@pytest.mark.parametrize("carrier", ["metadata", "outputs"])
+def test_turns_that_go_on_from_each_other_in_a_circle_are_refused(carrier, records):
+    """Who follows such a link never ends."""
+    whole = recording(*records)
+    nb = saved(*records) if carrier == "metadata" else in_outputs(*(carried_of(whole, each) for each in records))
+    book = Book.collect(nb)
+    with pytest.raises(RecordingError, match=r"^turn \d: it goes on from itself") as caught:
+        book.conversation(book.head())
     said_safely(caught.value)
+    assert len([*book.line(records[0].head)]) <= len(records)
 
 
-def test_undos_after_more_turns_than_there_are_are_read_at_once():
-    whole = recording(*(turn(n, f"Prompt {n}.") for n in range(1, 400)))
-    undos = [UndoRecord(at=HUGE + n, turns=(1,), to=TO) for n in range(400)]
-    nb = in_outputs(*(carried_of(whole, each) for each in whole.turns), *forged_undos(whole, undos))
-    assert recording_in_outputs(nb).turns == whole.turns
+def undo_to(known_as: str, *ancestors: str, **fields) -> UndoRecord:
+    fields = {"id": "e" * 16, "seq": 2, "ancestors": ancestors, "head": Ref(id=known_as), **fields}
+    return UndoRecord(at=1, turns=(1,), to=Place(turn=1), parent=Ref(id=f"{1:016x}"), **fields)
+
+
+LED_BY_UNDOS = {
+    "to itself": (undo_to("e" * 16),),
+    "to itself, which it goes on from": (undo_to("e" * 16, "e" * 16),),
+    "to each other": (
+        undo_to("d" * 16, "d" * 16, "e" * 16),
+        undo_to("e" * 16, "e" * 16, "d" * 16, id="d" * 16),
+    ),
+    "from what is gone to each other": (
+        undo_to("gone", "d" * 16, "e" * 16),
+        undo_to("gone", "e" * 16, "d" * 16, id="d" * 16),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LED_BY_UNDOS)
+def test_what_leads_to_what_is_no_turn_leads_to_what_is_missing(what):
+    book = Book.collect(saved(turn(1, "a"), *LED_BY_UNDOS[what]))
+    for record in LED_BY_UNDOS[what]:
+        found = book.conversation(record)
+        assert (found.sent, found.whole) == ((), ())
+        assert found.missing
+
+
+@pytest.mark.parametrize("step", [-5, 0, 99, 2**52])
+def test_a_step_that_no_turn_has_is_gone_on_from_at_its_end_or_beginning(step):
+    first = turn(1, "a", steps=tuple(RecordedStep(content=text) for text in "abc"))
+    book = Book.collect(saved(first, turn(2, "b", parent=Ref(id=first.id, step=step), ancestors=(first.id,))))
+    found = book.conversation(book.head())
+    assert len(found.sent) == 2
+    assert not found.missing
+
+
+@pytest.mark.parametrize("ancestors", [("nowhere",) * 99_999, tuple(f"{n:016x}" for n in range(50_000))])
+def test_any_number_of_ancestors_is_looked_through_at_once(ancestors):
+    """Those that nobody has; each is named once."""
+    book = Book.collect(saved(turn(HUGE, "a", parent=Ref(id="gone"), ancestors=ancestors)))
+    found = book.conversation(book.head())
+    assert len(found.turns) == 1
+    assert found.missing == (*reversed(dict.fromkeys(ancestors)), "gone")
+
+
+def test_a_long_conversation_of_turns_that_are_nowhere_is_read_at_once():
+    turns = [
+        turn(n, f"Prompt {n}.", parent=Ref(id=f"gone {n}"), ancestors=(f"gone {n}", f"{n - 1:016x}"))
+        for n in range(1, 400)
+    ]
+    book = Book.collect(saved(*turns))
+    found = book.conversation(book.head())
+    assert len(found.turns) == 399
+    assert len(found.missing) == 400
+
+
+@pytest.mark.parametrize("numbers", [(1, HUGE), (1, 1), (0, 3), (3, 2, 1)])
+def test_numbers_are_labels_that_may_repeat_and_leave_any_out(numbers):
+    turns = [turn(number, f"p{n}", id=f"{n:016x}", seq=n) for n, number in enumerate(numbers, 1)]
+    nb = saved(*turns)
+    book = Book.collect(nb)
+    assert [each.turn for each in book.conversation(book.head()).turns] == [*numbers]
+    assert [each.turn for each in read_recording(nb).turns] == [*numbers]
+
+
+@pytest.mark.parametrize("seq", [2**53 - 1, 0, -1])
+def test_a_place_in_the_order_that_no_kernel_gave_is_one_like_others(seq):
+    nb = saved(turn(1, "a"), turn(2, "b", seq=seq, parent=Ref(id="0" * 16)))
+    assert len(read_recording(nb).turns) == 2
+
+
+@pytest.mark.parametrize("known_as", ["", None])
+def test_a_record_without_an_id_is_refused(known_as):
+    nb = saved(turn(1, "a"))
+    record = first_record(nb)
+    record["id"] = known_as
+    record["sha"] = turn_sha(turn(1, "a", id=known_as or ""))
+    assert refused(nb).startswith("cell 2, turn")
+
+
+@pytest.mark.parametrize("known_as", ["x" * 70_000, "../../etc/passwd", SEQUENCE, "\ud800", "0"])
+def test_an_id_is_a_text_like_any_other(known_as):
+    whole = recording(turn(1, "a", id=known_as))
+    assert read_recording(json.loads(json.dumps(session_notebook(whole)))) == whole
 
 
 # What a terminal obeys
 
 
 def first_record(nb):
-    return next(cell["metadata"]["kin"][0] for cell in nb["cells"] if cell["metadata"].get("kin"))
+    return next(raw for _, raw in raw_records(nb))
 
 
 SAYS = {
-    "a later format's version": lambda nb: nb["metadata"]["kin"].update(format=2, kin_nb=SEQUENCE * 500),
+    "a later format's version": lambda nb: nb["metadata"]["kin"].update(format=3, kin_nb=SEQUENCE * 500),
     "a later format's version that is no text": lambda nb: nb["metadata"]["kin"].update(
-        format=2, kin_nb={"a": [""] * 9000}
+        format=3, kin_nb={"a": [""] * 9000}
     ),
     "a format that is no whole number": lambda nb: nb["metadata"]["kin"].update(format=1e308),
     "a field's name": lambda nb: first_record(nb).update({SEQUENCE * 500: 1}),
@@ -147,6 +182,9 @@ SAYS = {
     "the version that wrote": lambda nb: (nb["metadata"]["kin"].update(kin_nb=SEQUENCE), first_record(nb).update(x=1)),
     "a type": lambda nb: first_record(nb).update(type=SEQUENCE * 500),
     "a turn's number": lambda nb: first_record(nb).update(turn=SEQUENCE * 500),
+    "an id": lambda nb: first_record(nb).update(id=SEQUENCE * 500),
+    "an id in the list of records": lambda nb: nb["metadata"]["kin"]["records"].update({SEQUENCE * 500: "x"}),
+    "a hash in the list of records": lambda nb: nb["metadata"]["kin"]["records"].update({"1" * 16: SEQUENCE * 500}),
     "a turn's number of many digits": lambda nb: first_record(nb).update(turn=10**4000),
     "the digest": lambda nb: nb["metadata"]["kin"].update(digest=SEQUENCE),
     "a merge's conflict": lambda nb: nb["cells"][0].update(id={SEQUENCE * 500: 1}),
@@ -167,6 +205,7 @@ LATER = {
     "a step": (lambda record: record["steps"][0].update(later=[1]), "field later"),
     "a call": (lambda record: record["steps"][0]["calls"][0].update(later=None), "field calls.later"),
     "a place": (lambda record: record["origin"].update(later=""), "field origin.later"),
+    "what it goes on from": (lambda record: record["parent"].update(later=0), "field parent.later"),
 }
 
 
@@ -174,9 +213,9 @@ LATER = {
 def test_a_field_that_no_hash_covers_is_refused_and_so_never_lost(where):
     change, named = LATER[where]
     nb = stored()
-    record = next(raw for cell in nb["cells"] for raw in cell["metadata"].get("kin", []) if raw.get("origin"))
+    record = next(raw for _, raw in raw_records(nb) if raw.get("origin"))
     if where == "a call":
-        record = next(raw for cell in nb["cells"] for raw in cell["metadata"].get("kin", []) if _calls(raw))
+        record = next(raw for _, raw in raw_records(nb) if _calls(raw))
     change(record)
     said = refused(nb, LaterFormatError)
     assert f": {named} is of a later version (kin_nb 0.1.0 wrote this): update kin_nb" in said
@@ -186,11 +225,20 @@ def _calls(record) -> bool:
     return record["type"] == "turn" and any(step.get("calls") for step in record["steps"][:1])
 
 
-def test_a_field_of_an_undo_that_no_hash_covers_is_refused_too():
+MOVED = {
+    "undo": (lambda record: record["to"].update(later=1), "to.later"),
+    "redo": (lambda record: record["head"].update(later=1), "head.later"),
+    "compact": (lambda record: record["compaction"].update(later=1), "compaction.later"),
+    "clear": (lambda record: record.update(head=None), "head"),
+}
+
+
+@pytest.mark.parametrize("kind", MOVED)
+def test_a_field_of_what_moved_the_conversation_that_no_hash_covers_is_refused_too(kind):
+    change, named = MOVED[kind]
     nb = stored()
-    undo = next(raw for cell in nb["cells"] for raw in cell["metadata"].get("kin", []) if raw["type"] == "undo")
-    undo["to"]["later"] = 1
-    assert "field to.later is of a later version" in refused(nb, LaterFormatError)
+    change(next(raw for _, raw in raw_records(nb) if raw["type"] == kind))
+    assert f"{kind}: field {named} is of a later version" in refused(nb, LaterFormatError)
 
 
 def test_a_field_of_the_workspace_is_refused_since_writing_would_lose_it():
@@ -209,18 +257,11 @@ def test_a_later_field_of_the_session_stays_unless_the_digest_covers_it():
 
 @pytest.mark.parametrize(
     ("session", "named"),
-    [({"format": FORMAT + 1}, "format 2"), ({"later": 1}, "later"), ({"workspace": {"later": 1}}, "workspace.later")],
+    [({"format": FORMAT + 1}, "format 3"), ({"later": 1}, "later"), ({"workspace": {"later": 1}}, "workspace.later")],
 )
 def test_what_a_later_version_carries_in_an_output_is_refused(session, named):
     whole = recording(turn(1, "a"))
     metadata = carried_of(whole, whole.turns[0])
     metadata[KEY]["session"] |= session
     with pytest.raises(LaterFormatError, match=rf"^cell 1.*{named}.*update kin_nb"):
-        recording_in_outputs(in_outputs(metadata))
-
-
-@pytest.mark.parametrize("origin", [2, 3])
-def test_a_turn_that_goes_on_from_itself_or_a_later_one_is_no_recording(origin):
-    """Who follows such a link never ends."""
-    with pytest.raises(ValueError, match="goes on from itself, or from a later one"):
-        recording(turn(1, "a"), turn(2, "b", origin=Place(turn=origin, step=END)), turn(3, "c"))
+        Book.collect(in_outputs(metadata))
