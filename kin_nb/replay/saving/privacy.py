@@ -28,7 +28,7 @@ from kin_nb.core.session.records import (
 from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.replay.cells.bound import IGNORED
 from kin_nb.replay.cells.matching import following_key
-from kin_nb.replay.cells.placing import asked_key
+from kin_nb.replay.cells.placing import asked_key, moving_command, named_session, speaking_key
 from kin_nb.replay.format.taken_out import COLOUR, TAKEN_OUT, holds_marks
 from kin_nb.replay.recording import Recording, SessionMeta, label
 from kin_nb.replay.saving.making import is_made_anew
@@ -36,6 +36,7 @@ from kin_nb.replay.saving.markup import clean_markup
 from kin_nb.replay.saving.widgets import REFERENCE, WIDGETS
 
 _MOST_LINES = 12
+_SESSION = "--session"
 _AS_THEY_ARE = frozenset(
     {
         *(
@@ -250,13 +251,14 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
     keys: dict[str, str] = {}
     for number, cell in enumerate(nb["cells"], 1):
         before = asked_key(nb, cell)
-        if not is_made_anew(cell) and (clean := _clean_source(cleaner, cell, f"cell {number}")) != cell["source"]:
+        ordinary = speaking_key(nb, cell) is None
+        if not is_made_anew(cell) and (clean := _clean_source(cleaner, nb, cell, f"cell {number}")) != cell["source"]:
             cell["source"] = clean
-            cleaner.code += [number] if cell["cell_type"] == "code" and before is None else []
+            cleaner.code += [number] if cell["cell_type"] == "code" and ordinary else []
         if cell["cell_type"] == "code":
             where = f"cell {number}, outputs"
             cell["outputs"] = [cleaner.output(output, where) for output in _joined(cell.get("outputs", []))]
-            _tag_redacted(cell, ordinary=before is None)
+            _tag_redacted(cell, ordinary=ordinary)
         if isinstance(cell.get("attachments"), dict):
             cell["attachments"] = cleaner.attachments(cell["attachments"], f"cell {number}, attachments")
         theirs = {key: item for key, item in cell.get("metadata", {}).items() if key != "kin"}
@@ -276,6 +278,7 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
         ),
         meta=_clean(cleaner, SessionMeta, recording.meta, "notebook metadata"),
         listed=None,
+        beside={record: cleaner.text(name, "the name of a session") for record, name in recording.beside.items()},
     )
 
 
@@ -334,9 +337,13 @@ def _renamed(before: str, after: str, recording: Recording) -> dict[str, str]:
     return keys
 
 
-def _clean_source(cleaner: Cleaner, cell: Any, where: str) -> str:
-    """A prompt keeps what makes it one: `%%kin`, and the names of its options."""
+def _clean_source(cleaner: Cleaner, nb: Any, cell: Any, where: str) -> str:
+    """A prompt keeps what makes it one: `%%kin`, and the names of its options. Of a command that is kept only a name is cleaned."""
     source: str = cell["source"]
+    if moving_command(nb, cell) is not None:
+        name = named_session(cell)
+        start = source.index(name, source.index(_SESSION) + len(_SESSION)) if name else 0
+        return f"{source[:start]}{cleaner.text(name, where)}{source[start + len(name) :]}" if name else source
     prompt = _PROMPT.fullmatch(source) if cell["cell_type"] == "code" else None
     if prompt is None:
         return cleaner.text(source, where)

@@ -6,7 +6,6 @@ import base64
 import html
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -17,24 +16,26 @@ from kin_nb.core.context.history import messages_of_step
 from kin_nb.core.safety.secrets import REDACTED, Redactor
 from kin_nb.core.session.records import (
     CallOrigin,
+    CompactRecord,
     FileChange,
     KeptFile,
-    Place,
     RecordedCall,
+    RecordedCompaction,
     RecordedImage,
     RecordedStep,
-    UndoRecord,
     sha256,
 )
 from kin_nb.render import render_turn
-from kin_nb.replay.cells.matching import cell_key, following_key
+from kin_nb.replay.book import Book
+from kin_nb.replay.cells.matching import cell_key, command_key, following_key
 from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import compare_call
 from kin_nb.replay.saving import privacy
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, known_secrets, without_results
-from tests.unit.replay.sessions import recording, turn
+from tests.unit.replay.sessions import recording, turn, undo
 
 ACME = re.compile(r"ACME-\d+")
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -64,9 +65,11 @@ def told_everywhere():
     )
     step = RecordedStep(fingerprint="f1", content="I look for ACME-1.", reasoning="ACME-1?", calls=(asked,))
     first = turn(1, "Find ACME-1", steps=(step,), attached=("ACME-1.csv",), warnings=("no ACME-1",), message="ACME-1")
-    undo = UndoRecord(at=1, turns=(1,), to=Place(turn=0), kept=(KeptFile(path="ACME-1.py", why="yours"),))
+    undone = undo(first, kept=(KeptFile(path="ACME-1.py", why="yours"),), files=(patch,))
+    summary = RecordedCompaction(summary="About ACME-1.")
+    compacted = CompactRecord(id="c" * 16, seq=3, key=command_key("compact"), compaction=summary)
     other = '{"note":"ACME-1","type":"later"}'
-    return replace(recording(first, others=(other,), workspace={"path": "ACME-1", "commit": None}), undos=(undo,))
+    return recording(first, undone, compacted, others=(other,), workspace={"path": "ACME-1", "commit": None})
 
 
 def cells():
@@ -96,6 +99,41 @@ def test_what_a_pattern_matches_is_nowhere_in_the_saved_notebook_and_the_report_
     assert report[-3:-1] == stays
     assert report[-1] == "That changed code, which may fail now: cell 3. Run the notebook once before you share it."
     assert not any("ACME-1" in line or "ACME-2" in line for line in report)
+
+
+def test_what_a_pattern_matches_goes_from_what_moved_the_conversation_too():
+    talk, cleaner = told_everywhere(), Cleaner((ACME,))
+    clean_notebook(new_notebook(), Recording(talk.meta, talk.moves), cleaner)
+    assert sorted(cleaner.report()[1:]) == [
+        "  compact, summary: 1 match of ACME-\\d+",
+        "  notebook metadata, path: 1 match of ACME-\\d+",
+        "  undo, patch: 1 match of ACME-\\d+",
+        "  undo, path: 2 matches of ACME-\\d+",
+    ]
+
+
+@pytest.mark.parametrize("kernel", ["python3", "kin"])
+@pytest.mark.parametrize("in_cells", [True, False])
+def test_the_name_of_a_session_goes_from_its_prompts_and_from_its_commands_and_they_go_on_playing(kernel, in_cells):
+    first = turn(1, "go", options="--session ACME-1", cell_id="a")
+    undone = undo(first, cell_id="b")
+    whole = recording(first, undone)
+    talk = Recording(whole.meta, whole.records, beside=dict.fromkeys(whole.shas, "ACME-1"))
+    sources = ["%%kin --session ACME-1\ngo", "%%kin --session=ACME-1\n/undo"]
+    cells = [new_code_cell(source, id=name) for name, source in zip("ab", sources, strict=True)]
+    nb = new_notebook(metadata={"kernelspec": {"name": kernel, "display_name": "x"}}, cells=cells * in_cells)
+    cleaner = Cleaner((ACME, re.compile("session|undo")))
+    saved = session_notebook(clean_notebook(nb, talk, cleaner), source_nb=nb)
+    assert not ACME.search(json.dumps(saved))
+    saved_cells = [
+        (each["source"], [record["id"] for record in each["metadata"]["kin"]["records"]]) for each in saved["cells"][1:]
+    ]
+    last = f"%%kin --session={REDACTED}\n/undo" if in_cells else f"%kin --session {REDACTED} undo 1"
+    assert saved_cells == [(f"%%kin --session {REDACTED}\ngo", [first.id]), (last, [undone.id])]
+    book = Book.collect(saved)
+    assert [cell.shown[0].id for cell in book.cells] == [first.id, undone.id]
+    assert [cell.session for cell in book.cells] == [REDACTED, REDACTED]
+    assert not any("changed code" in line for line in cleaner.report())
 
 
 def test_a_cell_goes_on_playing_its_turns_when_its_text_changed():
@@ -236,8 +274,8 @@ def test_a_match_that_colours_split_goes_from_tracebacks_and_from_what_a_tool_pr
 @pytest.mark.parametrize("pattern", ["kin", "x", r"\n", ".", r"\w+", "replay", "undo", "%"])
 @pytest.mark.parametrize("portable", [False, True])
 def test_whatever_a_pattern_matches_the_notebook_goes_on_loading_and_playing(pattern, portable):
-    undo = UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=99))
-    talk = replace(recording(turn(1, "Fix x in kin"), turn(2, "more", options="--mode plan")), undos=(undo,))
+    turns = turn(1, "Fix x in kin"), turn(2, "more", options="--mode plan")
+    talk = recording(*turns, undo(turns[1], to=turns[0]))
     options = SaveOptions(portable=portable)
     own = new_code_cell("y = 1", id="py", outputs=[new_output("stream", text="x of kin\n")])
     asked = new_code_cell("%%kin --mode plan\nmore", id="more")
