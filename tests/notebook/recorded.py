@@ -108,8 +108,8 @@ def executed(path: Path, home: Path) -> Any:
 
 
 def acting(cells: list[Any]) -> list[Any]:
-    """Those that ask, undo or redo."""
-    return [cell for cell in cells if re.match(r"%%kin|%kin (undo|redo)", cell["source"])]
+    """Those that ask, or move the conversation."""
+    return [cell for cell in cells if re.match(r"%%kin|%kin (undo|redo|clear|compact)", cell["source"])]
 
 
 def data_of(cell: Any) -> list[Any]:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from kin_nb.replay.format.in_notebook import raw_records
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, error_text, shown
 from tests.notebook.people import environment, kin_nb, write_config
-from tests.notebook.recorded import Lived, PlayedAgain, live
+from tests.notebook.recorded import Lived, PlayedAgain, data_of, live
 
 pytestmark = pytest.mark.kernel
 
@@ -72,10 +73,10 @@ def test_the_card_stands_between_the_steps_and_says_what_was_kept(lived):
     assert "We looked at x." in shown(compact)
 
 
-def test_commands_to_the_session_are_no_cells_of_the_notebook(lived):
-    sources = "\n".join(cell["source"] for cell in lived.nb["cells"])
-    assert "%kin clear" not in sources
-    assert "%kin compact" not in sources
+def test_what_moved_the_conversation_keeps_its_cell_which_holds_its_record(lived):
+    held = [(lived.nb["cells"][index]["source"], record["type"]) for index, record in raw_records(lived.nb)]
+    assert [type_ for _, type_ in held] == ["turn", "clear", "turn", "compact", "turn"]
+    assert [source for source, type_ in held if type_ != "turn"] == ["%kin clear", "%kin compact"]
 
 
 def test_the_notebook_names_no_folder_of_this_machine(lived):
@@ -99,9 +100,27 @@ def test_the_session_goes_on_with_the_messages_that_it_had(lived, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["compact", "clear"])
-def test_in_playback_there_is_no_conversation_to_change(playing, command):
+def test_in_playback_a_command_that_was_recorded_shows_what_it_did(lived, playing, command):
+    (cell,) = [cell for cell in lived.nb["cells"] if cell["source"] == f"%kin {command}"]
+    assert data_of(playing.ok(cell["source"])) == data_of(cell) != []
+
+
+@pytest.mark.parametrize("command", ["undo", "undo 2", "redo"])
+def test_in_playback_a_command_that_was_not_recorded_does_nothing_and_says_so(lived, playing, command):
+    asked = len(lived.requests)
     said = error_text(playing.run(f"%kin {command}"))
-    assert said.startswith(f"This notebook is in playback: there is no conversation to {command}.")
+    name = "undo 1" if command == "undo" else command
+    assert said.startswith(
+        f"NotRecorded: No {name} is recorded in this cell, and this notebook is in playback: nothing was"
+    )
+    assert "`%kin live` to go on where it ends" in said
+    assert len(lived.requests) == asked
+
+
+@pytest.mark.parametrize("command", ["context", "diff"])
+def test_in_playback_there_is_no_conversation_that_other_commands_could_speak_of(playing, command):
+    said = error_text(playing.run(f"%kin {command}"))
+    assert said.startswith("This notebook is in playback: there is no conversation to ")
 
 
 @pytest.fixture(scope="module")

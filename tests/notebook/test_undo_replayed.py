@@ -9,6 +9,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from kin_nb.replay.format.in_notebook import raw_records, read_recording
+from kin_nb.replay.recording import Recording
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, error_text, shown
 from tests.notebook.people import environment, write_config
@@ -61,9 +65,9 @@ def test_the_model_was_not_told_of_what_was_undone(lived):
 
 def test_each_undo_has_its_own_cell_where_it_happened(lived):
     sources = [cell["source"] for cell in acting(lived.nb["cells"])]
-    assert sources[2:] == ["%kin undo 1", "%kin redo", "%kin undo 1", "%%kin --mode auto-approve\nChange a."]
-    types = [record["type"] for cell in acting(lived.nb["cells"]) for record in cell["metadata"]["kin"]]
-    assert types == ["turn", "turn", "undo", "redo", "undo", "turn"]
+    assert sources[2:] == ["%kin undo", "%kin redo", "%kin undo 1", "%%kin --mode auto-approve\nChange a."]
+    held = [(lived.nb["cells"][index]["source"], record["type"]) for index, record in raw_records(lived.nb)]
+    assert held == list(zip(sources, ["turn", "turn", "undo", "redo", "undo", "turn"], strict=True))
     assert "a.txt" in shown(lived.cells[2])
 
 
@@ -90,8 +94,10 @@ def test_an_undo_that_comes_out_otherwise_is_drift(lived, tmp_path):
 def test_an_undo_that_was_not_recorded_is_an_error_in_playback_and_changes_nothing(lived, tmp_path):
     with Headless.start(lived.workspace, environment(tmp_path / "home")) as kernel:
         kernel.ok(lived.nb["cells"][0]["source"])
-        said = error_text(kernel.run("%kin undo"))
-        assert said.startswith("NotRecorded: No undo of 1 turn comes here")
+        said = error_text(kernel.run("%kin undo 2"))
+        assert said.startswith(
+            "NotRecorded: No undo 2 is recorded in this cell, and this notebook is in playback: nothing was"
+        )
         assert files(lived.workspace) == {"a.txt": "w\n", "b.txt": "one\n"}
         for cell in acting(lived.nb["cells"]):
             assert [o["data"] for o in kernel.ok(cell["source"])["outputs"]] == [o["data"] for o in cell["outputs"]]
@@ -100,13 +106,8 @@ def test_an_undo_that_was_not_recorded_is_an_error_in_playback_and_changes_nothi
 def test_it_goes_on_live_where_the_undos_lead(lived, tmp_path):
     """The recording, cut before its last turn: the undone turn is not sent, and the undo survives the next save."""
     workspace, home = shutil.copytree(lived.before, tmp_path / "project"), tmp_path / "home"
-    from kin_nb.replay.format.in_notebook import read_recording
-    from kin_nb.replay.recording import Recording
-    from kin_nb.replay.saving.making import session_notebook
-    from kin_nb.replay.saving.writing import write_notebook
-
     whole = read_recording(lived.nb)
-    nb = session_notebook(Recording(whole.session, whole.turns[:2], whole.meta, undos=whole.undos))
+    nb = session_notebook(Recording(whole.meta, whole.records[:-1]))
     write_notebook(nb, workspace / "cut.ipynb")
     with ModelServer.start() as server:
         write_config(home, server.url)
@@ -121,5 +122,22 @@ def test_it_goes_on_live_where_the_undos_lead(lived, tmp_path):
     assert "Written." in said
     assert "Changed." not in said
     saved = read_recording(nbformat.read(workspace / "on.ipynb", as_version=4))
-    assert saved.undos == whole.undos
-    assert saved.turns[2].origin == whole.turns[2].origin is not None
+    assert saved.moves == whole.moves
+    assert [record.id for record in saved.records[:-1]] == [record.id for record in whole.records[:-1]]
+    assert saved.turns[2].parent == whole.turns[2].parent == whole.moves[-1].head
+
+
+def test_what_was_played_can_be_taken_back_once_it_is_live(lived, tmp_path):
+    """`%kin live` alone begins the conversation: a prompt need not come first."""
+    workspace, home = shutil.copytree(lived.workspace, tmp_path / "project"), tmp_path / "home"
+    with ModelServer.start() as server:
+        write_config(home, server.url)
+        with Headless.start(workspace, environment(home)) as kernel:
+            kernel.ok(lived.nb["cells"][0]["source"])
+            kernel.ok("%kin live")
+            assert "Took back turn 3" in shown(kernel.ok("%kin undo"))
+            server.enqueue("Going on.")
+            kernel.ok("%%kin\nGo on.")
+    said = [message.get("content") or "" for message in server.requests[0]["messages"]]
+    assert "Written." in said
+    assert "Changed otherwise." not in said
