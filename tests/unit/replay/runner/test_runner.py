@@ -63,7 +63,8 @@ def test_a_prompt_that_was_never_recorded_stops_the_run_and_is_named(save, tmp_p
     report = replay_notebook(save(change=ask_more), ReplayOptions(output_dir=tmp_path / "out"))
     assert [cell.status for cell in report.cells] == ["same", "same", "error", "not run"]
     assert report.exit_code == 1
-    assert "cell 3: NotRecorded: This notebook is in playback" in report.error
+    assert "cell 3: NotRecorded: No recorded answer" in report.error
+    assert "No model was asked" in report.error
 
 
 @pytest.mark.kernel
@@ -204,7 +205,7 @@ def test_a_rule_of_the_users_lets_what_a_tool_prints_differ(tmp_path, monkeypatc
 
 def test_a_tampered_input_is_refused_before_a_kernel_starts(save):
     def tamper(nb):
-        nb["cells"][1]["metadata"]["kin"][0]["prompt"] = "other"
+        nb["cells"][1]["metadata"]["kin"]["records"][0]["prompt"] = "other"
 
     with pytest.raises(RecordingError, match="cell 2, turn 1"):
         replay_notebook(save(change=tamper))

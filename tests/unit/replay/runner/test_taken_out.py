@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from kin_nb.cli.main import main
 from kin_nb.core.config import KinConfig
-from kin_nb.core.session.records import KeptFile, Place, RecordedCall, RecordedDecision, RecordedStep, UndoRecord
+from kin_nb.core.session.records import KeptFile, RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.commands import replay
 from kin_nb.replay.commands.save import SaveCommand
@@ -28,7 +28,7 @@ from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import known_secrets
 from kin_nb.replay.saving.writing import write_notebook
-from tests.unit.replay.sessions import recording, turn
+from tests.unit.replay.sessions import recording, turn, undo
 
 TOKEN = "tok-5f0c9e77a1"  # secret by the name of its variable
 CUSTOMER = "ACME-4711"
@@ -260,28 +260,27 @@ def test_many_marks_in_a_long_text_cost_no_more_than_one():
 
 
 def with_mark(where: str):
-    """A session notebook of two turns and a cell of its own, the fifth, with a mark in one place; its recording."""
-    undo = UndoRecord(at=2, turns=(2,), to=Place(turn=1), kept=(KeptFile(path=where, why="[redacted]"),))
+    """A session notebook of two turns and, after an undo if the mark is there, a cell of its own, with a mark in one place."""
     long = call("long\n" * 5000 + "[secret]" * (where == "result"))
+    one, two = turn(1, "first"), turn(2, "second", steps=(RecordedStep(fingerprint="f", calls=(long,)),))
+    taken = undo(two, to=one, kept=(KeptFile(path=where, why="[redacted]"),))
     talk = recording(
-        turn(1, "first"),
-        turn(2, "second", steps=(RecordedStep(fingerprint="f", calls=(long,)),)),
+        *(one, two, *([taken] if where == "undo" else [])),
         others=('{"note":"[secret]","type":"later"}',) if where == "other" else (),
     )
-    talk = dataclasses.replace(talk, undos=(undo,) if where == "undo" else ())
     nb = session_notebook(talk, options=SaveOptions(portable=where == "portable"))
     nb["cells"].append(new_code_cell("x", id="own", outputs=shown("[secret]\n") if where == "output" else []))
     nb["cells"].append(new_markdown_cell("[redacted]" if where == "text" else "y", id="md"))
     nb["cells"][-1]["attachments"] = {"a": {"text/plain": "[redacted]"}} if where == "attachment" else {}
-    return nb, talk
+    return nb
 
 
 @pytest.mark.parametrize(
     ("where", "first"),
-    [("", 0), ("result", 3), ("undo", 4), ("output", 4), ("text", 5), ("attachment", 5), ("other", 1), ("portable", 0)],
+    [("", 0), ("result", 3), ("undo", 4), ("output", 4), ("text", 5), ("attachment", 5), ("other", 3), ("portable", 0)],
 )
 def test_the_first_cell_with_a_mark_is_found_wherever_that_is(where, first):
-    assert HiddenText.of(*with_mark(where)).number == first
+    assert HiddenText.of(with_mark(where)).number == first
 
 
 def test_a_call_that_shows_it_again_is_equivalent_and_drift_names_the_line():
