@@ -29,6 +29,8 @@ from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.replay.cells.bound import IGNORED
 from kin_nb.replay.cells.matching import following_key
 from kin_nb.replay.cells.placing import asked_key, moving_command, named_session, speaking_key
+from kin_nb.replay.format.carrying import KEPT, carried_in, kept_in
+from kin_nb.replay.format.carrying import KEY as CARRIED
 from kin_nb.replay.format.taken_out import COLOUR, TAKEN_OUT, holds_marks
 from kin_nb.replay.recording import Recording, SessionMeta, label
 from kin_nb.replay.saving.making import is_made_anew
@@ -225,7 +227,7 @@ class Cleaner:
         return "" if found else text
 
     def _field(self, key: str, item: Any, where: str) -> Any:
-        if key in _AS_THEY_ARE and isinstance(item, str) and _KNOWN.fullmatch(item):
+        if key in _AS_THEY_ARE and _is_known(item):
             return item
         if key in _VERBATIM_OR_NOT_AT_ALL and isinstance(item, str):
             return self._verbatim_or_nothing(item, f"{where}, {key}")
@@ -233,6 +235,12 @@ class Cleaner:
             return redact_json(item, lambda text: self.text(text, f"{where}, {key}"))
         holds_more = isinstance(item, dict) or (isinstance(item, list) and any(isinstance(each, dict) for each in item))
         return self.value(item, where if holds_more else f"{where}, {key}")
+
+
+def _is_known(item: Any) -> bool:
+    if isinstance(item, list | tuple):
+        return all(isinstance(each, str) and _KNOWN.fullmatch(each) for each in item)
+    return isinstance(item, str) and _KNOWN.fullmatch(item) is not None
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
@@ -257,7 +265,7 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
             cleaner.code += [number] if cell["cell_type"] == "code" and ordinary else []
         if cell["cell_type"] == "code":
             where = f"cell {number}, outputs"
-            cell["outputs"] = [cleaner.output(output, where) for output in _joined(cell.get("outputs", []))]
+            cell["outputs"] = [_clean_output(cleaner, output, where) for output in _joined(cell.get("outputs", []))]
             _tag_redacted(cell, ordinary=ordinary)
         if isinstance(cell.get("attachments"), dict):
             cell["attachments"] = cleaner.attachments(cell["attachments"], f"cell {number}, attachments")
@@ -285,6 +293,28 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
 def _clean_record(cleaner: Cleaner, record: SessionRecord, keys: Mapping[str, str]) -> SessionRecord:
     clean = _clean(cleaner, type(record), record, label(record))
     return clean.model_copy(update={"key": keys[clean.key]}) if clean.key in keys else clean
+
+
+def _clean_output(cleaner: Cleaner, output: dict[str, Any], where: str) -> dict[str, Any]:
+    """What it carries is in the recording: of that the ids are left, which say what its cell holds."""
+    metadata = output.get("metadata")
+    if not isinstance(metadata, dict):
+        return cleaner.output(output, where)
+    clean = cleaner.output(
+        {**output, "metadata": {key: item for key, item in metadata.items() if key not in (CARRIED, KEPT)}}, where
+    )
+    cell = {"outputs": [output]}
+    for carried in carried_in(cell):
+        clean["metadata"][CARRIED] = _id_alone(carried)
+    kept = [{"cell": each["cell"], "carried": _id_alone(each["carried"])} for each in kept_in({"cells": [cell]})]
+    if kept:
+        clean["metadata"][KEPT] = kept
+    return clean
+
+
+def _id_alone(carried: dict[str, Any]) -> dict[str, Any]:
+    record = carried.get("record")
+    return {"record": {"id": record.get("id")}} if isinstance(record, dict) else {}
 
 
 def clean_outputs(nb: Any, cleaner: Cleaner) -> None:

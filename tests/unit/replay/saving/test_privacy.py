@@ -28,6 +28,7 @@ from kin_nb.core.session.records import (
 from kin_nb.render import render_turn
 from kin_nb.replay.book import Book
 from kin_nb.replay.cells.matching import cell_key, command_key, following_key
+from kin_nb.replay.format.carrying import KEPT
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import compare_call
@@ -35,7 +36,7 @@ from kin_nb.replay.saving import privacy
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, known_secrets, without_results
-from tests.unit.replay.sessions import recording, turn, undo
+from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
 ACME = re.compile(r"ACME-\d+")
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -134,6 +135,29 @@ def test_the_name_of_a_session_goes_from_its_prompts_and_from_its_commands_and_t
     assert [cell.shown[0].id for cell in book.cells] == [first.id, undone.id]
     assert [cell.session for cell in book.cells] == [REDACTED, REDACTED]
     assert not any("changed code" in line for line in cleaner.report())
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_whatever_a_pattern_matches_ids_stay_and_each_cell_holds_what_its_outputs_carried(kept):
+    """Also where the cells are not those that asked: the file was made anew by another program."""
+    talk = recording(turn(1, "a", cell_id="x1"), turn(2, "a", cell_id="x2"), turn(3, "b", cell_id="x3"))
+    carried = {f"y{each.turn}": carried_of(talk, each) for each in reversed(talk.turns)}
+    cells = {name: new_code_cell("%%kin\na", id=name) for name in carried}
+    for name, metadata in carried.items():
+        cells[name]["outputs"] = [new_output("display_data", {"text/plain": "x"}, metadata={} if kept else metadata)]
+    if kept:
+        all_of_it = [{"cell": name, "carried": each} for name, of in carried.items() for each in of.values()]
+        cells["y3"]["outputs"][0]["metadata"] = {KEPT: all_of_it}
+    nb, cleaner = new_notebook(cells=list(cells.values())), Cleaner((re.compile(r"\d+"),))
+    clean = clean_notebook(nb, talk, cleaner)
+    assert [(each.id, each.parent, each.ancestors) for each in clean.turns] == [
+        (each.id, each.parent, each.ancestors) for each in talk.turns
+    ]
+    assert "Answer" not in json.dumps(nb)
+    assert cleaner.report()[1:] == [f"  turn {n}, step 1, content: 1 match of \\d+" for n in (1, 2, 3)]
+    saved = session_notebook(clean, source_nb=nb)
+    held = [[record["turn"] for record in cell["metadata"]["kin"]["records"]] for cell in saved["cells"][1:]]
+    assert held == [[3], [2], [1]]
 
 
 def test_a_cell_goes_on_playing_its_turns_when_its_text_changed():
