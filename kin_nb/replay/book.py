@@ -209,7 +209,7 @@ class Book:
         ref, ancestors = at.head, at.ancestors
         while ref is not None:
             record = self.records.get(ref.id)
-            if isinstance(record, TurnRecord | CompactRecord):
+            if isinstance(record, Sent):
                 if record.id in passed:
                     raise RecordingError(f"{label(record)}: it goes on from itself. Restore the notebook.")
                 passed.add(record.id)
@@ -219,8 +219,7 @@ class Book:
                 continue
             # its cell is gone: the nearest one before it that is here is gone on from
             missing[ref.id] = None
-            sent_once = (isinstance(self.records.get(each), TurnRecord | CompactRecord) for each in ancestors)
-            here = next((n for n, is_sent in enumerate(sent_once) if is_sent), None)
+            here = next((n for n, each in enumerate(ancestors) if isinstance(self.records.get(each), Sent)), None)
             missing |= dict.fromkeys(ancestors[:here])
             ref = Ref(id=ancestors[here]) if here is not None else None
         return Conversation(tuple(reversed(sent)), tuple(reversed(missing)), tuple(reversed(whole)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from kin_nb.replay.format.sidecar import sidecar_name
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
-from tests.unit.replay.edits import edit, edits, stored
+from tests.unit.replay.edits import at, edit, edits, stored
 from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import carried_of
 
@@ -65,13 +67,13 @@ def test_what_a_portable_notebook_has_in_its_cell_is_valid(tmp_path):
     cells = json.loads(path.read_text())["cells"]
     (text,) = ["".join(cell["source"]) for cell in cells if is_embedding({**cell, "source": "".join(cell["source"])})]
     body = json.loads(text.partition("\n")[2])
-    assert len(body["records"]) == 5
+    assert sum(len(cell["kin"]["records"]) for cell in body["cells"]) == 7
     assert faults(body, "Embedded") == []
 
 
-@pytest.mark.parametrize(("record", "number"), [(EVERYTHING.turns[1], 0), (EVERYTHING.undos[0], 1)])
-def test_what_an_output_carries_is_valid(record, number):
-    metadata = carried_of(EVERYTHING, record, number)
+@pytest.mark.parametrize("record", EVERYTHING.records, ids=lambda record: f"{record.type} {record.seq}")
+def test_what_an_output_carries_is_valid(record):
+    metadata = carried_of(EVERYTHING, record)
     assert faults(metadata["kin_recording"], "Carried") == []
     cell = {"metadata": {}, "outputs": [{"metadata": metadata}]}
     assert faults({"metadata": {}, "cells": [cell]}) == []
@@ -87,8 +89,8 @@ def test_numbers_as_javascript_writes_them_are_valid():
 
 def _of_another_type() -> list[tuple]:
     """But for what a record of a later version holds, which this one does not know."""
-    kinds = {path: stored()["cells"][path[1]]["metadata"]["kin"][path[4]]["type"] for _, path in edits()}
-    known = [path for path, kind in kinds.items() if kind != "vote" or path[5] in ("type", "sha")]
+    kinds = {path: at(stored(), path[:6])["type"] for _, path in edits()}
+    known = [path for path, kind in kinds.items() if kind != "vote" or path[6] in ("type", "sha")]
     return [pytest.param(path, id=".".join(map(str, path[1:]))) for path in known]
 
 
@@ -103,7 +105,12 @@ def test_a_value_of_another_type_is_refused_wherever_it_stands(path):
     ("part", "key", "value"),
     [
         ("session", "session", "../../x"),
-        ("later format", "format", 2),
+        ("later format", "format", 3),
+        ("format 1", "format", 1),
+        ("format as text", "format", "2"),
+        ("records as a list", "records", []),
+        ("a record's hash", "records", {"1" * 16: "0" * 64}),
+        ("records that are kept there", "records", {"1" * 16: {"type": "turn"}}),
         ("digest", "digest", "abc"),
         ("sidecar", "sidecar", "../x"),
         ("commit", "workspace", {"path": "", "commit": "HEAD"}),
@@ -117,8 +124,36 @@ def test_what_no_session_can_have_is_refused(part, key, value):
     assert faults(nb), part
 
 
+FORMAT_1 = {"records as a list": lambda kin: kin["records"], "records by number": lambda kin: {"1": kin["records"]}}
+
+
+@pytest.mark.parametrize("what", FORMAT_1)
+def test_what_cells_held_in_format_1_is_refused(what):
+    nb = stored()
+    cell = next(cell for cell in nb["cells"] if "kin" in cell["metadata"])
+    cell["metadata"]["kin"] = FORMAT_1[what](cell["metadata"]["kin"])
+    assert faults(nb)
+
+
+@pytest.mark.parametrize("record", EVERYTHING.records, ids=lambda record: f"{record.type} {record.seq}")
+@pytest.mark.parametrize("field", ["id", "type", "sha"])
+def test_a_record_without_id_type_or_hash_is_refused(record, field):
+    carried = carried_of(EVERYTHING, record)["kin_recording"]
+    assert faults(carried["record"], "Record") == []
+    del carried["record"][field]
+    assert faults(carried["record"], "Record")
+    assert faults(carried, "Carried")
+
+
+def test_the_shipped_file_is_what_the_module_prints():
+    printed = subprocess.run(
+        [sys.executable, "-m", "kin_nb.replay.format.schema"], capture_output=True, text=True, check=True
+    ).stdout
+    assert printed == SHIPPED.read_text(encoding="utf-8")
+
+
 def test_keys_and_records_of_a_later_version_are_its_own():
     nb = stored()
     nb["metadata"]["kin"]["votes"] = {"any": "thing"}
-    nb["cells"][0]["metadata"]["kin"] = [{"type": "poll", "sha": "0" * 64, "of": [1.5]}]
+    nb["cells"][0]["metadata"]["kin"] = {"records": [{"type": "poll", "sha": "0" * 64, "of": [1.5]}]}
     assert faults(nb) == []
