@@ -1,4 +1,4 @@
-"""Undos in a recording: stored, checked, put where they happened, played in order, and done again."""
+"""What moves a conversation in a recording: stored, checked, in cells of its own, shown by them, and done again."""
 
 from __future__ import annotations
 
@@ -13,51 +13,53 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.questions import Question
 from kin_nb.core.session.records import (
+    END,
+    ClearRecord,
+    CompactRecord,
     FileChange,
     KeptFile,
     Place,
     RecordedCall,
+    RecordedCompaction,
     RecordedStep,
+    Ref,
     TurnRecord,
     UndoRecord,
     sha256,
 )
-from kin_nb.replay.cells.matching import Undoing, undoing
-from kin_nb.replay.cells.placing import asked_key
-from kin_nb.replay.cells.undos import undoes
-from kin_nb.replay.errors import NotRecorded, RecordingError
-from kin_nb.replay.format.in_notebook import read_recording, write_recording
-from kin_nb.replay.playback.player import Player, undo_card
+from kin_nb.render import render_undo
+from kin_nb.replay.book import Book
+from kin_nb.replay.cells.matching import command_key
+from kin_nb.replay.cells.placing import moving_command, moving_source, speaking_key
+from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.format.in_notebook import raw_records, read_recording, write_recording
+from kin_nb.replay.playback.cells import Playback
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import Drift
 from kin_nb.replay.rerun.turns import Rerun, SoFar
 from kin_nb.replay.rerun.undos import compare_undo, undo_again
 from kin_nb.replay.saving.making import Cell, session_notebook
-from tests.unit.replay.sessions import LONG, recording, turn
-
-ONE, REDO = Undoing(), Undoing("redo")
+from tests.unit.replay.sessions import LONG, recording, turn, undo
 
 
-def undo(at: int, *turns: int, **fields) -> UndoRecord:
-    return UndoRecord(at=at, turns=turns, to=Place(turn=turns[0]), **fields)
+def redo(taken: UndoRecord, seq: int, **fields) -> UndoRecord:
+    """Gives back what `taken` took."""
+    back = {"type": "redo", "id": f"{seq:015x}e", "seq": seq, "parent": taken.head, "head": taken.parent}
+    place = {"to": Place(turn=taken.turns[-1], step=END), "key": command_key("redo"), "files": (), "cell_id": None}
+    return taken.model_copy(update={**back, **place, **fields})
 
 
-def redo(at: int, *turns: int) -> UndoRecord:
-    return UndoRecord(type="redo", at=at, turns=turns, to=Place(turn=turns[-1], step=-1))
-
-
-def talk(*undos: UndoRecord, ids: tuple[str | None, ...] = ("one", "two", "three"), same: bool = False) -> Recording:
-    """Three turns; `same`: the last has the words of the second."""
-    prompts = ("first", "second", "second" if same else "third")
-    turns = [turn(n, prompt, cell_id=ids[n - 1]) for n, prompt in enumerate(prompts, 1)]
-    whole = recording(*turns)
-    return Recording(whole.session, whole.turns, whole.meta, undos=undos)
+ONE, TWO = turn(1, "first", cell_id="one"), turn(2, "second", cell_id="two")
+TAKEN = undo(TWO, to=ONE, seq=3, cell_id="u")
 
 
 @pytest.fixture
 def undone() -> Recording:
-    patch = FileChange(path="a", before="1" * 64, after="2" * 64, patch=LONG)
-    return talk(undo(2, 2, files=(patch,)), redo(2, 2), undo(2, 2, files=(patch,)))
+    """The second of two turns is undone, given back, and undone again."""
+    files = (FileChange(path="a", before="1" * 64, after="2" * 64, patch=LONG),)
+    return recording(
+        *(ONE, TWO, undo(TWO, to=ONE, seq=3, files=files), redo(TAKEN, 4), undo(TWO, to=ONE, seq=5, files=files))
+    )
 
 
 def sources(nb) -> list[str]:
@@ -65,20 +67,19 @@ def sources(nb) -> list[str]:
 
 
 def stored(nb) -> list[dict]:
-    return [raw for cell in nb["cells"] for raw in cell["metadata"].get("kin", []) if raw["type"] in ("undo", "redo")]
+    return [raw for _, raw in raw_records(nb) if raw["type"] in ("undo", "redo")]
 
 
 def test_undos_are_read_back_equal_even_when_two_are_alike(undone):
     nb = session_notebook(undone)
     assert read_recording(nb) == undone
-    assert [raw["n"] for raw in stored(nb)] == [1, 2, 3]
-    assert LONG not in str([cell["metadata"] for cell in nb["cells"]])
+    assert [raw["id"] for raw in stored(nb)] == [undo.id for undo in undone.moves]
+    assert LONG not in str(stored(nb))
 
 
-def test_the_digest_tells_undos_and_is_the_old_one_without(undone):
-    digests = {undone.digest, talk(*undone.undos[:2]).digest, talk().digest}
-    assert len(digests) == 3
-    assert talk().digest == recording(*talk().turns).digest
+def test_the_digest_tells_undos(undone):
+    digests = {replace(undone, records=undone.records[:n]).digest for n in (2, 3, 4, 5)}
+    assert len(digests) == 4
 
 
 def test_a_copied_undo_counts_once(undone):
@@ -90,10 +91,9 @@ def test_a_copied_undo_counts_once(undone):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"turns": [1]}, "undo 1: it was changed"),
-        ({"n": 2}, "undo 2: it was changed"),
-        ({"n": "x"}, "undo x: field n"),
-        ({"at": "x"}, "undo 1: field at"),
+        ({"turns": [1]}, "undo: it was changed"),
+        ({"id": "0" * 16}, "undo: it was changed"),
+        ({"at": "x"}, "undo: field at"),
         ({"later": 1, "sha": "0" * 64}, "field later is of a later version"),
     ],
 )
@@ -105,141 +105,138 @@ def test_an_edit_is_named_by_its_cell(undone, change, says):
     assert str(found.value).startswith("cell 4, ")
 
 
-def test_an_undo_whose_turns_are_missing_is_no_recording(undone):
+def test_an_undo_that_no_cell_holds_is_not_written(undone):
     nb = session_notebook(undone)
-    for cell in nb["cells"]:
-        if any(raw["type"] == "turn" and raw["turn"] > 1 for raw in cell["metadata"].get("kin", [])):
-            del cell["metadata"]["kin"]
-    with pytest.raises(RecordingError, match="undos come after turn 2, 2, 2 of 1"):
-        read_recording(nb)
-
-
-def test_a_notebook_without_cells_that_undo_cannot_hold_undos(undone):
-    nb = session_notebook(undone)
-    nb["cells"] = [cell for cell in nb["cells"] if undoes(nb, cell) is None]
-    with pytest.raises(RecordingError, match=r"No cell of this notebook plays undo 1\. Add a cell with %kin undo 1"):
-        write_recording(nb, undone)
+    held = {1: [undone.turns[0]], 2: [undone.turns[1]], 3: undone.moves[:2]}
+    with pytest.raises(RecordingError, match=r"No cell of this notebook holds undo\."):
+        write_recording(nb, held, undone)
 
 
 @pytest.mark.parametrize(
-    ("source", "kernel", "is_"),
+    ("source", "kernel", "command"),
     [
-        ("%kin undo", "python3", ONE),
-        ("%kin  undo 2\n", "python3", Undoing("undo", 2)),
-        ("%kin redo", "python3", REDO),
-        ("%%kin\n/undo 3", "python3", Undoing("undo", 3)),
-        ("/undo", "kin", ONE),
+        ("%kin undo", "python3", "undo 1"),
+        ("%kin  undo 2\n", "python3", "undo 2"),
+        ("%kin redo", "python3", "redo"),
+        ("%%kin\n/undo 3", "python3", "undo 3"),
+        ("%kin --session helper clear", "python3", "clear"),
+        ("%%kin\n/compact", "python3", "compact"),
+        ("/undo", "kin", "undo 1"),
+        ("/clear", "kin", "clear"),
         ("/undo", "python3", None),
         ("%kin undo\nx = 1", "python3", None),
         ("%kin undone", "python3", None),
+        ("%kin clear 2", "python3", None),
         ("%%kin\nundo", "python3", None),
     ],
 )
-def test_which_cells_undo(source, kernel, is_):
+def test_which_cells_move_the_conversation(source, kernel, command):
     nb = new_notebook(metadata={"kernelspec": {"name": kernel, "display_name": kernel}}, cells=[new_code_cell(source)])
-    assert undoes(nb, nb["cells"][0]) == is_
+    assert moving_command(nb, nb["cells"][0]) == command
+    if command is not None:
+        assert speaking_key(nb, nb["cells"][0]) == command_key(command)
 
 
 def live(*cells: tuple[str, str]):
     return new_notebook(cells=[new_code_cell(source, id=cell_id) for cell_id, source in cells])
 
 
-A, B, C = ("one", "%%kin\nfirst"), ("two", "%%kin\nsecond"), ("three", "%%kin\nthird")
-U = ("u", "%kin undo")
-PLACES = {
-    "in order": ((A, B, U, C), ("one", "two", "three"), False, [A[1], B[1], "U", C[1]]),
-    "the cell was edited and run again": ((A, ("two", C[1]), U), ("one", "two", "two"), False, [A[1], B[1], "U", C[1]]),
-    "the cell was run again": ((A, B, U), ("one", "two", "two"), True, [A[1], B[1], "U", B[1]]),
-    "without ids": ((A, B, U, ("again", B[1])), (None, None, None), True, [A[1], B[1], "U", B[1]]),
-    "run again without ids": ((A, B, U), (None, None, None), True, [A[1], B[1], "U", B[1]]),
-    "asked again above": ((C, A, B, U), ("one", "two", "three"), False, [A[1], B[1], "U", C[1]]),
-    "run backwards": ((B, A, U, C), ("two", "one", "three"), False, None),
-    "its cell is gone": ((A, U, C), ("one", "two", "three"), False, None),
+A, B, C, U = ("one", "%%kin\nfirst"), ("two", "%%kin\nsecond"), ("three", "%%kin\nthird"), ("u", "%kin undo")
+THREE = turn(3, "third", cell_id="three", seq=4)
+AGAIN = turn(3, "second", cell_id="two", seq=4)
+PAGES = {
+    "in order": ((A, B, U, C), (ONE, TWO, TAKEN, THREE), None),
+    "run backwards": ((B, A, U, C), (ONE, TWO, TAKEN, THREE), None),
+    "asked again above": ((C, A, B, U), (ONE, TWO, TAKEN, THREE), None),
+    "the cell was run again": ((A, B, U), (ONE, TWO, TAKEN, AGAIN), None),
+    "the cell was edited and run again": (
+        (A, ("two", C[1]), U),
+        (ONE, TWO, TAKEN, THREE.model_copy(update={"cell_id": "two"})),
+        None,
+    ),
+    "without ids": (
+        (A, B, U, ("again", B[1])),
+        [each.model_copy(update={"cell_id": None}) for each in (ONE, TWO, TAKEN, AGAIN)],
+        None,
+    ),
+    "run again without ids": (
+        (A, B, U),
+        [each.model_copy(update={"cell_id": None}) for each in (ONE, TWO, TAKEN, AGAIN)],
+        None,
+    ),
+    "its cell is gone": ((A, U, C), (ONE, TWO, TAKEN, THREE), [A[1], U[1], C[1], B[1]]),
+    "the cell that undid is gone": ((A, B, C), (ONE, TWO, TAKEN, THREE), [A[1], B[1], C[1], "%kin undo 1"]),
 }
 
 
-@pytest.mark.parametrize("name", PLACES)
-def test_a_saved_notebook_plays_from_the_top_whatever_was_run_again(name):
-    cells, ids, same, wanted = PLACES[name]
-    session = talk(undo(2, 2), ids=ids, same=same)
+@pytest.mark.parametrize("name", PAGES)
+def test_saving_leaves_each_cell_where_it_is_and_it_shows_its_last_run(name):
+    """`wanted`: the cells, where one has to be added; else as they were."""
+    cells, records, wanted = PAGES[name]
+    session = recording(*records)
     nb = session_notebook(session, source_nb=live(*cells))
-    if wanted is not None:
-        assert sources(nb) == ["%kin undo 1" if source == "U" else source for source in wanted]
-    session = read_recording(nb)
-    assert_plays(nb, session)
-    again = session_notebook(session, source_nb=nb)
-    assert sources(again) == sources(nb)
-    assert read_recording(again) == session
+    assert sources(nb) == (wanted or [source for _, source in cells])
+    saved = read_recording(nb)
+    assert [record.id for record in saved.records] == [record.id for record in session.records]
+    assert_plays(nb)
+    again = session_notebook(saved, source_nb=nb)
+    assert again == nb
 
 
-def test_an_undo_stays_below_what_was_written_before_it():
+def test_texts_between_them_stay_where_they_were_written():
     why, after = new_markdown_cell("That was wrong:", id="why"), new_markdown_cell("Better:", id="after")
     check = new_code_cell("check()", id="check")
     cells = [new_code_cell(source, id=cell_id) for cell_id, source in (A, B, U, C)]
     source = new_notebook(cells=[*cells[:2], check, why, cells[2], after, cells[3]])
-    session = talk(undo(2, 2), ids=("one", "two", "three"))
-    nb = session_notebook(session, source_nb=source)
-    wanted = [A[1], B[1], "check()", "That was wrong:", "%kin undo 1", "Better:", C[1]]
-    assert sources(nb) == wanted
-    assert session_notebook(read_recording(nb), source_nb=nb) == nb
-
-
-def test_each_undo_stands_where_it_was_typed_and_one_that_was_not_below_the_one_before_it():
-    texts = [new_markdown_cell(f"{n}", id=f"m{n}") for n in range(4)]
-    typed = [new_code_cell(text, id=f"t{n}") for n, text in enumerate(("%kin undo 7", "%kin undo", "%kin redo"))]
-    cells = [new_code_cell(source, id=cell_id) for cell_id, source in (A, B)]
-    cells += [each for pair in zip(texts, typed, strict=False) for each in pair] + [texts[3]]
-    whole = talk(undo(2, 2), redo(2, 2), undo(2, 2))
-    nb = session_notebook(replace(whole, turns=whole.turns[:2]), source_nb=new_notebook(cells=cells))
-    assert sources(nb) == [A[1], B[1], "0", "1", "%kin undo 1", "2", "%kin redo", "%kin undo 1", "3"]
+    nb = session_notebook(recording(ONE, TWO, TAKEN, THREE), source_nb=source)
+    assert sources(nb) == [A[1], B[1], "check()", "That was wrong:", U[1], "Better:", C[1]]
+    assert_plays(nb)
 
 
 def test_what_ran_in_a_kernel_without_a_file_plays_from_the_top():
-    session = talk(undo(2, 2), undo(2, 1), same=True, ids=("x", "y", "y"))
-    cells = [Cell(source) for source in (A[1], B[1], U[1], "%kin undo 5", B[1])]
-    nb = session_notebook(session, cells=cells)
-    assert sources(nb) == [A[1], B[1], "%kin undo 1", "%kin undo 1", B[1]]
-    assert_plays(nb, read_recording(nb))
+    records = [each.model_copy(update={"cell_id": None}) for each in (ONE, TWO, TAKEN, AGAIN)]
+    nb = session_notebook(recording(*records), cells=[Cell(source) for source in (A[1], B[1], U[1], B[1])])
+    assert sources(nb) == [A[1], B[1], U[1], B[1]]
+    assert_plays(nb)
 
 
-def assert_plays(nb, session: Recording) -> None:
-    """Every cell plays a record of its own, every undo after the turns that it knew of and before the others."""
-    player = Player(session)
-    played: list[int] = []
-    for cell in nb["cells"][1:]:
-        asked = undoes(nb, cell)
-        if asked is None:
-            played.append(player.turn(asked_key(nb, cell), None)[0].turn)
-        else:
-            number, record = player.undo(asked, None)
-            assert set(played) == {turn.turn for turn in session.turns[: record.at]}, number
-            assert cell["outputs"][0]["data"] == undo_card(record).data
-    assert sorted(played) == [turn.turn for turn in session.turns]
+def test_cleared_and_compacted_conversations_have_cells_of_their_own_too():
+    compact = CompactRecord(
+        id="c" * 16,
+        parent=TWO.head,
+        seq=3,
+        key=command_key("compact"),
+        compaction=RecordedCompaction(summary="Two turns."),
+    )
+    clear = ClearRecord(id="d" * 16, parent=compact.head, seq=4, key=command_key("clear"), cell_id="c")
+    session = recording(ONE, TWO, compact, clear)
+    nb = session_notebook(session)
+    assert sources(nb)[2:] == ["%kin compact", "%kin clear"]
+    assert read_recording(nb) == session
+    assert_plays(nb)
+    book = Book.collect(nb)
+    assert book.head() == clear
+    assert book.conversation(book.head()).sent == ()
 
 
-def test_a_cell_plays_the_undo_that_comes_next_and_again_the_same():
-    player = Player(talk(undo(2, 2), redo(2, 2), undo(2, 1, 2)))
-    keys = [record.key for record in player.recording.turns]
-    with pytest.raises(NotRecorded, match="No undo of 1 turn comes here"):
-        player.undo(ONE, "u")
-    for key in keys[:2]:
-        player.turn(key, None)
-    with pytest.raises(NotRecorded, match="No redo comes here"):
-        player.undo(REDO, "r")
-    assert player.undo(ONE, "u")[0] == 1
-    assert player.undo(ONE, None)[0] == 1  # run again, by a front end that tells no ids
-    assert player.undo(REDO, "r")[0] == 2
-    assert player.undo(ONE, "u")[0] == 1
-    assert player.undo(Undoing("undo", 3), "v")[0] == 3, "two stood, and two were undone"
-    assert player.undo(Undoing("undo", 2), "v")[0] == 3
-    player.turn(keys[2], None)
-    with pytest.raises(NotRecorded):
-        player.undo(REDO, "other")
-    assert player.undo(REDO, "r")[0] == 2
+def assert_plays(nb) -> None:
+    """Every cell plays records of its own, with ids and without, and shows them as saved."""
+    for has_ids in (True, False):
+        playback = Playback(Book.collect(nb))
+        for cell in nb["cells"][1:]:
+            key = speaking_key(nb, cell)
+            if key is None:
+                continue
+            shown, by_another = playback.play(key, cell["id"] if has_ids else None)
+            assert not by_another
+            assert [record.key for record in shown] == [key]
+            if isinstance(shown[0], UndoRecord):
+                assert cell["outputs"][0]["data"] == render_undo(shown[0]).data
 
 
-def test_an_undo_within_a_turn_is_played_by_an_undo_of_one():
-    assert undoing(UndoRecord(at=1, turns=(), to=Place(turn=1, step=2))) == ONE
+def test_an_undo_within_a_turn_is_one_of_one():
+    assert moving_source(undo(ONE, turns=())) == "%kin undo 1"
+    assert moving_source(undo(TWO, turns=(1, 2)), "helper") == "%kin --session helper undo 2"
 
 
 CHANGED = FileChange(path="a", before="1" * 64, after="2" * 64)
@@ -248,28 +245,28 @@ CHANGED = FileChange(path="a", before="1" * 64, after="2" * 64)
 @pytest.mark.parametrize(
     ("actual", "drift"),
     [
-        (undo(2, 2, files=(CHANGED,)), Drift("same")),
-        (undo(2, 2), Drift("effect", detail="a: changed when recorded, not now")),
+        (undo(TWO, to=ONE, files=(CHANGED,)), Drift("same")),
+        (undo(TWO, to=ONE), Drift("effect", detail="a: changed when recorded, not now")),
         (
-            undo(2, 2, files=(CHANGED.model_copy(update={"after": None}),)),
+            undo(TWO, to=ONE, files=(CHANGED.model_copy(update={"after": None}),)),
             Drift("effect", detail="a: changed otherwise than recorded"),
         ),
         (
-            undo(2, 2, kept=(KeptFile(path="a", why="it was changed since"),)),
+            undo(TWO, to=ONE, kept=(KeptFile(path="a", why="it was changed since"),)),
             Drift("effect", detail="a: left alone now"),
         ),
     ],
 )
 def test_an_undo_drifts_when_files_come_out_otherwise(actual, drift):
-    assert compare_undo(undo(2, 2, files=(CHANGED,)), actual) == drift
+    assert compare_undo(undo(TWO, to=ONE, files=(CHANGED,)), actual) == drift
 
 
-def write(number: int, content: str, *, origin: Place | None = None) -> TurnRecord:
-    """A turn that writes a.txt, with what its call recorded."""
+def write(number: int, content: str, after: TurnRecord | Ref | None = None) -> TurnRecord:
+    """A turn that writes a.txt, with what its call recorded; it goes on `after` that one."""
     arguments = f'{{"path": "a.txt", "content": "{content}", "overwrite": true}}'
     call = RecordedCall(id=f"call0000{number}", name="write_file", arguments=arguments, status="ok")
     steps = (RecordedStep(content="I write.", calls=(call,)), RecordedStep(content=f"Wrote {content}."))
-    return turn(number, f"write {content}", steps=steps, origin=origin)
+    return turn(number, f"write {content}", steps=steps, parent=after.head if isinstance(after, TurnRecord) else after)
 
 
 class Run:
@@ -280,15 +277,19 @@ class Run:
         self.so_far = SoFar()
 
     async def turn(self, record: TurnRecord) -> None:
+        assert self.so_far.knows(record.parent)
         known = self.agent.history.call_ids
         rerun = Rerun(record, self.agent.workspace.root, approve_recorded=True, known_ids=known, so_far=self.so_far)
         rerun.prepare(self.agent)
         async for _ in self.agent.act(rerun.prompt):
             pass
+        self.so_far.ran(record)
         assert [call.output for call in self.agent.turns[-1].calls if call.status != "ok"] == []
 
     async def undo(self, record: UndoRecord) -> tuple[UndoRecord, Drift]:
-        return await undo_again(self.agent, record, self.so_far)
+        done = await undo_again(self.agent, record, self.so_far)
+        self.so_far.moved(record)
+        return done
 
     @property
     def said(self) -> list[str]:
@@ -312,32 +313,94 @@ def file(before: str | None, after: str | None) -> tuple[FileChange, ...]:
 
 
 async def test_undos_and_redos_really_happen_again(again):
-    await again.turn(write(1, "one"))
-    await again.turn(write(2, "two"))
+    one = write(1, "one")
+    two = write(2, "two", one)
+    await again.turn(one)
+    await again.turn(two)
     path = again.agent.workspace.root / "a.txt"
-    shown, drift = await again.undo(undo(2, 2, files=file("two", "one")))
+    taken = undo(two, to=one, seq=3, files=file("two", "one"))
+    shown, drift = await again.undo(taken)
     assert (drift, path.read_text()) == (Drift("same"), "one")
-    assert shown == undo(2, 2, files=file("two", "one"))
-    _, drift = await again.undo(redo(2, 2))
+    assert shown == taken
+    _, drift = await again.undo(redo(taken, 4))
     assert drift == Drift("effect", detail="a.txt: changed now, not when recorded")
     assert path.read_text() == "two"
-    await again.undo(undo(2, 1, 2))
+    await again.undo(undo(two, seq=5, turns=(1, 2)).model_copy(update={"to": Place(turn=1)}))
     assert not path.exists()
-    await again.turn(write(3, "three", origin=Place(turn=1)))
+    await again.turn(write(3, "three"))
     assert again.said == ["write three"]
 
 
-async def test_a_turn_goes_on_from_its_origin_though_the_undo_was_not_run(again):
-    await again.turn(write(1, "one"))
-    await again.turn(write(3, "two"))  # the recording's third: the second was not run
-    await again.turn(write(4, "four", origin=Place(turn=3)))
+async def test_a_turn_goes_on_from_its_parent_though_the_undo_was_not_run(again):
+    one = write(1, "one")
+    await again.turn(one)
+    await again.turn(write(3, "two", one))  # the recording's third: the second was not run
+    await again.turn(write(4, "four", one))
     assert again.said == ["write one", "write four"]
-    assert again.agent.turns[-1].origin == Place(turn=2)
+    assert again.agent.turns[-1].origin == Place(turn=1, step=END)
+    assert (again.agent.workspace.root / "a.txt").read_text() == "four"
+
+
+async def test_a_turn_goes_on_from_within_one_that_was_cut_short(again):
+    one = write(1, "one")
+    await again.turn(one)
+    await again.turn(write(2, "two", Ref(id=one.id, step=2)))
+    said = [message.content for message in again.agent.messages if message.role == "assistant"]
+    assert said == ["I write.", "I write.", "Wrote two."]
+
+
+async def test_a_conversation_that_was_cleared_begins_anew(again):
+    one = write(1, "one")
+    await again.turn(one)
+    again.so_far.moved(ClearRecord(id="c" * 16, parent=one.head, seq=2))
+    assert again.so_far.is_at(None)
+    await again.turn(write(2, "two"))
+    assert again.said == ["write two"]
+
+
+async def test_a_turn_after_a_compaction_takes_its_summary_once(again):
+    one = write(1, "one")
+    compaction = RecordedCompaction(summary="It was about {workspace}/a.txt.", summarised=4)
+    compact = CompactRecord(id="c" * 16, parent=one.head, ancestors=(one.id,), seq=2, compaction=compaction)
+    await again.turn(one)
+    again.so_far.moved(compact)
+    assert again.so_far.is_at(Ref(id=compact.id))
+    await again.turn(write(2, "two", compact.head).model_copy(update={"compaction": compaction}))
+    first, *_, last = again.said
+    assert f"It was about {again.agent.workspace.root}/a.txt." in first
+    assert (last, len(again.said)) == ("write two", 2)
+
+
+def test_it_is_known_which_places_of_the_recording_were_run():
+    so_far = SoFar()
+    one, two = turn(1, "a"), turn(2, "b", parent=Ref(id=turn(1, "a").id))
+    compact = CompactRecord(id="c" * 16, parent=two.head, seq=3, compaction=RecordedCompaction(summary="s"))
+    assert so_far.knows(None), "a conversation that begins"
+    assert so_far.is_at(None)
+    assert not so_far.knows(one.head)
+    Rerun(one, Path(), approve_recorded=False, so_far=so_far)
+    assert not so_far.knows(one.head), "it was not begun"
+    so_far.places[one.id] = Place(turn=1, step=END)
+    so_far.ran(one)
+    assert so_far.is_at(one.head)
+    assert (so_far.knows(one.head), so_far.knows(Ref(id=one.id, step=1)), so_far.knows(two.head)) == (True, True, False)
+    so_far.moved(compact)
+    assert not so_far.knows(compact.head), "what it sums up was not run"
+    so_far.places[two.id] = Place(turn=2, step=END)
+    so_far.moved(compact)
+    assert (so_far.knows(compact.head), so_far.places[compact.id]) == (True, Place(turn=2, step=END))
+    so_far.moved(undo(two, to=one))
+    assert so_far.is_at(one.head)
+    so_far.moved(ClearRecord(id="d" * 16, parent=one.head, seq=5))
+    assert so_far.is_at(None)
 
 
 @pytest.mark.parametrize(
     ("record", "why"),
-    [(redo(1, 1), "There is nothing to redo"), (undo(2, 2), "turn 2 was not run before it")],
+    [
+        (redo(undo(ONE), 2), "There is nothing to redo"),
+        (undo(TWO, to=ONE), "turn 2 was not run before it"),
+    ],
 )
 async def test_an_undo_that_cannot_be_done_is_drift(again, record, why):
     await again.turn(write(1, "one"))
@@ -349,7 +412,7 @@ async def test_an_undo_that_cannot_be_done_is_drift(again, record, why):
 
 async def test_an_undo_that_drifts_after_something_else_did_says_so(again):
     again.so_far.drifted = True
-    _, drift = await again.undo(undo(2, 2))
+    _, drift = await again.undo(undo(TWO, to=ONE))
     assert drift.detail.startswith("after drift: it cannot be done")
 
 
