@@ -96,9 +96,14 @@ def session_in_log(session: str, folder: Path) -> Named:
 
     try:
         store = SessionStore.configured(KinConfig.load().session_logging)
-        return _logged(store.find(session), folder)
+        if not session:  # to the store that is the newest
+            raise ReplayError(f"No session is named. They are in {store.root}: kin-nb sessions lists them.")
+        stored = store.find(session)
     except (SessionError, ConfigError) as error:
         raise ReplayError(str(error)) from None
+    if not stored.turns:
+        raise ReplayError(f"Session {stored.id} has no turns.")
+    return _logged(stored, folder)
 
 
 def _logged(stored: StoredSession, folder: Path) -> Named:
@@ -106,7 +111,8 @@ def _logged(stored: StoredSession, folder: Path) -> Named:
         meta = SessionMeta.of_session(stored.header, folder.resolve())
         recording = Recording(meta, stored.records)
     except (LookupError, TypeError, ValueError) as error:
-        raise ReplayError(f"Session {stored.id} is not in a form that this version of kin_nb can save.") from error
+        what = f"is not a log that this version can read ({type(error).__name__})"
+        raise ReplayError(f"{stored.folder / 'log.jsonl'} {what}.") from error
     return Named(recording, taken_over=stored.taken_over)
 
 

@@ -1,4 +1,4 @@
-"""`kin-nb save`: a notebook from the log, whatever was the end of it, and a session notebook drawn anew."""
+"""A recording by its name: a session's from the log, whatever was the end of it, joined with what a notebook of it holds."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.replay.cells.matching import cell_key
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.in_log import recording_from_log
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.named_recording import session_in_log
 
 HEADER = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}
 SESSION = json.dumps({**HEADER, "type": "session", "session": "abc", "workspace": "/w"})
 TURN = json.dumps({"type": "turn", "record": {"turn": 1, "prompt": "x"}})
 CALL = RecordedCall(id="c1", name="bash", arguments='{"command": "make"}')
+
+
+def recording_from_log(session: str, folder: Path) -> Recording:
+    return session_in_log(session, folder).recording
 
 
 @pytest.fixture
@@ -150,7 +155,7 @@ def sources(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda nb: None, lambda nb: nb["cells"][2]["metadata"]["kin"][0].update(prompt="x")]
+    "damage", [lambda nb: None, lambda nb: nb["cells"][2]["metadata"]["kin"]["records"][0].update(prompt="x")]
 )
 def test_a_save_from_the_log_onto_a_notebook_of_the_session_keeps_what_a_person_wrote_there(worked_in, damage):
     nb = json.loads(worked_in.read_text())
