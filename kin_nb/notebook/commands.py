@@ -80,7 +80,7 @@ def _show(session: Session, typed: TypedCommand) -> None:
         session.mode.move(_moving(typed), cell_io(session.shell))
         return
     played = session.mode.last if name == "last" else None
-    result = CommandResult(record=played) if played is not None else result_of(session.host, typed)
+    result = CommandResult(record=played) if played is not None else _result_of(session.host, typed)
     outputs = render_result(result, session.name)
     agent = session.live.begun
     if result.record is not None and agent is not None and result.record.type != "turn":
@@ -100,7 +100,7 @@ def _moving(typed: TypedCommand) -> str:
         raise KinError(str(error)) from None
 
 
-def result_of(host: CommandHost, typed: TypedCommand) -> CommandResult:
+def _result_of(host: CommandHost, typed: TypedCommand) -> CommandResult:
     """Raises KinError."""
     try:
         return run_command(host, typed)

@@ -63,9 +63,7 @@ class _Completions:
             return _of(typed, self._modes())
         if earlier and earlier[-1] == "--model":
             return _of(typed, [model.alias for model in self._session().live.config().models])
-        # argparse's own list: an option that is added there is completed here
-        actions = options_parser()._actions  # noqa: SLF001
-        return _of(typed, [option for action in actions for option in action.option_strings])
+        return _of(typed, options_parser().names)
 
     def _command(self, typed: str) -> dict[str, Any]:
         from kin_nb.core.commands import COMMANDS  # noqa: PLC0415  (the first Tab)

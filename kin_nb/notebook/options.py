@@ -38,16 +38,21 @@ class CellOptions:
     text: str = ""
 
 
-class _Parser(argparse.ArgumentParser):
+class OptionsParser(argparse.ArgumentParser):
     """argparse that raises one clear line instead of leaving the process."""
+
+    @property
+    def names(self) -> list[str]:
+        """All options, as they are typed."""
+        return [name for action in self._actions for name in action.option_strings]
 
     def error(self, message: str) -> NoReturn:
         usage = " ".join(self.format_usage().removeprefix("usage: ").split())
         raise KinError(f"%%kin: {message}. Usage: {usage}")
 
 
-def options_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def options_parser() -> OptionsParser:
+    parser = OptionsParser(
         prog="%%kin",
         description=_DESCRIPTION,
         epilog=_EPILOG,

@@ -5,14 +5,40 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "kin_nb"
 ORDER = ["core", "render", "replay", "notebook", "cli"]
 REPLAY = [
-    *("__init__", "errors", "environment", "standing", "recording", "cells", "format", "book", "playback", "saving"),
+    *("__init__", "errors", "environment", "recording", "cells", "format", "book", "playback", "saving"),
     *("rerun", "plain", "diffing", "merging", "runner", "commands"),
 ]
+NOTEBOOK = [
+    *(
+        "__init__",
+        "errors",
+        "options",
+        "own_file",
+        "carried",
+        "agent_thread",
+        "cell_io",
+        "pump",
+        "tap",
+        "since_written",
+    ),
+    *("approval", "streaming", "cell_view", "live", "live_agent", "recorded_approvals", "rerun_view", "turn_runner"),
+    *("modes", "commands", "saving_in_place", "saving", "session", "notebook", "safe_imports", "completion"),
+    *("welcome", "magics", "extension", "kernel", "papermill"),
+]
+"""Functions may import upwards: they do, so that `%load_ext` stays light."""
+PRIVATE = {
+    ("safe_imports.py", "_getframe"): "Python's own; inspect, which has it under a public name, is slow to import",
+    ("tap.py", "_kin_tap"): "a name of ours on the kernel: the tap lives as long as that",
+    ("tap.py", "_msg_callback"): "of a comm: its public way runs IPython's events in the middle of a cell",
+    ("tap.py", "_recv_callback"): "of ipykernel's stream, which has no public way to be read first",
+}
+"""What a module of kin_nb/notebook reads of an object that is not its own, and why."""
 JUPYTER = {"IPython", "ipykernel", "ipywidgets", "jupyter_client", "nbformat", "nbclient", "traitlets", "comm", "zmq"}
 HEAVY = ["mcp", "nbformat", "nbclient", "ipywidgets", "httpx", "pydantic", "markdown_it", "nh3"]
 
@@ -28,6 +54,39 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+def imports_at_once(path: Path) -> set[str]:
+    """Every module that is imported when the file's own is: not inside functions, and not for type checkers alone."""
+    found: set[str] = set()
+    left: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            left += node.orelse
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            left += ast.iter_child_nodes(node)
+    return found
+
+
+def private_names_of_others(path: Path) -> set[str]:
+    """`other._name`, where `other` is neither the object itself nor its class."""
+    return {
+        node.attr
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and ast.unparse(node.value) not in {"self", "cls", "super()"}
+    }
+
+
+def modules_in(folder: Path) -> set[str]:
+    return {path.name.removesuffix(".py") for path in folder.iterdir()} - {"__pycache__"}
+
+
 def room(module: str, depth: int = 1) -> str:
     """`core` for kin_nb.core.agent; the file's name for a module of the package itself. `agent` at depth 2."""
     return [*module.split("."), *[""] * depth][depth]
@@ -36,13 +95,15 @@ def room(module: str, depth: int = 1) -> str:
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
-def wrong_imports(folder: Path, order: list[str], package: str) -> dict[str, set[str]]:
+def wrong_imports(
+    folder: Path, order: list[str], package: str, imported: Callable[[Path], set[str]] = imports
+) -> dict[str, set[str]]:
     """Of each module below `folder`, what it imports of `package`'s rooms that come after its own in `order`."""
     found = {}
     for path in folder.rglob("*.py"):
         own = path.relative_to(folder).parts[0].removesuffix(".py")
         allowed = order[: order.index(own) + 1] if own in order else order
-        inside = {name for name in imports(path) if name.startswith(package)}
+        inside = {name for name in imported(path) if name.startswith(package)}
         found[str(path.relative_to(folder))] = {
             name for name in inside if room(name, package.count(".") + 1) not in allowed
         }
@@ -54,8 +115,20 @@ def test_imports_point_one_way():
 
 
 def test_imports_within_replay_point_one_way():
-    assert {path.name.removesuffix(".py") for path in (PACKAGE / "replay").iterdir()} - {"__pycache__"} == set(REPLAY)
+    assert modules_in(PACKAGE / "replay") == set(REPLAY)
     assert wrong_imports(PACKAGE / "replay", REPLAY, "kin_nb.replay") == {}
+
+
+def test_modules_of_notebook_import_those_below_them_when_they_are_imported():
+    assert modules_in(PACKAGE / "notebook") == set(NOTEBOOK)
+    assert wrong_imports(PACKAGE / "notebook", NOTEBOOK, "kin_nb.notebook", imports_at_once) == {}
+
+
+def test_no_module_of_notebook_reads_what_is_private_to_another_object():
+    folder = PACKAGE / "notebook"
+    files = sorted(folder.rglob("*.py"))
+    found = {(str(path.relative_to(folder)), name) for path in files for name in private_names_of_others(path)}
+    assert found == set(PRIVATE)
 
 
 def test_core_knows_nothing_of_jupyter():

@@ -8,12 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.commands import CommandResult, unescaped
+from kin_nb.core.commands import CommandError, CommandResult, run_command, unescaped
 from kin_nb.core.session.records import SessionRecord, TurnRecord
 from kin_nb.core.time_travel import UndoError
 from kin_nb.notebook.carried import carried_by
 from kin_nb.notebook.cell_io import CellOutput
-from kin_nb.notebook.commands import result_of
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.live import attach
 from kin_nb.notebook.modes.mode import Cell, Leave
@@ -112,11 +111,7 @@ class LiveMode:
             display = self._take_back(agent, cell) if options.retry else None
             if options.fresh:
                 self._live.on_thread(partial(agent.clear_history, key=cell.key, cell_id=io.cell_id))
-            result = (
-                CommandResult(prompt=unescaped(cell.prompt))
-                if cell.typed is None
-                else result_of(self._host, cell.typed)
-            )
+            result = self._asked_for(cell)
             attached = attach(result.prompt or cell.prompt, shell, agent.workspace, agent)
             how: dict[str, Any] = {"display": display, "tools": options.tools, "attached": attached}
             how |= {"through": through_recorded, "carry": partial(carried_by, shell, agent)}
@@ -127,6 +122,15 @@ class LiveMode:
                 else:
                     run_turn(shell, self._live.thread, agent, turns, io, result.prompt or cell.prompt)
         return agent.turns[-1]
+
+    def _asked_for(self, cell: Cell) -> CommandResult:
+        """The prompt that is sent, or the flow that begins. Raises KinError."""
+        if cell.typed is None:
+            return CommandResult(prompt=unescaped(cell.prompt))
+        try:
+            return run_command(self._host, cell.typed)
+        except CommandError as error:
+            raise KinError(str(error)) from None
 
     @contextmanager
     def _recorded(self, agent: Agent) -> Iterator[None]:
