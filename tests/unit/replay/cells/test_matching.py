@@ -1,104 +1,25 @@
-"""Which turn a cell plays: the documented order, as a table of cells run one after another."""
+"""A cell's key, and which of its records are of one run."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import random
 
 import pytest
 
-from kin_nb.core.session.records import Place, UndoRecord
-from kin_nb.replay.cells.matching import State, all_played, cell_key, match_turn
-from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
-from tests.unit.replay.sessions import recording, turn
+from kin_nb.core.session.records import ClearRecord, CompactRecord, RecordedCompaction
+from kin_nb.replay.cells.matching import (
+    answer_in,
+    cell_key,
+    command_key,
+    following_key,
+    is_answer,
+    last_run,
+    runs,
+    turns_of_cell,
+)
+from tests.unit.replay.sessions import recording, turn, undo
 
-# turns in order by prompt; then cells as prompt[:id], and what each plays: a turn's number, "-n" after it for every
-# turn passed over, "?" for not recorded, "!" for ambiguous
-TABLE = {
-    "in order": ("ABC", "A B C", "1 2 3"),
-    "two equal prompts in order": ("ABA", "A B A", "1 2 3"),
-    "run again, with no id": ("ABC", "A A B B C", "1 1 2 2 3"),
-    "run again, one of several": ("ABA", "A B A A", "1 2 3 3"),
-    "run again later, by its id": ("ABA", "A:x B:y A:z A:x B:y C:w", "1 2 3 1 2 ?"),
-    "its id's turn comes before the next turn": ("AAB", "A:x A:x A:y B:z", "1 1 2 3"),
-    "an id whose text was edited plays by text": ("AB", "A:x B:x", "1 2"),
-    "a jump says what was passed over": ("ABCD", "A D", "1 4-2-3"),
-    "what was played is not passed over": ("ABCD", "A B A C D", "1 2 1 3 4"),
-    "backwards, then on": ("ABC", "C:z A:x B:y", "3-1-2 1 2"),
-    "several elsewhere": ("ABAC", "C A", "4-1-2-3 !"),
-    "the next of several": ("AABA", "A B A", "1 3-2 4"),
-    "not recorded": ("A", "A X", "1 ?"),
-    "nothing moves after a failure": ("AB", "X A X B", "? 1 ? 2"),
-    "an empty session": ("", "A", "?"),
-}
-
-
-@pytest.mark.parametrize("row", TABLE)
-def test_which_turn_a_cell_plays(row):
-    prompts, cells, expected = TABLE[row]
-    assert plays(prompts, cells, State()) == expected
-
-
-def plays(prompts: str, cells: str, state: State) -> str:
-    session = recording(*(turn(n, prompt) for n, prompt in enumerate(prompts, 1)))
-    played = []
-    for cell in cells.split():
-        prompt, _, cell_id = cell.partition(":")
-        try:
-            match = match_turn(session, cell_key(prompt, ""), cell_id or None, state)
-        except NotRecorded:
-            played.append("?")
-        except AmbiguousTurn:
-            played.append("!")
-        else:
-            state = match.state
-            played.append("-".join(map(str, [session.turns[match.position].turn, *match.not_run])))
-    return " ".join(played)
-
-
-HELD = {
-    "what its outputs hold, of the same text": ("AA", {"x": 2, "y": 1}, "A:x A:y", "2-1 1"),
-    "where the text alone would not tell": ("ABAC", {"x": 1, "y": 2, "z": 4}, "A:x B:y C:z A:new A:x", "1 2 4-3 ! 1"),
-    "a copy": ("AB", {"x": 1, "y": 2, "copy": 1}, "A:x B:y A:copy", "1 2 1"),
-    "only while that is its text": ("AB", {"x": 1, "y": 2}, "B:x", "2-1"),
-    "what nobody knows": ("AB", {"x": 7}, "A:x", "1"),
-}
-"""As TABLE, with the turn that the outputs of a cell hold."""
-
-
-@pytest.mark.parametrize("row", HELD)
-def test_a_cell_plays_what_its_outputs_hold(row):
-    prompts, shown, cells, expected = HELD[row]
-    assert plays(prompts, cells, State(shown=shown)) == expected
-
-
-def test_what_cells_show_below_is_played_first_also_where_it_was_taken_back():
-    undone = UndoRecord(at=3, turns=(2, 3), to=Place(turn=2))
-    session = replace(recording(turn(1, "A"), turn(2, "B"), turn(3, "C")), undos=(undone,))
-    seen = []
-    state = State(shown={"a": 1, "b": 2, "c": 3})
-    for cell in ("A:a", "B:b", "C:c"):
-        prompt, cell_id = cell.split(":")
-        state = match_turn(session, cell_key(prompt, ""), cell_id, state).state
-        seen.append(all_played(session, state))
-    assert seen == [False, False, True]
-    assert all_played(session, match_turn(session, cell_key("C", ""), "c", State(shown=state.shown)).state), (
-        "skipped above"
-    )
-
-
-def test_an_ambiguous_cell_lists_the_turns_that_it_could_be():
-    session = recording(turn(1, "A"), turn(2, "B"), turn(4, "A"), turn(5, "C"))
-    with pytest.raises(AmbiguousTurn, match="turns 1, 4 have this cell's text"):
-        match_turn(session, cell_key("A", ""), None, State(next=4))
-
-
-def test_not_recorded_says_what_to_do_and_whether_all_was_played():
-    session = recording(turn(1, "A"), turn(2, "B"))
-    for state, after_last in ((State(), False), (State(next=1), False), (State(next=2), True)):
-        with pytest.raises(NotRecorded, match="calls no model; `%kin live` to ask") as caught:
-            match_turn(session, cell_key("X", ""), None, state)
-        assert caught.value.after_last is after_last
-
+# Keys
 
 SAME = {
     "line ends": "a\r\nb",
@@ -122,3 +43,149 @@ def test_words_indents_and_options_are_part_of_the_key():
     assert len(keys) == 4
     assert cell_key("a", " --mode   plan ") == cell_key("a", "--mode plan")
     assert cell_key("a", "b") != cell_key("b", "a")
+
+
+def test_commands_turns_of_a_flow_and_prompts_never_have_the_same_key():
+    prompts = [cell_key(text, "") for text in ("undo 1", "undo", "clear", "command")]
+    commands = [command_key(text) for text in ("undo 1", "undo 2", "redo", "clear", "compact")]
+    flows = [following_key(key, number) for key in (*prompts, *commands) for number in (1, 2)]
+    every = [*prompts, *commands, *flows]
+    assert len(set(every)) == len(every)
+
+
+# Runs. `A` a turn with that prompt; `A+1` the one after it of a flow; `uA` the undo that made room for A's new answer; `u` an
+# undo that was asked for, `r` a redo, `c` a clear, `s` a compaction. What each run has stands together.
+
+RUNS = {
+    "nothing": ("", ""),
+    "one turn": ("A", "A"),
+    "two prompts": ("A B", "A|B"),
+    "run again": ("A A", "A|A"),
+    "a flow": ("A A+1 A+2", "A A+1 A+2"),
+    "a flow, and its prompt alone": ("A A+1 A", "A A+1|A"),
+    "two flows": ("A A+1 A A+1", "A A+1|A A+1"),
+    "a flow with a gap": ("A A+2", "A|A+2"),
+    "what follows another prompt is of no flow of this one": ("A B A+1", "A|B|A+1"),
+    "asked again": ("A uA A", "A|uA A"),
+    "asked again twice": ("A uA A uA A", "A|uA A|uA A"),
+    "a flow asked again": ("A A+1 uA A A+1", "A A+1|uA A A+1"),
+    "room was made, and nothing was asked": ("A uA", "A|uA"),
+    "room was made for another": ("A uA B", "A|uA|B"),
+    "room was made twice": ("A uA uA A", "A|uA|uA A"),
+    "an undo and a prompt": ("u A", "u|A"),
+    "an undo twice": ("u u", "u|u"),
+    "an undo, a redo": ("u r", "u|r"),
+    "a clear, a compaction": ("c s c", "c|s|c"),
+    "a prompt after a clear": ("c A", "c|A"),
+}
+
+
+def made(words: str):
+    """The records, in their order."""
+    found = []
+    for n, word in enumerate(words.split(), 1):
+        prompt, _, number = word.removeprefix("u").partition("+")
+        key = cell_key(prompt, "")
+        known = {"id": f"{n:016x}", "seq": n}
+        moved = {**known, "key": command_key({"u": "undo 1", "r": "redo", "c": "clear", "s": "compact"}.get(word, ""))}
+        if word == "c":
+            found.append(ClearRecord(**moved))
+        elif word == "s":
+            found.append(CompactRecord(**moved, compaction=RecordedCompaction(summary="all")))
+        elif word[0] in "ur":
+            fields = (
+                {**moved, "key": key}
+                if prompt and word != "r"
+                else {**moved, "type": "redo" if word == "r" else "undo"}
+            )
+            found.append(undo(turn(1, "x"), **fields))
+        else:
+            found.append(
+                turn(n, prompt, **known).model_copy(update={"key": following_key(key, int(number)) if number else key})
+            )
+    return found
+
+
+@pytest.mark.parametrize("row", RUNS)
+def test_which_records_are_of_one_run(row):
+    words, expected = RUNS[row]
+    names = dict(zip([record.id for record in made(words)], words.split(), strict=True))
+    assert "|".join(" ".join(names[record.id] for record in run) for run in runs(made(words))) == expected
+
+
+def test_a_turn_that_goes_on_elsewhere_than_the_undo_before_it_leads_to_is_a_run_of_its_own():
+    first, room, again = made("A uA A")
+    assert [len(run) for run in runs([first, room, again])] == [1, 2]
+    elsewhere = again.model_copy(update={"parent": first.head})
+    assert [len(run) for run in runs([first, room, elsewhere])] == [1, 1, 1]
+
+
+LAST = {
+    "run again": ("A A", "A", [1]),
+    "edited since": ("A B", "A", [0]),
+    "edited, and put back": ("A B A", "A", [2]),
+    "never asked with that text": ("A B", "C", []),
+    "no text that asks": ("A B", "", []),
+    "asked again": ("A uA A", "A", [1, 2]),
+    "a flow": ("A A+1 B", "A", [0, 1]),
+    "not by the text of its second turn": ("A A+1", "A+1", []),
+}
+
+
+@pytest.mark.parametrize("row", LAST)
+def test_what_the_last_run_with_a_text_made(row):
+    words, key, expected = LAST[row]
+    records = made(words)
+    prompt, _, number = key.partition("+")
+    wanted = following_key(cell_key(prompt, ""), int(number)) if number else cell_key(prompt, "") if prompt else ""
+    assert [*last_run(records, wanted)] == [records[n] for n in expected]
+
+
+@pytest.mark.parametrize("seed", [*range(60), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(60, 200))])
+def test_runs_leave_nothing_out_and_the_last_one_is_of_its_text_whatever_was_run(seed):
+    dice = random.Random(seed)
+    words = [dice.choice(["A", "A+1", "A+2", "B", "uA", "uB", "u", "r", "c", "s"]) for _ in range(dice.randrange(12))]
+    records = made(" ".join(words))
+    found = [*runs(records)]
+    assert [record for run in found for record in run] == records
+    for key in {record.key for record in records}:
+        run = last_run(records, key)
+        assert (run in found and run[0].key == key) or (not run and all(each[0].key != key for each in found))
+        later = found[found.index(run) + 1 :] if run else []
+        assert all(each[0].key != key for each in later)
+
+
+# Answers in a conversation as it stands
+
+
+def test_a_cell_that_ran_has_its_answer_by_its_id_and_its_text():
+    one, two = recording(turn(1, "a", cell_id="x"), turn(2, "b", cell_id="y")).turns
+    assert answer_in((one, two), one.key, "x") == (one,)
+    for key, cell_id in ((one.key, "y"), (two.key, "x"), (one.key, None), ("", "x")):
+        assert answer_in((one, two), key, cell_id) == ()
+    assert answer_in((one, two), two.key, "x", edited=True) == (one,)
+    assert answer_in((one, two), two.key, None, edited=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "counts"), [("done", True), ("stopped", True), ("interrupted", False), ("error", False)]
+)
+def test_a_turn_that_failed_is_no_answer(outcome, counts):
+    only = turn(1, "a", cell_id="x", outcome=outcome)
+    assert is_answer(only) is counts
+    assert bool(answer_in((only,), only.key, "x")) is counts
+    assert answer_in((only,), only.key, "x", edited=True) == (only,), "it is named also then"
+
+
+def test_a_flow_is_one_answer_and_its_last_turn_says_whether_it_is_one():
+    first, second, third = (turn(n, "a", cell_id="x") for n in (1, 2, 3))
+    flow = (
+        first,
+        second.model_copy(update={"key": following_key(first.key, 1)}),
+        third.model_copy(update={"key": following_key(first.key, 2)}),
+    )
+    assert turns_of_cell(flow, 0) == flow
+    assert answer_in(flow, first.key, "x") == flow
+    assert answer_in((*flow[:2], flow[2].model_copy(update={"outcome": "error"})), first.key, "x") == ()
+    again = turn(4, "a", cell_id="x")
+    assert answer_in((*flow, again), first.key, "x") == (again,)
