@@ -8,13 +8,13 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from kin_nb.core.session.records import Place, RecordedCall, RecordedStep, UndoRecord
+from kin_nb.core.session.records import RecordedCall, RecordedStep
 from kin_nb.replay.cells.bound import BOUND, tolerant
+from kin_nb.replay.cells.matching import following_key
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node
-from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import Cell, session_notebook
-from tests.unit.replay.sessions import recording, turn
+from tests.unit.replay.sessions import recording, turn, undo
 
 TAGS = [BOUND, "nbval-ignore-output"]
 
@@ -26,10 +26,10 @@ def ran(code: str, bound: str = "", **fields) -> RecordedCall:
     return RecordedCall(id="c", name="python", **fields)
 
 
-def asked(number: int, *calls: RecordedCall):
-    return turn(
-        number, f"prompt {number}", cell_id=f"cell{number}", steps=(RecordedStep(fingerprint="f", calls=calls),)
-    )
+def asked(number: int, *calls: RecordedCall, **fields):
+    """Its id as a kernel makes it: no two begin alike."""
+    fields = {"id": f"{number}" * 16, "cell_id": f"cell{number}", **fields}
+    return turn(number, f"prompt {number}", steps=(RecordedStep(fingerprint="f", calls=calls),), **fields)
 
 
 def saved(*calls: RecordedCall, **meta):
@@ -50,7 +50,7 @@ def test_code_that_bound_variables_is_a_cell_below_its_turn():
     nb = session_notebook(
         recording(asked(1, ran("a = 1", "a"), ran("print(a)"), ran("b = a + 1\nb", "b")), asked(2, ran("print(b)")))
     )
-    assert [cell["id"] for cell in nb["cells"]] == ["kin-replay", "cell1", "bound-1", "cell2"]
+    assert [cell["id"] for cell in nb["cells"]] == ["kin-replay", "cell1", "bound-11111111", "cell2"]
     cell = nb["cells"][2]
     assert cell["source"] == "# What the agent ran here; it bound: a, b\na = 1\n\nb = a + 1\nb"
     assert (cell["metadata"]["tags"], cell["outputs"]) == (TAGS, [])
@@ -175,11 +175,43 @@ def test_in_a_notebook_of_prompts_the_code_is_python():
 
 
 def test_undo_brings_no_variables_back_so_the_cell_stands_before_it():
-    whole = recording(asked(1, ran("a = 1", "a")), asked(2))
-    undone = Recording(whole.session, whole.turns, whole.meta, undos=(UndoRecord(at=1, turns=(1,), to=Place(turn=1)),))
+    first = asked(1, ran("a = 1", "a"))
+    undone = recording(first, undo(first), asked(2, seq=3))
     nb = session_notebook(undone)
-    assert [cell["id"] for cell in nb["cells"]] == ["kin-replay", "cell1", "bound-1", "undo-1", "cell2"]
+    assert [cell["id"] for cell in nb["cells"]] == ["kin-replay", "cell1", "bound-11111111", "undo-2", "cell2"]
     assert session_notebook(undone, source_nb=nb) == nb
+
+
+def test_of_a_cell_that_was_asked_again_only_what_it_shows_is_below_it():
+    first = asked(1, ran("a = 1", "a"))
+    room = undo(first, key=first.key, cell_id="cell1")
+    again = asked(1, ran("a = 2", "a"), ran("b = 2", "b"), id="3" * 16, seq=3)
+    nb = session_notebook(recording(first, room, again), cells=[Cell("%%kin\nprompt 1", "cell1")])
+    assert [cell["id"] for cell in nb["cells"]] == ["kin-replay", "cell1", "bound-33333333"]
+    assert code_of(nb) == "a = 2\n\nb = 2"
+    assert session_notebook(read_recording(nb), source_nb=nb) == nb
+
+
+def test_of_a_flow_each_turn_has_its_cell_in_order():
+    first = asked(1, ran("a = 1", "a"))
+    second = asked(2, ran("b = a", "b"), cell_id="cell1").model_copy(update={"key": following_key(first.key, 1)})
+    nb = session_notebook(recording(first, second), cells=[Cell("%%kin\nprompt 1", "cell1"), Cell("print(b)")])
+    assert [cell["id"] for cell in nb["cells"]] == [
+        "kin-replay",
+        "cell1",
+        "bound-11111111",
+        "bound-22222222",
+        nb["cells"][-1]["id"],
+    ]
+    assert [source.partition("\n")[2] for source in bound_sources(nb)] == ["a = 1", "b = a"]
+
+
+def test_two_turns_whose_ids_begin_alike_have_two_cells():
+    alike = [asked(n, ran(f"a = {n}", "a"), id=f"{'5' * 15}{n}") for n in (1, 2)]
+    nb = session_notebook(recording(*alike))
+    assert [source.partition("\n")[2] for source in bound_sources(nb)] == ["a = 1", "a = 2"]
+    assert len({cell["id"] for cell in nb["cells"]}) == len(nb["cells"])
+    assert session_notebook(read_recording(nb), source_nb=nb) == nb
 
 
 @pytest.mark.parametrize(
