@@ -23,7 +23,7 @@ from kin_nb.replay.cells.matching import last_run
 from kin_nb.replay.cells.placing import named_session, speaking_key
 from kin_nb.replay.errors import NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import Carried, carried_in, kept_in, read_carried
-from kin_nb.replay.format.in_notebook import Saved, differing_field, read_cells, read_saved
+from kin_nb.replay.format.in_notebook import Saved, differing_field, read_cells, read_saved, replayed_session
 from kin_nb.replay.recording import Recording, SessionMeta, label
 
 Sent: TypeAlias = TurnRecord | CompactRecord
@@ -136,7 +136,7 @@ class Book:
             if records or key is not None:
                 _check_alike(index + 1, records)
                 entries.append(CellEntry(cell_id, key or "", in_order(records), named_session(cell) or "", index + 1))
-        return cls(entries, saved, carried, tuple(others), _meta(saved, carried), no_metadata)
+        return cls(entries, saved, carried, tuple(others), _meta(held.recording, carried), no_metadata)
 
     @classmethod
     def of_records(cls, records: Iterable[SessionRecord]) -> Book:
@@ -184,9 +184,13 @@ class Book:
         return self.with_made(Made(record, cell.session, before.carried.get(record.id)) for cell, record in known)
 
     def head(self, session: str = "") -> SessionRecord | None:
-        """The record that a conversation ends with: of the highest `seq`. Of two branches that ends in the upper cell."""
-        own = (record for cell in self.cells if cell.session == session for record in cell.records)
-        return max(own, key=lambda record: record.seq, default=None)
+        """The record that a conversation ends with: of the highest `seq`. Of two branches that ends in the upper cell.
+
+        Of two in one cell it is the one that the cell shows.
+        """
+        cells = [cell.records for cell in self.cells if cell.session == session and cell.records]
+        last = [max(reversed(records), key=lambda record: record.seq) for records in cells]
+        return max(last, key=lambda record: record.seq, default=None)
 
     def line(self, ref: Ref | None) -> Iterator[TurnRecord]:
         """The turns that lead to `ref`, the last first, as far as they are here."""
@@ -276,19 +280,18 @@ def _held(nb: Any) -> tuple[Recording | None, Saved, str]:
     try:
         saved = read_saved(nb)
     except NoRecordingError as error:
-        return None, read_cells(nb, SessionMeta(session="none")), str(error).removesuffix(".")
+        meta = SessionMeta(session=replayed_session(nb) or "none")
+        return None, read_cells(nb, meta), str(error).removesuffix(".")
     return saved.recording, saved, ""
 
 
-def _meta(saved: Recording | None, carried: Mapping[str, Carried]) -> SessionMeta:
+def _meta(held: Recording, carried: Mapping[str, Carried]) -> SessionMeta:
     """Of the session that made the last record."""
-    metas = {each.seq: saved.meta for each in saved.records} if saved is not None else {}
+    metas = {each.seq: held.meta for each in held.records}
     for each in carried.values():
         if not isinstance(each.record, str):
             metas[each.record.seq] = each.meta
-    if metas:
-        return metas[max(metas)]
-    return saved.meta if saved is not None else SessionMeta(session="none")
+    return metas[max(metas)] if metas else held.meta
 
 
 def _check_alike(number: int, records: Sequence[SessionRecord]) -> None:

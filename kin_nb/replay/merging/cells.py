@@ -71,22 +71,25 @@ def merge_cells(base: Any, one: Any, other: Any) -> MergedCells:
 
 def _hold(cell: Any, sides: Sequence[Any]) -> None:
     """Give `cell` the records of both sides' cells, as far as these say which they are: saving writes them anew."""
-    records: list[Any] = []
-    for side in sides:
-        kin = side["metadata"].get("kin")
-        found = kin.get(RECORDS) if isinstance(kin, dict) else None
-        records += [raw for raw in found if raw not in records] if isinstance(found, list) else []
-        records += [each["record"] for each in carried_in(side) if isinstance(each.get("record"), dict)]
+    records = [raw for side in sides for raw in _records(side)]
     cell["metadata"].pop("kin", None)
     if records:
         cell["metadata"]["kin"] = {RECORDS: records}
+
+
+def _records(cell: Any) -> list[Any]:
+    """Those that a cell holds, as they are stored there."""
+    kin = cell["metadata"].get("kin")
+    found = kin.get(RECORDS) if isinstance(kin, dict) else None
+    carried = [each["record"] for each in carried_in(cell) if isinstance(each.get("record"), dict)]
+    return [*(found if isinstance(found, list) else []), *carried]
 
 
 def _entries(base: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> list[_Entry]:
     in_one, in_other = _pairs(base, one, _CLOSE), _pairs(base, other, _CLOSE)
     origin = {theirs: n for n, theirs in in_one.items()}
     added = [n for n in range(len(one)) if n not in origin], set(range(len(other))) - set(in_other.values())
-    twins = _pairs(one, other, (_same_content,), added[0], sorted(added[1]))
+    twins = _pairs(one, other, (_same_answers,), added[0], sorted(added[1]))
     entries: list[_Entry] = []
     for n, cell in enumerate(one):
         was = origin.get(n)
@@ -151,6 +154,12 @@ def _same_cell(x: Any, y: Any) -> bool:
 
 def _same_content(x: Any, y: Any) -> bool:
     return _content(x) == _content(y)
+
+
+def _same_answers(x: Any, y: Any) -> bool:
+    """Two cells that ask the same are one only where they were answered once."""
+    ours, theirs = ({raw.get("id") for raw in _records(cell) if isinstance(raw, dict)} for cell in (x, y))
+    return _same_content(x, y) and ours == theirs
 
 
 def _same_id(x: Any, y: Any) -> bool:

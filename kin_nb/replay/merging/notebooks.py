@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ def merge_notebooks(base: Any, a: Any, b: Any, folders: tuple[Path, Path] = (Pat
     nb = session_notebook(recording, source_nb=cells.nb, options=form)
     left_out = f"Left out: {count(commands, 'command')}." if commands else ""
     said = [*filter(None, (left_out, about_stops(nb, read_saved(nb).held)))]
+    merged = replace(merged, head=Book.collect(nb).head())
     return MergedNotebook(with_marks(nb, marks_of_both(a, b)), merged, cells.notes, said)
 
 

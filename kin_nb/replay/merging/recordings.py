@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kin_nb.core.session.records import SessionRecord
-from kin_nb.replay.book import Book, in_order
+from kin_nb.replay.book import in_order
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import differing_field
 from kin_nb.replay.recording import Recording, SessionMeta, label
@@ -16,7 +16,10 @@ How = Literal["same", "a", "b", "fork"]
 
 @dataclass(frozen=True)
 class Merged:
-    """`how`: both have the same records; only one side went on; or both did. `head`: what the conversation ends with now."""
+    """`how`: both have the same records; only one side went on; or both did. `head`: what the conversation ends with now.
+
+    Of two that are equally late that is A's here, and in a notebook that of the upper cell.
+    """
 
     recording: Recording
     how: How
@@ -37,8 +40,9 @@ def merge_recordings(base: Recording, a: Recording, b: Recording) -> Merged:
     new_a, new_b = ours - was - theirs, theirs - was - ours
     how: How = "fork" if new_a and new_b else "a" if new_a else "b" if new_b else "same"
     others = tuple(dict.fromkeys((*a.others, *b.others)))
-    recording = Recording(_meta(base, a, b), records, others, beside={**b.beside, **a.beside})
-    return Merged(recording, how, Book.of_records(records).head())
+    beside = {**b.beside, **a.beside}
+    head = max((each for each in records if each.id not in beside), key=lambda record: record.seq, default=None)
+    return Merged(Recording(_meta(base, a, b), records, others, beside=beside), how, head)
 
 
 def _check_agree(side: str, ours: Recording, other: str, theirs: Recording) -> None:

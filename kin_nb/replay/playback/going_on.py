@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
-from kin_nb.core.session.records import CompactRecord, RecordedCompaction, SessionRecord, TurnRecord
+from kin_nb.core.session.records import END, CompactRecord, Place, RecordedCompaction, SessionRecord, TurnRecord
 from kin_nb.core.time_travel import UndoError
 from kin_nb.replay.book import Book, Conversation
 from kin_nb.replay.errors import ReplayError
@@ -28,25 +28,31 @@ def go_on(agent: Agent, book: Book, at: SessionRecord | None) -> Conversation:
     last = max((turn.turn for turn in turns), default=0)
     try:
         agent.go_on_from(_in_line(found), found.turns, last, book.records.values())
-        if found.sent and isinstance(found.sent[-1], CompactRecord):
-            agent.take_up_compaction(found.sent[-1])
-        elif at is not None and at.head is not None and found.turns and at.head.step > 0:
-            agent.time.go_back(at.head)
+        last_sent = found.sent[-1] if found.sent else None
+        place = last_sent.parent if isinstance(last_sent, CompactRecord) else at.head if at is not None else None
+        if place is not None and place.step > 0 and found.turns and found.turns[-1].id == place.id:
+            agent.time.go_back(place)
+        if isinstance(last_sent, CompactRecord):
+            agent.take_up_compaction(last_sent)
     except (NoSuchCheckpointError, UndoError) as error:
         raise ReplayError(f"The session cannot go on where this notebook ends: {error}") from None
     return found
 
 
 def _in_line(found: Conversation) -> Sequence[TurnRecord]:
-    """The turns one after another, each going on from the one before it, whatever else the session had."""
+    """The turns one after another, each going on from the one before it, or from within it, whatever else the session had."""
     turns: list[TurnRecord] = []
     compaction: RecordedCompaction | None = None
+    origin: Place | None = None
     for record in found.whole:
+        before = record.parent
+        if turns and before is not None and before.id == turns[-1].id and before.step != END:
+            origin = Place(turn=turns[-1].turn, step=before.step)
         if isinstance(record, CompactRecord):
             compaction = record.compaction
             continue
         number = max(record.turn, turns[-1].turn + 1 if turns else 1)
-        update = {"turn": number, "origin": None, "fresh": False, "compaction": record.compaction or compaction}
+        update = {"turn": number, "origin": origin, "fresh": False, "compaction": record.compaction or compaction}
         turns.append(record.model_copy(update=update))
-        compaction = None
+        compaction, origin = None, None
     return turns

@@ -1,15 +1,13 @@
-"""Two notebooks that went on from one, joined: turns, the undo between them, cells; and what nbmerge leaves behind."""
+"""Two notebooks that went on from one, joined: branches of a conversation, cells; and what nbmerge leaves behind."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -19,153 +17,186 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from kin_nb.cli import main
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.events import ToolResultEvent
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.file_history.patches import patched
 from kin_nb.core.session.records import (
-    FileChange,
-    Place,
+    ClearRecord,
+    CompactRecord,
     RecordedCall,
     RecordedCompaction,
     RecordedStep,
-    UndoRecord,
+    Ref,
+    SessionRecord,
     sha256,
 )
-from kin_nb.core.tools.file_changes import _patch
-from kin_nb.replay.cells.placing import asked_key
-from kin_nb.replay.cells.undos import undoes
+from kin_nb.replay.book import Book
+from kin_nb.replay.cells.matching import command_key
+from kin_nb.replay.cells.placing import speaking_key
 from kin_nb.replay.errors import RecordingError, ReplayError
 from kin_nb.replay.format.embedded import is_embedding
-from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.format.in_notebook import raw_records, read_recording
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.merging.cells import comparable, merge_cells
 from kin_nb.replay.merging.notebooks import merge_notebooks
 from kin_nb.replay.merging.recordings import merge_recordings
-from kin_nb.replay.merging.taking_back import reversed_changes, reversed_patch, take_back
+from kin_nb.replay.playback.cells import Playback
 from kin_nb.replay.playback.going_on import go_on
-from kin_nb.replay.playback.player import Player
 from kin_nb.replay.recording import Recording, WorkspaceMeta
-from kin_nb.replay.rerun.drift import Drift
 from kin_nb.replay.rerun.turns import Rerun, SoFar
-from kin_nb.replay.rerun.undos import undo_again
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import tool_call
-from tests.unit.replay.sessions import LONG, recording, turn
+from tests.unit.replay.sessions import LONG, recording, turn, undo
+
+UNDO, CLEAR = "undo", "clear"
 
 
-def run(*events: str | tuple[str, int], **meta) -> Recording:
-    """Turns by their prompts, in cells named after them, and `("undo", n)`, `("redo", n)` of turn n between them."""
-    turns, undos = [], []
-    for event in events:
-        if isinstance(event, str):
-            origin = undos[-1].to if undos and undos[-1].at == len(turns) and undos[-1].type == "undo" else None
-            turns.append(turn(len(turns) + 1, event, cell_id=event, origin=origin))
+def run(*events: str, **meta) -> Recording:
+    """Turns by their prompts, in cells named after them, and `undo` of the last one, `clear` between them.
+
+    The same events after the same ones have one id: they are the same record. Others are another's.
+    """
+    records: list[SessionRecord] = []
+    line: list[SessionRecord] = []
+    for n, event in enumerate(events):
+        made = {"id": sha256(list(events[: n + 1]))[:16], "seq": n + 1, "cell_id": f"{event}-{n}"}
+        before = line[-1].head if line else None
+        if event == UNDO:
+            to = line[-2] if len(line) > 1 else None
+            records.append(undo(line.pop(), to=to, **made))
+        elif event == CLEAR:
+            records.append(ClearRecord(parent=before, key=command_key("clear"), **made))
+            line.clear()
         else:
-            kind, number = event
-            to = Place(turn=number, step=0 if kind == "undo" else -1)
-            undos.append(UndoRecord(type=kind, at=len(turns), turns=(number,), to=to))
-    return replace(recording(*turns, **meta), undos=tuple(undos))
+            number = sum(record.type == "turn" for record in records) + 1
+            asked = {**made, "cell_id": event, "ancestors": tuple(record.id for record in reversed(line))}
+            line.append(turn(number, event, parent=before, **asked))
+            records.append(line[-1])
+    return replace(recording(**meta), records=tuple(records))
 
 
-def said(session: Recording) -> list[str | tuple[str, int, tuple[int, ...]]]:
-    """Turns and undos in their order."""
-    found: list = []
-    for position, each in enumerate(session.turns, 1):
-        found.append(each.prompt)
-        found += [(undo.type, undo.at, undo.turns) for undo in session.undos if undo.at == position]
-    return found
+def said(records) -> list[str]:
+    """Turns by their prompts, everything else by what it did."""
+    return [record.prompt if record.type == "turn" else record.type for record in records]
+
+
+def sent(book: Book) -> list[str]:
+    """The prompts that a new one comes after."""
+    return [turn.prompt for turn in book.conversation(book.head()).turns]
 
 
 BASE = ("x", "y")
-BASE_TURNS = run(*BASE).turns
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "how", "events"),
+    ("a", "b", "how", "events", "goes_on"),
     [
-        ((), (), "same", ["x", "y"]),
-        (("p",), (), "a", ["x", "y", "p"]),
-        ((), ("q",), "b", ["x", "y", "q"]),
-        (("p",), ("p",), "same", ["x", "y", "p"]),
-        (("p",), ("p", "q"), "b", ["x", "y", "p", "q"]),
-        (("p", "r"), ("p",), "a", ["x", "y", "p", "r"]),
-        (("p",), ("q",), "fork", ["x", "y", "p", ("undo", 3, (3,)), "q"]),
-        (("p", "r"), ("q", "s"), "fork", ["x", "y", "p", "r", ("undo", 4, (3, 4)), "q", "s"]),
-        (("p", "r"), ("p", "s"), "fork", ["x", "y", "p", "r", ("undo", 4, (4,)), "s"]),
-        ((("undo", 2),), (), "a", ["x", "y", ("undo", 2, (2,))]),
-        (("p", ("undo", 3)), ("q",), "fork", ["x", "y", "p", ("undo", 3, (3,)), "q"]),
-        (("p",), ("q", ("undo", 3), "s"), "fork", ["x", "y", "p", ("undo", 3, (3,)), "q", ("undo", 4, (4,)), "s"]),
-        (("p",), (("undo", 2), "q"), "fork", ["x", "y", "p", ("undo", 3, (3,)), ("undo", 3, (2,)), "q"]),
-        ((("undo", 2), "p"), ("q",), "fork", ["x", "y", "q", ("undo", 3, (3,)), ("undo", 3, (2,)), "p"]),
-        ((("undo", 2), ("redo", 2)), ("q",), "fork", ["x", "y", ("undo", 2, (2,)), ("redo", 2, (2,)), "q"]),
+        ((), (), "same", "", "x y"),
+        (("p",), (), "a", "p", "x y p"),
+        ((), ("q",), "b", "q", "x y q"),
+        (("p",), ("p",), "same", "p", "x y p"),
+        (("p",), ("p", "q"), "b", "p q", "x y p q"),
+        (("p", "r"), ("p",), "a", "p r", "x y p r"),
+        (("p",), ("q",), "fork", "p q", "x y p"),
+        (("p", "r"), ("q", "s"), "fork", "p q r s", "x y p r"),
+        (("p", "r"), ("p", "s"), "fork", "p r s", "x y p r"),
+        (("p",), ("q", "s"), "fork", "p q s", "x y q s"),
+        ((UNDO,), (), "a", "undo", "x"),
+        (("p", UNDO), ("q",), "fork", "p q undo", "x y"),
+        (("p",), ("q", UNDO, "s"), "fork", "p q undo s", "x y s"),
+        (("p",), (UNDO, "q"), "fork", "p undo q", "x q"),
+        ((UNDO, "p"), ("q",), "fork", "undo q p", "x p"),
+        ((CLEAR,), ("q",), "fork", "clear q", ""),
+        (("p",), (CLEAR, "q"), "fork", "p clear q", "q"),
     ],
 )
-def test_what_both_added_is_there_in_an_order_in_which_it_can_have_happened(a, b, how, events):
+def test_all_that_both_added_is_there_and_the_conversation_goes_on_from_the_last(a, b, how, events, goes_on):
     merged = merge_recordings(run(*BASE), run(*BASE, *a), run(*BASE, *b))
-    assert (merged.how, said(merged.recording)) == (how, events)
+    assert (merged.how, said(merged.recording.records)) == (how, [*BASE, *events.split()])
+    book = Book.of_records(merged.recording.records)
+    assert merged.head is not None
+    assert merged.head.seq == book.head().seq
+    assert [turn.prompt for turn in book.conversation(merged.head).turns] == goes_on.split()
 
 
-@pytest.mark.parametrize(("a", "b"), [(("p",), ("q",)), ((("undo", 2), "p"), ("q",)), (("p", ("undo", 3)), ("q", "s"))])
-async def test_a_fork_goes_on_where_the_second_side_ended(a, b, tmp_path, monkeypatch):
+def test_no_record_of_a_side_is_changed():
+    a, b = run(*BASE, "p", UNDO), run(*BASE, "q", CLEAR)
+    merged = {record.id: record for record in merge_recordings(run(*BASE), a, b).recording.records}
+    assert merged == {record.id: record for record in (*a.records, *b.records)}
+
+
+async def test_an_agent_goes_on_with_the_branch_that_ends_last(tmp_path, monkeypatch):
     monkeypatch.setenv("KIN_HOME", str(tmp_path))
-    merged = merge_recordings(run(*BASE), run(*BASE, *a), run(*BASE, *b))
+    merged = merge_recordings(run(*BASE), run(*BASE, "p"), run(*BASE, "q", "s"))
     agent = Agent(KinConfig(workdir=tmp_path))
-    go_on(agent, merged.recording)
+    go_on(agent, Book.of_records(merged.recording.records), merged.head)
     await agent.aclose()
-    last = {"a": b, "b": a}[merged.first]
-    prompts = [message.content for message in agent.messages if message.role == "user"]
-    assert prompts == (["x", *last[1:]] if isinstance(last[0], tuple) else ["x", "y", *last])
+    assert [message.content for message in agent.messages if message.role == "user"] == ["x", "y", "q", "s"]
 
 
-@pytest.mark.parametrize("begins", [{"fresh": True}, {"compaction": RecordedCompaction(summary="before")}])
-async def test_what_a_side_cleared_or_compacted_is_not_so_for_the_other(begins, tmp_path, monkeypatch):
+async def test_what_a_side_cleared_or_compacted_is_not_so_for_the_other(tmp_path, monkeypatch):
     monkeypatch.setenv("KIN_HOME", str(tmp_path))
-    a = run(*BASE, "p", "r")
-    a = replace(a, turns=(*BASE_TURNS, a.turns[2].model_copy(update=begins), a.turns[3]))
-    agent = Agent(KinConfig(workdir=tmp_path))
-    go_on(agent, merge_recordings(run(*BASE), a, run(*BASE, "q")).recording)
-    await agent.aclose()
-    assert [message.content for message in agent.messages if message.role == "user"] == ["x", "y", "q"]
+    base = run(*BASE)
+    compaction = RecordedCompaction(summary="before", summarised=4)
+    compact = CompactRecord(
+        id="c" * 16, parent=base.records[-1].head, seq=3, key=command_key("compact"), compaction=compaction
+    )
+    for a in (run(*BASE, CLEAR), replace(base, records=(*base.records, compact))):
+        agent = Agent(KinConfig(workdir=tmp_path))
+        merged = merge_recordings(base, a, run(*BASE, "q", "s"))
+        go_on(agent, Book.of_records(merged.recording.records), merged.head)
+        await agent.aclose()
+        assert [message.content for message in agent.messages if message.role == "user"] == ["x", "y", "q", "s"]
 
 
 async def test_a_side_may_go_on_from_within_a_turn_that_was_taken_back_in_part(tmp_path, monkeypatch):
     monkeypatch.setenv("KIN_HOME", str(tmp_path))
     call = RecordedCall(id="c", name="bash", arguments="{}", status="ok", output="done")
-    steps = (RecordedStep(content="one", calls=(call,)), RecordedStep(content="two"))
-    cut = UndoRecord(at=1, turns=(1,), to=Place(turn=1, step=2))
-    base = replace(recording(turn(1, "x", cell_id="x", steps=steps)), undos=(cut,))
-    a, b = (replace(base, turns=(*base.turns, turn(2, p, cell_id=p, origin=cut.to))) for p in "pq")
-    merged = merge_recordings(base, a, b).recording
-    assert said(merged) == ["x", ("undo", 1, (1,)), "p", ("undo", 2, (2,)), "q"]
+    whole = turn(1, "x", cell_id="x", steps=(RecordedStep(content="one", calls=(call,)), RecordedStep(content="two")))
+    within = Ref(id=whole.id, step=2)
+    cut = undo(whole).model_copy(update={"head": within, "ancestors": (whole.id,)})
+    base = recording(whole, cut)
+    a, b = (
+        replace(base, records=(*base.records, turn(n, p, cell_id=p, parent=within, ancestors=(whole.id,), seq=n + 1)))
+        for n, p in enumerate("pq", 2)
+    )
+    merged = merge_recordings(base, a, b)
+    assert said(merged.recording.records) == ["x", "undo", "p", "q"]
     agent = Agent(KinConfig(workdir=tmp_path))
-    go_on(agent, merged)
+    book = Book.of_records(merged.recording.records)
+    assert [len(each.steps) for each in book.conversation(merged.head).turns] == [2, 1]
+    go_on(agent, book, merged.head)
     await agent.aclose()
-    assert [m.content for m in agent.messages if m.role != "system"] == ["x", "one", "done", "q", "Answer 2."]
+    assert [m.content for m in agent.messages if m.role != "system"] == ["x", "one", "done", "q", "Answer 3."]
 
 
-def test_turns_of_the_second_side_have_other_numbers_and_say_where_they_go_on_from():
-    merged = merge_recordings(run(*BASE), run(*BASE, "p", "r"), run(*BASE, "q", ("undo", 3), "s"))
-    assert merged.numbers == {1: 1, 2: 2, 3: 5, 4: 6}
-    assert merged.taken_back == (3, 4)
-    q, s = merged.recording.turns[4:]
-    assert (q.turn, q.origin, s.turn, s.origin) == (5, Place(turn=2, step=-1), 6, Place(turn=5))
-    assert merged.recording.undos[1] == UndoRecord(at=5, turns=(5,), to=Place(turn=5))
-
-
-def test_no_turn_of_a_side_is_changed_but_for_its_place():
-    a, b = run(*BASE, "p"), run(*BASE, "q")
-    turns = merge_recordings(run(*BASE), a, b).recording.turns
-    assert turns[:3] == a.turns
-    assert turns[3].model_copy(update={"turn": 3, "origin": None}) == b.turns[2]
+def test_what_one_side_took_out_is_out():
+    """Its cell was deleted there; what went on from it says which record that was."""
+    base = run("x", "y", "z")
+    without_y = replace(base, records=(base.records[0], base.records[2]))
+    merged = merge_recordings(base, without_y, run("x", "y", "z", "q")).recording
+    assert said(merged.records) == ["x", "z", "q"]
+    book = Book.of_records(merged.records)
+    assert book.conversation(book.head()).missing == (base.records[1].id,)
+    assert sent(book) == ["x", "z", "q"]
 
 
 def test_a_session_that_goes_on_live_has_another_id_and_is_merged_all_the_same():
     one = run(*BASE)
-    ours = replace(run(*BASE, "p"), session="other", meta=one.meta.model_copy(update={"session": "other"}))
+    ours = replace(run(*BASE, "p"), meta=one.meta.model_copy(update={"session": "other"}))
     assert merge_recordings(one, one, ours).recording.session == "other"
     assert merge_recordings(one, ours, run(*BASE, "q")).recording.session == "other"
     assert merge_recordings(one, run(*BASE, "q"), ours).recording.session == "other"
+
+
+def test_the_conversation_of_another_session_is_not_what_goes_on():
+    beside = turn(9, "help", id="b" * 16, seq=99)
+    one = run(*BASE)
+    theirs = replace(one, records=(*one.records, beside), beside={beside.id: "helper"})
+    merged = merge_recordings(one, run(*BASE, "p"), theirs)
+    assert merged.recording.beside == {beside.id: "helper"}
+    assert merged.head == run(*BASE, "p").records[-1]
 
 
 def test_what_only_one_side_says_of_the_session_holds():
@@ -178,155 +209,49 @@ def test_records_of_a_later_version_are_kept_from_both():
     assert merge_recordings(run("x"), a, b).recording.other_types == ("both", "p", "q")
 
 
-@pytest.mark.parametrize(
-    ("a", "says"),
-    [
-        (run("x", "redone"), "A does not go on from BASE: turn 2 of BASE is not what A has there"),
-        (run("x"), "A does not go on from BASE: turn 2 of BASE is not there"),
-        (run("x", ("undo", 1), "y"), "turn 2 of BASE is not what A has there"),
-    ],
-)
-def test_a_side_that_changed_what_the_base_has_is_named_with_the_turn(a, says):
-    with pytest.raises(ReplayError, match=says):
-        merge_recordings(run(*BASE), a, run(*BASE, "q"))
-    with pytest.raises(ReplayError, match=says.replace("A ", "B ")):
-        merge_recordings(run(*BASE), run(*BASE, "q"), a)
-
-
-def test_a_redacted_turn_is_another_one():
-    cut = run(*BASE)
-    other = cut.turns[0].model_copy(update={"steps": (RecordedStep(content="[redacted]"),)})
-    with pytest.raises(ReplayError, match=r"turn 1 of BASE .*redacted"):
-        merge_recordings(cut, replace(cut, turns=(other, *cut.turns[1:])), run(*BASE, "q"))
-
-
-def test_an_undo_that_a_side_does_not_have_is_named():
-    base = run(*BASE, ("undo", 2))
-    with pytest.raises(ReplayError, match="the undo after turn 2 of BASE is not there"):
-        merge_recordings(base, run(*BASE), base)
-
-
-def test_sides_that_cannot_follow_each_other_are_an_error():
-    a, b = run(*BASE, ("undo", 2), "p"), run(*BASE, ("undo", 1), "q")
-    with pytest.raises(ReplayError, match="cannot follow each other"):
-        merge_recordings(run(*BASE), a, b)
-
-
-def test_what_a_side_gave_back_comes_before_what_the_other_added():
-    base = (*BASE, ("undo", 2))
-    merged = merge_recordings(run(*base), run(*base, "p"), run(*base, ("redo", 2), "q"))
-    assert merged.first == "b"
-    assert said(merged.recording)[2:] == [("undo", 2, (2,)), ("redo", 2, (2,)), "q", ("undo", 3, (2, 3)), "p"]
-
-
-def test_a_side_that_went_back_into_a_turn_cannot_follow_another():
-    steps = (RecordedStep(content="one"), RecordedStep(content="two"))
-    base = recording(turn(1, "x", cell_id="x", steps=steps))
-    into = replace(base, undos=(UndoRecord(at=1, turns=(1,), to=Place(turn=1, step=2)),))
-    with pytest.raises(ReplayError, match="cannot follow each other"):
-        merge_recordings(base, replace(base, turns=(*base.turns, turn(2, "p", cell_id="p"))), into)
-
-
-def test_a_side_with_more_turns_than_can_be_gone_back_comes_last():
-    long = run(*BASE, *(f"p{n}" for n in range(50)))
-    short = run(*BASE, "q")
-    assert merge_recordings(run(*BASE), long, short).first == "b"
-    with pytest.raises(ReplayError, match="50 turns"):
-        merge_recordings(run(*BASE), long, run(*BASE, *(f"q{n}" for n in range(50))))
-
-
-# The undo that takes a side's turns back
-
-
-def change(before: str | None, after: str | None, path: str = "a.txt") -> FileChange:
-    """As a call records it."""
-    patch = _patch(path, (before or "").encode(), (after or "").encode())
-    if before is None:
-        patch = patch and patch.replace("--- a/a.txt", "--- /dev/null")
-    return FileChange(
-        path=path,
-        before=None if before is None else sha256(before),
-        after=None if after is None else sha256(after),
-        patch=patch,
-        before_mode="" if before is None else "100644",
-        after_mode="" if after is None else "100644",
-    )
-
-
-def changes(*contents: str | None) -> list[FileChange]:
-    return [change(one, other) for one, other in itertools.pairwise(contents)]
-
-
-LINES = "".join(f"line {n}\n" for n in range(30))
+def changed(whole: Recording, n: int, **fields) -> Recording:
+    """With record `n` changed."""
+    records = [*whole.records]
+    records[n] = records[n].model_copy(update=fields)
+    return replace(whole, records=tuple(records))
 
 
 @pytest.mark.parametrize(
-    "contents",
+    ("n", "fields", "says"),
     [
-        (LINES, LINES.replace("line 9\n", "nine\n")),
-        (LINES, LINES.replace("line 9\n", "nine\n"), LINES.replace("line 9\n", "nine\n").replace("line 20\n", "")),
-        (LINES, f"new\n{LINES}", f"new\n{LINES}end"),
-        (None, "made\n", "made\nmore\n"),
-        (None, "no newline"),
-        ("gone\n", None),
-        (LINES, LINES.removesuffix("\n"), f"{LINES}more"),
-        ("", "x\n", "x\ny\n"),
-        (LINES, "", LINES.upper()),
-        ("a\x0cb\u2028c\n", "a\x0cb\u2028d\n"),
+        (0, {"steps": (RecordedStep(fingerprint="f1", content="[redacted]"),)}, "turn 1 of {}.* field steps.1.content"),
+        (0, {"prompt": "z"}, "turn 1 of {}.* field prompt"),
+        (1, {"outcome": "stopped"}, "turn 2 of {}.* field outcome"),
+        (2, {"turns": (1,)}, "undo of {}.* field turns.1"),
+        (2, {"head": None}, "undo of {}.* field head"),
     ],
 )
-def test_a_patch_takes_back_what_several_did_though_nobody_has_the_file(contents):
-    made = changes(*contents)
-    patch = reversed_patch(made)
-    assert patch is not None
-    assert patched(contents[-1] or "", patch) == (contents[0] or "")
+def test_a_record_that_one_side_changed_is_refused_with_its_field(n, fields, says):
+    base = run(*BASE, UNDO)
+    other = changed(base, n, **fields)
+    for side, sides in {"A": (other, base), "B": (base, other)}.items():
+        with pytest.raises(
+            ReplayError, match=f"^{says.format(side)} differs .redacted, saved without results, or edited"
+        ):
+            merge_recordings(base, *sides)
 
 
-def test_so_it_does_whatever_the_changes_were():
-    chance = random.Random(6)
-    for _ in range(300):
-        contents = ["".join(f"{chance.choice('abcd')}{n}\n" for n in range(chance.randrange(40)))]
-        for _ in range(chance.randrange(1, 4)):
-            lines = contents[-1].splitlines(keepends=True)
-            for _ in range(chance.randrange(1, 4)):
-                at = chance.randrange(len(lines) + 1)
-                lines[at : at + chance.randrange(3)] = [f"new{chance.random()}\n"] * chance.randrange(3)
-            contents.append("".join(lines).removesuffix("\n" if chance.random() < 0.1 else ""))
-            if not contents[-1].endswith("\n"):
-                break
-        patch = reversed_patch(changes(*contents))
-        assert patch is not None, contents
-        assert patched(contents[-1], patch) == contents[0]
+def test_a_record_that_both_added_and_that_differs_is_refused_with_its_field():
+    with pytest.raises(ReplayError, match="turn 3 of B is not what A has under its id: field cost differs"):
+        merge_recordings(run(*BASE), run(*BASE, "p"), changed(run(*BASE, "p"), 2, cost="1"))
 
 
-def test_a_change_without_text_has_a_way_back_without_text():
-    (back,) = reversed_changes([change("a\n", "b\n"), change("b\n", None).model_copy(update={"patch": None})])
-    assert (back.before, back.after, back.patch) == (None, sha256("a\n"), None)
-    (back,) = reversed_changes([change("a\0", "b\0")])
-    assert (back.before, back.after, back.patch) == (sha256("b\0"), sha256("a\0"), None)
+def test_one_id_with_two_kinds_of_records_is_refused():
+    clear = ClearRecord(id=run("x", "p").records[1].id, seq=2)
+    other = replace(run("x"), records=(*run("x").records, clear))
+    with pytest.raises(ReplayError, match="clear of B is not what A has under its id: field type differs"):
+        merge_recordings(run("x"), run("x", "p"), other)
 
 
-def test_a_file_that_came_back_to_what_it_was_needs_no_way_back():
-    assert list(reversed_changes(changes("a\n", "b\n", "a\n"))) == []
-
-
-def test_modes_come_back_and_so_does_what_was_made():
-    made = change("a\n", "a\n").model_copy(update={"after_mode": "100755"})
-    (back,) = reversed_changes([made])
-    assert (back.before_mode, back.after_mode, back.patch) == ("100755", "100644", "")
-
-
-@pytest.mark.parametrize(
-    ("patch", "back"),
-    [
-        ("--- a\n+++ b\n@@ -999999999,1 +1 @@\n-x\n+y\n", None),
-        ("@@ nonsense", ""),
-        ("-", ""),
-        ("--- a\n+++ b\n@@ -5 +5 @@\n", ""),
-    ],
-)
-def test_a_patch_that_makes_no_sense_costs_nothing_and_takes_nothing_back(patch, back):
-    assert reversed_patch([change("a\n", "b\n").model_copy(update={"patch": patch})]) == back
+def test_which_cell_asked_is_no_difference():
+    """Saving may have given it another text, or a name."""
+    merged = merge_recordings(run("x"), changed(run("x"), 0, cell_id="elsewhere", key="other"), run("x", "q"))
+    assert said(merged.recording.records) == ["x", "q"]
 
 
 @pytest.fixture
@@ -335,7 +260,7 @@ def model(model_server, tmp_path, monkeypatch):
     monkeypatch.setenv("KIN_HOME", str(tmp_path / "home"))
     folder = tmp_path / "work"
     folder.mkdir()
-    (folder / "a.txt").write_text(LINES)
+    (folder / "a.txt").write_text("a\n")
     (folder / "b.txt").write_text("b\n")
     config = KinConfig(
         workdir=folder,
@@ -346,11 +271,6 @@ def model(model_server, tmp_path, monkeypatch):
     return model_server, config, folder
 
 
-def tree(folder: Path) -> dict[str, tuple[str, int]]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): (path.read_text(), path.stat().st_mode & 0o777) for path in sorted(files)}
-
-
 async def ask(server, agent: Agent, prompt: str, *commands: str) -> None:
     server.enqueue(calls=[tool_call("bash", command=command) for command in commands])
     server.enqueue(f"Did {prompt}.")
@@ -359,76 +279,58 @@ async def ask(server, agent: Agent, prompt: str, *commands: str) -> None:
     assert [(call.output, call.exit) for call in agent.turns[-1].calls if call.exit] == []
 
 
-async def test_the_undo_is_the_one_that_an_agent_would_have_made(model):
-    server, config, folder = model
-    agent = Agent(config, AgentMode.AUTO_APPROVE)
-    await ask(server, agent, "begin", "echo begun > begun.txt")
-    before = tree(folder)
-    await ask(server, agent, "one", "sed -i.bak 's/line 3$/three/' a.txt; rm a.txt.bak", "mkdir d; echo new > d/e.txt")
-    await ask(server, agent, "two", "rm b.txt; chmod +x a.txt; echo more >> d/e.txt", "printf x >> a.txt")
-    made = take_back(agent.turns[1:], 3)
-    undone = await agent.undo(2)
-    await agent.aclose()
-    assert tree(folder) == before
-    assert made.files == undone.files
-    # Its place among the records (id, parent, ancestors, order) is given when it is put below them.
-    place = {"id": "", "parent": None, "head": None, "seq": 0, "ancestors": ()}
-    assert made == undone.model_copy(update=place)
-
-
 @pytest.fixture
-async def parted(model, tmp_path) -> tuple[list[Recording], dict[str, tuple[str, int]]]:
-    """Real sessions, base, a and b, and what b left in `work`, where everything is as before them."""
+async def parted(model, tmp_path) -> list[Recording]:
+    """Real sessions, base, a and b, that worked on different files; in `work` everything is as before them."""
     server, config, folder = model
     begun = Agent(config, AgentMode.AUTO_APPROVE)
     shutil.copytree(folder, tmp_path / "start")
     await ask(server, begun, "begin", "echo begun > begun.txt")
-    shutil.copytree(folder, tmp_path / "parted")
-    runs = [begun.turns]
+    runs = [begun.records]
     for prompts in (("one", "two"), ("three",)):
-        shutil.rmtree(folder)
-        shutil.copytree(tmp_path / "parted", folder)
         agent = Agent(config, AgentMode.AUTO_APPROVE)
         agent.continue_from(begun.turns)
         for prompt in prompts:
-            await ask(server, agent, prompt, f"echo {prompt} >> a.txt; echo {prompt} > {prompt}.txt; rm -f b.txt")
-        runs.append(agent.turns)
+            await ask(server, agent, prompt, f"cat begun.txt; echo {prompt} > {prompt}.txt")
+        runs.append(agent.records)
         await agent.aclose()
     await begun.aclose()
-    left = tree(folder)
     shutil.rmtree(folder)
     shutil.copytree(tmp_path / "start", folder)
-    return [recording(*turns, workspace=WorkspaceMeta(path="work")) for turns in runs], left
+    return [replace(recording(workspace=WorkspaceMeta(path="work")), records=tuple(records)) for records in runs]
 
 
-async def test_a_fork_of_real_sessions_runs_again_and_comes_out_as_its_second_side_did(parted, model):
-    (base, a, b), left = parted
-    merged, folder = merge_recordings(base, a, b).recording, model[2]
+async def test_both_branches_of_real_sessions_run_again(parted, model):
+    merged, folder = merge_recordings(*parted).recording, model[2]
     again, so_far = Agent(KinConfig(workdir=folder, policy="yolo")), SoFar()
-    for position, each in enumerate(merged.turns, 1):
+    drifts = []
+    for each in merged.turns:
+        assert so_far.knows(each.parent)
         known = again.history.call_ids
         rerun = Rerun(each, again.workspace.root, approve_recorded=True, known_ids=known, so_far=so_far)
         rerun.prepare(again)
-        async for _ in again.act(rerun.prompt):
-            pass
-        for undo in (undo for undo in merged.undos if undo.at == position):
-            assert (await undo_again(again, undo, so_far))[1] == Drift("same")
+        async for event in again.act(rerun.prompt):
+            drifts += [rerun.compare(event.call)[1].kind] if isinstance(event, ToolResultEvent) else []
+        so_far.ran(each)
     await again.aclose()
-    assert tree(folder) == left
-    assert [m.content for m in again.messages if m.role == "user"] == ["begin", "three"]
+    assert drifts == ["same"] * 4
+    assert [turn.prompt for turn in merged.turns] == ["begin", "one", "three", "two"]
+    assert {path.stem for path in folder.iterdir()} == {"a", "b", "begun", "one", "two", "three"}
+    line = [turn.prompt for turn in Book.of_records(merged.records).conversation(merged.records[-1]).turns]
+    assert [m.content for m in again.messages if m.role == "user"] == line == ["begin", "one", "two"]
 
 
 @pytest.mark.long
 @pytest.mark.kernel
 def test_a_merged_notebook_replays_its_tools_too(parted, kin, tmp_path):
-    for name, made in zip(("base", "a", "b"), parted[0], strict=True):
+    for name, made in zip(("base", "a", "b"), parted, strict=True):
         (tmp_path / f"{name}.ipynb").unlink()
         write_notebook(session_notebook(made), tmp_path / f"{name}.ipynb")
     assert kin("merge", *NAMES)[0] == 0
     for how in ([], ["--tools", "--approve", "recorded"]):
         code, out, err = kin("replay", *how, "a.merged.ipynb")
         assert (code, err) == (0, ""), out
-    assert "Every tool call and undo came out as it was recorded." in out
+    assert "Every tool call came out as it was recorded." in out
 
 
 # Cells
@@ -530,43 +432,97 @@ def sources(nb) -> list[str]:
 
 
 def plays(nb) -> Recording:
-    """The notebook's recording, once every cell of it has played what it shows."""
+    """The notebook's recording, once every cell of it has played what it holds, with ids and without."""
     session = read_recording(nb)
-    player, played = Player(session), []
-    for cell in nb["cells"]:
-        if asked_key(nb, cell) is not None:
-            played.append(player.turn(asked_key(nb, cell), cell["id"])[0].turn)
-        elif undoes(nb, cell) is not None:
-            assert player.undo(undoes(nb, cell), cell["id"])[1].at == len(played)
-    assert played == [turn.turn for turn in session.turns]
+    for has_ids in (True, False):
+        playback, shown = Playback(Book.collect(nb)), set()
+        for cell in nb["cells"]:
+            key = speaking_key(nb, cell)
+            if key is not None:
+                records, by_another = playback.play(key, cell["id"] if has_ids else None)
+                held = {raw["id"] for raw in cell["metadata"]["kin"]["records"]}
+                assert not by_another
+                assert {record.id for record in records} <= held
+                shown |= {record.id for record in records}
+    assert shown <= {record.id for record in session.records}
     nbformat.validate(nb)
     return session
 
 
-def test_a_forked_notebook_plays_from_the_top():
+def test_a_forked_notebook_keeps_both_branches_and_each_cell_shows_its_own_answer():
     base = saved(run("x"), (2, "own"))
     a = saved(run("x", "p"), (2, "own"), (4, "of-a"))
-    b = saved(run("x", "q"), (2, "own"), (4, "of-b"))
+    b = saved(run("x", "q", "r"), (2, "own"), (4, "of-b"))
     merged = merge_notebooks(base, a, b)
-    assert sources(merged.nb) == ["x", "own", "p", "%kin undo 1", "of-a", "q", "of-b"]
+    assert sources(merged.nb) == ["x", "own", "p", "of-a", "q", "r", "of-b"]
     session = plays(merged.nb)
-    assert [turn.prompt for turn in session.turns] == ["x", "p", "q"]
+    assert said(session.records) == ["x", "p", "q", "r"]
+    assert session == replace(merged.merged.recording, listed=session.listed)
     assert merged.notes == 0
     assert f"%kin replay {session.name}" in merged.nb["cells"][0]["source"]
+    book = Book.collect(merged.nb)
+    assert book.head() == merged.merged.head == run("x", "q", "r").records[-1]
+    assert sent(book) == ["x", "q", "r"]
+    for cell in merged.nb["cells"]:
+        if speaking_key(merged.nb, cell) is not None:
+            own = next(each for source in (a, b) for each in source["cells"] if each["source"] == cell["source"])
+            assert cell["outputs"] == own["outputs"]
+
+
+def test_of_branches_that_are_equally_late_the_upper_cell_goes_on():
+    base = saved(run("x", "y"))
+    b = session_notebook(run("x", "y", "q"), source_nb=base)
+    b["cells"].insert(2, b["cells"].pop())  # q was asked between x and y
+    merged = merge_notebooks(base, saved(run("x", "y", "p")), b)
+    assert sources(merged.nb) == ["x", "q", "y", "p"]
+    assert merged.merged.head == Book.collect(merged.nb).head()
+    assert sent(Book.collect(merged.nb)) == ["x", "y", "q"]
+
+
+def test_undos_and_clears_of_both_stay_in_their_cells():
+    merged = merge_notebooks(saved(run("x")), saved(run("x", "p", UNDO)), saved(run("x", "q", CLEAR)))
+    assert sources(merged.nb) == ["x", "p", "%kin undo 1", "q", "%kin clear"]
+    assert said(plays(merged.nb).records) == ["x", "p", "q", "undo", "clear"]
 
 
 def test_a_prompt_that_both_asked_with_other_results_has_a_cell_for_each():
-    again = turn(2, "p", cell_id="p", steps=(RecordedStep(content="Otherwise."),))
-    a, b = run("x", "p"), replace(run("x"), turns=(*run("x").turns, again))
+    other = run("x", "p").records[1].model_copy(update={"id": "b" * 16, "steps": (RecordedStep(content="Otherwise."),)})
+    a, b = run("x", "p"), replace(run("x"), records=(*run("x").records, other))
     nb = merge_notebooks(saved(run("x")), saved(a), saved(b)).nb
-    assert sources(nb) == ["x", "p", "%kin undo 1", "p"]
+    assert sources(nb) == ["x", "p", "p"]
     assert [turn.steps[0].content for turn in plays(nb).turns[1:]] == ["Answer 2.", "Otherwise."]
+    assert [str(cell["outputs"]).count("Otherwise.") > 0 for cell in nb["cells"][2:]] == [False, True]
+
+
+def test_a_cell_that_both_asked_again_holds_both_answers_and_goes_on_from_the_one_that_it_shows():
+    base = run("x")
+    sides = []
+    for name in "ab":
+        room = undo(base.turns[0], id=name * 16, key=base.turns[0].key, cell_id="x")
+        steps = (RecordedStep(content=f"Of {name}."),)
+        sides.append(
+            replace(
+                base, records=(*base.records, room, turn(2, "x", id=f"{name}1" * 8, seq=3, cell_id="x", steps=steps))
+            )
+        )
+    notebooks = (session_notebook(side, source_nb=saved(base)) for side in sides)
+    nb = merge_notebooks(saved(base), *notebooks).nb
+    assert sources(nb) == ["x"]
+    assert len(plays(nb).turns) == 3
+    book = Book.collect(nb)
+    (cell,) = book.cells
+    assert cell.shown[-1] == book.head()
+    assert f"Of {book.head().id[0]}." in str(nb["cells"][1]["outputs"])
 
 
 def test_cells_of_one_id_that_are_two_prompts_are_two_cells():
-    a, b = (recording(turn(1, "x", cell_id="c"), turn(2, prompt, cell_id="turn-2")) for prompt in "pq")
-    nb = merge_notebooks(saved(recording(turn(1, "x", cell_id="c"))), saved(a), saved(b)).nb
-    assert [turn.cell_id for turn in plays(nb).turns] == ["c", "turn-2", "turn-2-1"]
+    base = recording(turn(1, "x", cell_id="c"))
+    a, b = (recording(*base.turns, turn(2, each, cell_id="turn-2", id=each * 16)) for each in "ab")
+    nb = merge_notebooks(saved(base), saved(a), saved(b)).nb
+    assert sources(nb) == ["x", "a", "b"]
+    plays(nb)
+    assert [cell["id"] for cell in nb["cells"][1:]] == ["c", "turn-2", "turn-2-1"]
+    assert [raw["id"] for _, raw in raw_records(nb)] == [base.records[0].id, "a" * 16, "b" * 16]
 
 
 def test_the_side_that_did_not_go_on_may_have_changed_its_own_cells():
@@ -581,7 +537,8 @@ def test_what_a_notebook_was_made_of_two_can_be_merged_again():
     assert merge_notebooks(a, a, first).merged.how == "b"
     third = run("x", "r")
     again = merge_notebooks(base, first, saved(third))
-    assert said(plays(again.nb)) == ["x", "p", ("undo", 2, (2,)), "q", ("undo", 3, (3,)), "r"]
+    assert said(plays(again.nb).records) == ["x", "p", "q", "r"]
+    assert again.merged.how == "fork"
 
 
 @pytest.mark.parametrize("form", ["portable", "sidecar"])
@@ -589,7 +546,7 @@ def test_the_form_of_a_is_the_form_of_what_comes_out(form, tmp_path):
     options = SaveOptions(**{form: True})
     for name, events in {"base": ("x",), "a": ("x", "p"), "b": ("x", "q")}.items():
         long = tuple(t.model_copy(update={"steps": (RecordedStep(content=LONG),)}) for t in run(*events).turns)
-        made = session_notebook(replace(run(*events), turns=long), options=options)
+        made = session_notebook(replace(run(*events), records=long), options=options)
         write_notebook(made, tmp_path / f"{name}.ipynb")
     found = merge_notebooks(*(load_notebook(tmp_path / f"{name}.ipynb") for name in ("base", "a", "b")))
     write_notebook(found.nb, tmp_path / "m.ipynb")
@@ -605,13 +562,13 @@ def test_notebooks_of_the_kin_kernel_are_merged_too():
         return session_notebook(run(*events), source_nb=nb)
 
     merged = merge_notebooks(made("x"), made("x", "p"), made("x", "q"))
-    assert [cell["source"] for cell in merged.nb["cells"]][1:] == ["x", "p", "%kin undo 1", "q"]
+    assert [cell["source"] for cell in merged.nb["cells"]][1:] == ["x", "p", "q"]
     plays(merged.nb)
 
 
 def test_which_notebook_is_damaged_is_said():
     damaged = saved(run("x", "p"))
-    damaged["cells"][1]["metadata"]["kin"][0]["prompt"] = "z"
+    damaged["cells"][1]["metadata"]["kin"]["records"][0]["prompt"] = "z"
     with pytest.raises(RecordingError, match=r"^B: cell 2, turn 1"):
         merge_notebooks(saved(run("x")), saved(run("x")), damaged)
 
@@ -699,8 +656,8 @@ def test_the_command_writes_beside_a_and_says_where(kin, tmp_path):
     code, out, err = kin("merge", *NAMES)
     assert (code, err) == (0, "")
     assert out == (
-        f"Merged into {tmp_path / 'a.merged.ipynb'}. Both went on: first turn 2 of A, taken back again, then those of B "
-        "(turn 2 is now 3).\n"
+        f"Merged into {tmp_path / 'a.merged.ipynb'}. Both went on, so it has two branches; every cell shows its own answer. "
+        "The conversation goes on after turn 2.\n"
     )
     assert len(plays(load_notebook(tmp_path / "a.merged.ipynb")).turns) == 3
     assert {name: (tmp_path / name).read_bytes() for name in NAMES} == before
@@ -734,9 +691,10 @@ def test_cells_to_choose_from_are_said_in_the_exit_code(kin, tmp_path):
 
 
 def test_an_error_writes_nothing(kin, tmp_path):
-    code, out, err = kin("merge", "a.ipynb", "base.ipynb", "b.ipynb")
+    write_notebook(saved(changed(run("x", "p"), 0, message="redacted")), tmp_path / "other.ipynb")
+    code, out, err = kin("merge", "base.ipynb", "other.ipynb", "b.ipynb")
     assert (code, out) == (1, "")
-    assert "A does not go on from BASE: turn 2 of BASE is not there" in err
+    assert "turn 1 of A is not what BASE has under its id: field message differs" in err
     assert kin("merge", *NAMES, "-o", "no/where.ipynb")[::2] == (
         1,
         f"{tmp_path / 'no' / 'where.ipynb'} cannot be written: No such file or directory\n",
@@ -782,6 +740,6 @@ def test_git_merges_with_it(kin, tmp_path, monkeypatch):
     git("switch", "main")
     commit("a")
     told = git("merge", "other")
-    assert "Merged. Both went on: first turn 2 of A" in told
+    assert "Merged. Both went on, so it has two branches" in told
     assert ".merge_file" not in told, "a name that only git knows"
-    assert said(plays(load_notebook(file))) == ["x", "p", ("undo", 2, (2,)), "q"]
+    assert said(plays(load_notebook(file)).records) == ["x", "p", "q"]
