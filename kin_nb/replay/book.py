@@ -136,7 +136,7 @@ class Book:
             if records or key is not None:
                 _check_alike(index + 1, records)
                 entries.append(CellEntry(cell_id, key or "", in_order(records), named_session(cell) or "", index + 1))
-        return cls(entries, saved, carried, tuple(others), _meta(held.recording, carried), no_metadata)
+        return cls(entries, saved, carried, tuple(others), _meta(saved, carried) or held.recording.meta, no_metadata)
 
     @classmethod
     def of_records(cls, records: Iterable[SessionRecord]) -> Book:
@@ -285,13 +285,13 @@ def _held(nb: Any) -> tuple[Recording | None, Saved, str]:
     return saved.recording, saved, ""
 
 
-def _meta(held: Recording, carried: Mapping[str, Carried]) -> SessionMeta:
-    """Of the session that made the last record."""
-    metas = {each.seq: held.meta for each in held.records}
+def _meta(saved: Recording | None, carried: Mapping[str, Carried]) -> SessionMeta | None:
+    """Of the session that made the last record, as far as that is known."""
+    metas = {each.seq: saved.meta for each in saved.records} if saved is not None else {}
     for each in carried.values():
         if not isinstance(each.record, str):
             metas[each.record.seq] = each.meta
-    return metas[max(metas)] if metas else held.meta
+    return metas[max(metas)] if metas else None
 
 
 def _check_alike(number: int, records: Sequence[SessionRecord]) -> None:

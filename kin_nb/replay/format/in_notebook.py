@@ -146,6 +146,12 @@ def session_of(nb: Any) -> tuple[str, str]:
     return session, digest
 
 
+def replayed_session(nb: Any) -> str:
+    """The session that a `%kin replay` cell names, "" where there is none."""
+    found = (_REPLAY.search(cell["source"]) for cell in nb["cells"])
+    return next((match["session"] for match in found if match), "")
+
+
 def differing_field(one: SessionRecord, other: SessionRecord) -> str:
     """The first field in which two records of one id differ, dotted, items counted from 1; "type" for two types."""
     if type(one) is not type(other):
@@ -235,9 +241,7 @@ def _no_recording(nb: Any) -> str:
 
 
 def _named(nb: Any) -> str:
-    """The session that a `%kin replay` cell names, _UNNAMED where there is none."""
-    found = (_REPLAY.search(cell["source"]) for cell in nb["cells"])
-    return next((match["session"] for match in found if match), _UNNAMED)
+    return replayed_session(nb) or _UNNAMED
 
 
 def _meta(kin: dict[str, Any]) -> SessionMeta:
