@@ -20,7 +20,7 @@ class Playback:
 
     def __init__(self, book: Book, session: str = "") -> None:
         self._cells = [cell for cell in book.cells if cell.session == session]
-        self._has_ids = any(cell.cell_id for cell in book.cells)
+        self._ids = {cell.cell_id for cell in book.cells if cell.cell_id}
         self._next = 0
         """The first cell below the last one that was played."""
 
@@ -29,12 +29,12 @@ class Playback:
 
         Raises NotRecorded; AmbiguousTurn where several cells have the text and nothing says which of them is meant.
         """
-        cell_id = cell_id if self._has_ids else None
+        cell_id = cell_id if self._ids else None
         own = self.cell(cell_id)
+        shown = last_run(own.records, key) if own is not None else ()
+        if cell_id in self._ids and not shown:  # it may have been in another conversation
+            raise NotRecorded("This cell has no recorded answer to its text.")
         if own is not None:
-            shown = last_run(own.records, key)
-            if not shown:
-                raise NotRecorded("This cell has no recorded answer to its text.")
             self._next = self._cells.index(own) + 1
             return shown, False
         position = self._position(key, cell_id)

@@ -1,4 +1,4 @@
-"""What a cell in playback says when its text is not that of the turn in its place."""
+"""What a cell in playback says when its text is not the one that was answered in it."""
 
 from __future__ import annotations
 
@@ -11,33 +11,24 @@ HEAD = "This notebook is in playback and calls no model; turn 2 "
 
 
 def test_one_line_that_was_changed():
-    assert not_recorded(turn(2, "Fix the build."), "Fix the tests.\n", known=True).splitlines() == [
+    assert not_recorded(turn(2, "Fix the build."), "Fix the tests.\n").splitlines() == [
         f"{HEAD}was recorded in this cell, with another text:",
         "  - Fix the build.",
         "  + Fix the tests.",
-        "Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn 2 stood.",
-    ]
-
-
-def test_a_cell_that_nobody_knows_is_not_said_to_be_the_turns():
-    said = not_recorded(turn(2, "Fix the build."), "And now?", known=False).splitlines()
-    assert said[0] == f"{HEAD}comes next, with another text:"
-    assert said[-2:] == [
-        "Is it new? Run the cells that have answers first, or `%kin live` to go on where the recording ends.",
-        "Edited? Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn 2 stood.",
+        "Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn 2 was asked.",
     ]
 
 
 def test_other_options_alone_are_named_as_such():
-    said = not_recorded(turn(2, "Fix it.", options="--mode plan"), "Fix it.", known=True)
+    said = not_recorded(turn(2, "Fix it.", options="--mode plan"), "Fix it.")
     assert said.splitlines()[0] == f"{HEAD}was recorded in this cell, with other options on the %%kin line."
     assert len(said.splitlines()) == 2
 
 
 def test_a_prompt_that_begins_like_a_command_is_compared_as_it_is_typed():
     assert difference("//undo", "//undo") == []
-    assert "+ //redo" in not_recorded(turn(2, "/undo"), "//redo", known=True)
-    assert "- //undo" in not_recorded(turn(2, "/undo"), "//redo", known=True)
+    assert "+ //redo" in not_recorded(turn(2, "/undo"), "//redo")
+    assert "- //undo" in not_recorded(turn(2, "/undo"), "//redo")
 
 
 def test_a_long_line_shows_the_place_that_differs_and_no_more():

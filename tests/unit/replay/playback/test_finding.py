@@ -30,7 +30,7 @@ def saved(session, tmp_path):
     def save(name: str, *, tampered: bool = False) -> Path:
         nb = session_notebook(session)
         if tampered:
-            nb["cells"][1]["metadata"]["kin"][0]["steps"][0]["content"] = "All tests pass."
+            nb["cells"][1]["metadata"]["kin"]["records"][0]["steps"][0]["content"] = "All tests pass."
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return write_notebook(nb, path)
