@@ -3,65 +3,103 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import pytest
 from nbformat.v4 import new_code_cell, new_output
 
 from kin_nb.cli import main
-from kin_nb.core.session.records import Place, UndoRecord
+from kin_nb.core.session.records import SessionRecord, TurnRecord
+from kin_nb.replay.book import Book
+from kin_nb.replay.cells.matching import cell_key
 from kin_nb.replay.format.carrying import KEY
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.in_outputs import carried
+from kin_nb.replay.format.in_notebook import raw_records, read_recording
 from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.recording import SessionMeta
+from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
-from tests.unit.replay.commands.test_save_command import TALK, asked_live, typed, went_on
-from tests.unit.replay.sessions import turn
+from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
-OURS, THEIRS = (went_on(name, turn(3, name, cell_id=f"c-{name}")) for name in ("ours", "theirs"))
+TALK = recording(turn(1, "first", cell_id="c1"), turn(2, "second", cell_id="c2"))
 
 
-def notebook(path, whole):
+def went_on(session: str) -> Recording:
+    """What a kernel recorded that went on where TALK ends, with one prompt: its session's name."""
+    more = turn(3, session, cell_id=f"c-{session}", id=f"{session:0<16}")
+    whole = recording(*TALK.records, more)
+    return replace(whole, meta=SessionMeta(session=session))
+
+
+OURS, THEIRS = went_on("ours"), went_on("theirs")
+
+
+def live(whole: Recording, record: SessionRecord, source: str) -> Any:
+    """The cell that made `record`, as a front end saves it."""
+    card = new_output("display_data", {"text/plain": "x"}, metadata=carried_of(whole, record))
+    return new_code_cell(source, id=record.cell_id, outputs=[card])
+
+
+def typed(path: Path, *cells: Any) -> Path:
+    """As a front end saves it, with these cells at the end."""
+    nb = json.loads(path.read_text())
+    nb["cells"].extend(cells)
+    path.write_text(json.dumps(nb))
+    return path
+
+
+def notebook(path: Path, whole: Recording) -> Path:
     """The session notebook, opened and gone on with."""
-    return typed(
-        write_notebook(session_notebook(TALK), path), asked_live(whole, 3, whole.session, f"c-{whole.session}")
-    )
+    more = whole.turns[-1]
+    return typed(write_notebook(session_notebook(TALK), path), live(whole, more, f"%%kin\n{more.prompt}"))
 
 
-def test_both_went_on_is_a_fork(tmp_path, capsys):
-    base = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb")
-    ours, theirs = notebook(tmp_path / "a.ipynb", OURS), notebook(tmp_path / "b.ipynb", THEIRS)
+@pytest.fixture
+def base(tmp_path) -> Path:
+    return write_notebook(session_notebook(TALK), tmp_path / "base.ipynb")
+
+
+@pytest.fixture
+def ours(tmp_path) -> Path:
+    return notebook(tmp_path / "a.ipynb", OURS)
+
+
+def test_both_went_on_is_a_fork(base, ours, tmp_path, capsys):
+    theirs = notebook(tmp_path / "b.ipynb", THEIRS)
     assert main(["merge", str(base), str(ours), str(theirs), "-o", str(tmp_path / "out.ipynb")]) == 0
     assert "Both went on" in capsys.readouterr().out
-    merged = read_recording(load_notebook(tmp_path / "out.ipynb"))
-    assert [each.prompt for each in merged.turns] == [*(each.prompt for each in TALK.turns), "ours", "theirs"]
-    assert len(merged.undos) == 1
+    nb = load_notebook(tmp_path / "out.ipynb")
+    merged = read_recording(nb)
+    assert merged.records == (*TALK.records, OURS.turns[-1], THEIRS.turns[-1])
+    assert [each.shown for each in Book.collect(nb).cells] == [(record,) for record in merged.records]
+    assert KEY not in json.dumps([cell.get("outputs") for cell in nb["cells"]])
 
 
-def test_a_turn_that_only_one_has_is_a_difference(tmp_path, capsys):
-    base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), notebook(tmp_path / "a.ipynb", OURS)
+def test_a_turn_that_only_one_has_is_a_difference(base, ours, capsys):
     assert main(["diff", str(base), str(ours)]) == 3
     assert "ours" in capsys.readouterr().out
     assert main(["diff", str(ours), str(ours)]) == 0
 
 
-def test_what_was_changed_is_named_with_the_repair(tmp_path, capsys):
-    base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), notebook(tmp_path / "a.ipynb", OURS)
-    text = ours.read_text()
-    ours.write_text(json.dumps(json.loads(text.replace('"turn": 3', '"turn": 5'))))
-    helper = carried(turn(1, "help"), SessionMeta(session="helper"), [])
-    outputs = [new_output("display_data", {"text/plain": "x"}, metadata=helper)]
-    typed(ours, new_code_cell("%%kin --session helper\nhelp", id="h", outputs=outputs))
-    assert main(["diff", str(base), str(ours)]) == 1
-    error = capsys.readouterr().err
-    assert "cell 4, turn 5: it was changed" in error
-    assert "clear the output" in error
-    assert "kin-nb save ours OUT.ipynb" in error
+def test_what_was_changed_is_named_with_its_cell(base, ours, tmp_path, capsys):
+    ours.write_text(ours.read_text().replace('"turn": 3', '"turn": 5'))
+    for command in (["diff", str(base), str(ours)], ["merge", str(base), str(ours), str(base)]):
+        assert main(command) == 1
+        assert "cell 4, turn 5: it was changed" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*merged*"))
 
 
-def test_commands_are_left_out_and_a_prompt_that_was_not_answered_stays_and_is_named(tmp_path, capsys):
+def test_an_output_that_was_changed_and_hashed_anew_is_refused_with_its_field(base, ours, tmp_path, capsys):
+    """It is a record of its own then, under the id of another one."""
+    other = OURS.turns[-1].model_copy(update={"message": "not so"})
+    theirs = notebook(tmp_path / "b.ipynb", replace(OURS, records=(*TALK.records, other)))
+    assert main(["merge", str(base), str(ours), str(theirs)]) == 1
+    assert "turn 3 of B is not what A has under its id: field message differs" in capsys.readouterr().err
+
+
+def test_commands_are_left_out_and_a_prompt_that_was_not_answered_stays_and_is_named(base, ours, tmp_path, capsys):
     """Played, `%kin live` would call a model."""
-    base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), notebook(tmp_path / "a.ipynb", OURS)
     typed(
         ours,
         new_code_cell("%kin live", id="l"),
@@ -78,33 +116,44 @@ def test_commands_are_left_out_and_a_prompt_that_was_not_answered_stays_and_is_n
     assert not [source for source in sources if "%kin live" in source or "%kin cost" in source]
 
 
-def test_what_a_named_session_undid_stays(tmp_path):
-    base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), tmp_path / "a.ipynb"
-    undo = UndoRecord(at=1, turns=(1,), to=Place(turn=1))
-    card = new_output(
-        "display_data", {"text/plain": "x"}, metadata=carried(undo, SessionMeta(session="helper"), [turn(1, "help")], 1)
-    )
-    cells = [new_code_cell(f"%kin --session helper {each}", id=each) for each in ("undo", "mode")]
-    cells[0]["outputs"] = [card]
-    typed(write_notebook(session_notebook(TALK), ours), *cells)
+def test_what_a_named_session_did_stays_its_own(base, tmp_path):
+    options = "--session helper"
+    asked = turn(1, "help", cell_id="h", id="a" * 16, seq=1).model_copy(update={"key": cell_key("help", options)})
+    taken = undo(asked, id="b" * 16, seq=9, cell_id="u")
+    helper = replace(recording(asked, taken), meta=SessionMeta(session="helper"))
+    ours = write_notebook(session_notebook(TALK), tmp_path / "a.ipynb")
+    cells = [live(helper, asked, f"%%kin {options}\nhelp"), live(helper, taken, f"%kin {options} undo")]
+    typed(ours, *cells, new_code_cell(f"%kin {options} mode", id="mode"))
     assert main(["merge", str(base), str(ours), str(base), "-o", str(tmp_path / "out.ipynb")]) == 0
-    last = load_notebook(tmp_path / "out.ipynb")["cells"][-1]
-    assert (last["source"], last["outputs"][0]["metadata"]) == (cells[0]["source"], card["metadata"])
+    nb = load_notebook(tmp_path / "out.ipynb")
+    assert [cell["source"] for cell in nb["cells"][-2:]] == [cell["source"] for cell in cells]
+    book = Book.collect(nb)
+    assert book.head() == TALK.records[-1]
+    assert book.head("helper") == taken
+    assert [raw["id"] for _, raw in raw_records(nb)][-2:] == [asked.id, taken.id]
+    assert read_recording(nb).beside == {asked.id: "helper", taken.id: "helper"}
 
 
-def test_a_session_that_nobody_can_name_leaves_the_repair_that_is_advised(tmp_path, capsys):
-    base, ours = write_notebook(session_notebook(TALK), tmp_path / "base.ipynb"), notebook(tmp_path / "a.ipynb", OURS)
+def test_a_session_that_nobody_can_name_is_refused_and_without_that_output_all_is_well(base, ours, tmp_path, capsys):
     nb = json.loads(ours.read_text())
     nb["cells"][-1]["outputs"][0]["metadata"][KEY]["session"]["session"] = "../\x1b[31m"
     ours.write_text(json.dumps(nb))
-    assert main(["diff", str(base), str(ours)]) == 1
-    error = capsys.readouterr().err
-    assert "kin-nb save SESSION OUT.ipynb" in error
-    assert "\x1b" not in error
-    assert main(["save", str(ours), str(tmp_path / "out.ipynb")]) == 1
-    assert "cell 4, kin_recording.session.session" in capsys.readouterr().err
+    for command in (["diff", str(base), str(ours)], ["save", str(ours), str(tmp_path / "out.ipynb")]):
+        assert main(command) == 1
+        error = capsys.readouterr().err
+        assert "cell 4, kin_recording.session.session" in error
+        assert "\x1b" not in error
     assert not (tmp_path / "out.ipynb").exists()
     nb["cells"][-1]["outputs"] = []
     ours.write_text(json.dumps(nb))
     assert main(["save", str(ours), str(tmp_path / "out.ipynb")]) == 0
     assert read_recording(load_notebook(tmp_path / "out.ipynb")) == read_recording(load_notebook(base))
+
+
+def test_the_turns_that_only_outputs_hold_count_as_those_of_metadata(base, ours, tmp_path):
+    """One side has saved with kin_nb, the other with its front end alone: the same turn is one."""
+    saved = write_notebook(session_notebook(OURS, source_nb=load_notebook(ours)), tmp_path / "b.ipynb")
+    assert main(["merge", str(base), str(ours), str(saved), "-o", str(tmp_path / "out.ipynb")]) == 0
+    merged = read_recording(load_notebook(tmp_path / "out.ipynb"))
+    assert merged.records == OURS.records
+    assert all(isinstance(record, TurnRecord) for record in merged.records)
