@@ -61,11 +61,7 @@ class Session:
             show_command(self, typed)
             return
         cell = Cell(cell_io(self.shell), cell_key(body, options.text), body, prompt, options, typed)
-        found: TurnRecord | Leave
-        if options.live and not self.mode.is_live:
-            found = Leave("Prompts go on where the recorded conversation ends.")
-        else:
-            found = self.mode.run(cell)
+        found = self.mode.run(cell)
         if isinstance(found, Leave):
             if options.model is not None:
                 self.live.choose_model(options.model)
@@ -80,9 +76,13 @@ class Session:
 
     def go_live(self) -> None:
         """`%kin live`: the model is asked, also where an answer is recorded. Raises KinError; then all stays as it was."""
-        if self.mode.is_live:
+        if isinstance(self.mode, LiveMode) and self.mode.always:
             where = f"Session {self.name}" if self.name else "This notebook"
             raise KinError(f"{where} is live already.")
+        if self.mode.is_live:
+            self._mode = self._live_mode(always=True)
+            self.show(render_notice("Live: each prompt asks the model, also where an answer is recorded", []))
+            return
         self._leave(Leave("Prompts go on where the recorded conversation ends."), always=True)
 
     def save(self, line: str) -> None:

@@ -107,7 +107,6 @@ def kin(nb: LiveKernel, model_server: ModelServer, tmp_path: Path) -> Iterator[L
     run(nb, f"import os; os.chdir({str(tmp_path)!r}); os.environ['KIN_HOME'] = {str(tmp_path / 'kin-home')!r}")
     before = nb.text(run(nb, THREADS))
     run(nb, "%load_ext kin_nb")
-    run(nb, "from kin_nb.notebook import queued; queued.PAUSE = queued.LONG_PAUSE = 0")  # tests are no slow people
     yield nb
     run(nb, "%unload_ext kin_nb")
     assert nb.text(run(nb, THREADS)) == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from nbformat.v4 import new_code_cell, new_notebook
 from notebook_client import LiveKernel, kept_outputs, run, said
 
 from kin_nb.core.session.log import LOG_NAME
-from kin_nb.notebook.queued import PAUSE
 from kin_nb.replay.format.loading import as_node, load_notebook
 from tests.model_server import ModelServer
 
@@ -34,6 +34,7 @@ class Page:
     def __init__(self, kin: LiveKernel, path: Path) -> None:
         self.kin, self.path, self.said = kin, path, ""
         self.nb = as_node(load_notebook(path)) if path.exists() else new_notebook()
+        run(kin, "%env KIN_APPROVAL=headless")
 
     @property
     def cells(self) -> list[Any]:
@@ -43,24 +44,38 @@ class Page:
         self.cells.append(new_code_cell(source, id=f"typed-{len(self.cells)}"))
 
     def add(self, source: str) -> str:
-        """Typed and run: the status."""
+        """Typed and run, by somebody who wants the model to be asked: the status."""
         self.type(source)
-        return self.run(self.cells[-1])
+        return self.ask(self.cells[-1])
+
+    def ask(self, cell: Any) -> str:
+        """Run by somebody who answers "Ask the model" where that is asked: the status."""
+        run(self.kin, "%env KIN_RECORD=new")
+        status = self.run(cell)
+        run(self.kin, "import os; os.environ.pop('KIN_RECORD', None)")
+        return status
 
     def run(self, cell: Any, *, person: bool = True) -> str:
-        """The status; what it showed is kept."""
+        """The status; what it showed is kept. Nobody answers questions here."""
         ran = self.kin.run(cell["source"], cell=cell["id"] if person else None, allow_stdin=False)
         status = self.kin.done(ran)["content"]["status"]
         cell["outputs"] = kept_outputs(self.kin, ran)
         self.said = said(self.kin, ran)
         return status
 
-    def run_again(self, *cells: Any, rule: str) -> None:
-        """Cells that have an answer, as `KinMagics.rerun` says."""
-        run(self.kin, f"%config KinMagics.rerun = {rule!r}")
+    def retry(self, *cells: Any) -> None:
+        """Asked again, from where they were asked: their text says so from here on."""
+        self._with_option("--retry", cells)
+
+    def live(self, *cells: Any) -> None:
+        """Asked again, as new turns: their text says so from here on."""
+        self._with_option("--live", cells)
+
+    def _with_option(self, option: str, cells: Sequence[Any]) -> None:
         for cell in cells:
+            if option not in cell["source"]:
+                cell["source"] = cell["source"].replace("%%kin", f"%%kin {option}", 1)
             self.run(cell)
-        run(self.kin, "%config KinMagics.rerun = 'ask'")
 
     def restart_and_run_all(self, *, person: bool = True) -> list[str]:
         """The kernel stays, as far as sessions do not go."""
@@ -73,7 +88,6 @@ class Page:
         The statuses; below a cell that failed "aborted", unless one is "ok".
         """
         run(self.kin, "%unload_ext kin_nb")
-        run(self.kin, f"queued.PAUSE = {PAUSE}")  # a busy machine sends late
         for cell in self.cells:
             cell["outputs"] = []
         if save:
@@ -86,7 +100,6 @@ class Page:
             statuses.append("aborted" if status == "error" and "error" in statuses else status)
             cell["outputs"] = kept_outputs(self.kin, ran)
             self.said = said(self.kin, ran) or self.said  # those below a failure say nothing
-        run(self.kin, "queued.PAUSE = 0")
         return statuses
 
     def save(self) -> None:

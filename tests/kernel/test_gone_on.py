@@ -7,10 +7,10 @@ import shutil
 import pytest
 from nbformat.v4 import new_code_cell
 from notebook_client import run
-from page import NOTE, forget_log, prompts_sent
+from page import forget_log, prompts_sent
 
+from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.in_outputs import KEY
 from kin_nb.replay.format.loading import load_notebook
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
@@ -42,17 +42,17 @@ def test_it_goes_on_where_the_last_answer_ends_and_is_saved_whole(page, model_se
     page.save()
     assert page.restart_and_run_all() == ["ok"] * 4
     assert len(model_server.requests) == 4
-    run(page.kin, "%kin live")
     page.add("%kin save")
     assert "go.2.kin.ipynb" in page.said
     saved = read_recording(load_notebook(tmp_path / "go.2.kin.ipynb"))
     assert [turn.prompt for turn in saved.turns] == ["Say one.", "Add a note.", "Say four."]
 
 
-def test_in_playback_save_says_how_what_came_since_is_kept(page):
+def test_in_playback_what_came_since_is_saved_too(page, tmp_path):
     page.restart_and_run_all()
     page.add("%kin save")
-    assert "To save what it went on with too: `%kin live`, then `%kin save`" in page.said
+    saved = read_recording(load_notebook(tmp_path / "go.2.kin.ipynb"))
+    assert [turn.prompt for turn in saved.turns] == ["Say one.", "Add a note."]
 
 
 def test_what_was_taken_back_is_taken_back_in_playback_too(page, model_server, tmp_path):
@@ -65,31 +65,29 @@ def test_what_was_taken_back_is_taken_back_in_playback_too(page, model_server, t
     assert prompts_sent(model_server) == ["Say one.", "Say five."]
 
 
-def test_with_nobody_there_it_is_an_error_that_says_what_to_do(page, model_server):
-    assert page.restart_and_run_all(person=False) == ["ok", "ok", "error"]
-    assert page.said.startswith("The answer to this cell is in its outputs alone")
-    assert "--from-outputs" in page.said
+def test_with_nobody_there_it_plays_too(page, model_server):
+    assert page.restart_and_run_all(person=False) == ["ok", "ok", "ok"]
+    assert "Noted." in page.said
     assert len(model_server.requests) == 3
 
 
-def test_an_answer_that_cannot_be_played_is_not_asked_for_again_unasked(page, model_server, tmp_path):
-    kept = page.nb["cells"][2]["outputs"][-1]["metadata"][KEY]
-    kept["record"]["prompt"] = "Something else."
-    page.save()
-    shutil.rmtree(tmp_path / "kin-home" / "sessions")
-    assert page.restart_and_run_all() == ["ok", "ok", "error"]
-    assert "It cannot be played: cell 3, turn 2: it was changed after it was recorded" in page.said
+def test_with_nobody_there_a_new_prompt_is_an_error_that_says_what_to_do(page, model_server):
+    page.type("%%kin\nSomething new.")
+    assert page.restart_and_run_all(person=False) == ["ok", "ok", "ok", "error"]
+    assert page.said.startswith("No recorded answer: ")
+    assert "KIN_RECORD=new" in page.said
     assert len(model_server.requests) == 3
-    model_server.enqueue("Noted anew.")
-    page.nb["cells"][2]["source"] = NOTE.replace("--mode", "--retry --mode")
-    assert page.run(page.nb["cells"][2]) == "ok"
-    assert "Noted anew." in page.said
 
 
-def test_a_new_cell_goes_on_live_whatever_the_outputs_hold(page, model_server):
-    page.nb["cells"][2]["outputs"][-1]["metadata"][KEY]["record"]["prompt"] = "Something else."
+def test_a_record_that_was_edited_by_hand_plays_nothing_and_is_named(page, model_server):
+    page.cells[2]["outputs"][-1]["metadata"][KEY]["record"]["prompt"] = "Something else."
     page.save()
-    page.restart_and_run_all()
+    assert page.restart_and_run_all() == ["error", "error", "error"]
+    assert "`%kin replay` failed above, so this cell plays nothing and calls no model. `%kin live` to ask." in page.said
+    page.run(page.cells[0])
+    assert "cell 3, turn 2: it was changed after it was recorded" in page.said
+    assert len(model_server.requests) == 3
+    page.command("%kin live")
     model_server.enqueue("New.")
     assert page.add("%%kin\nSomething new.") == "ok"
     assert "New." in page.said
@@ -133,7 +131,7 @@ def test_a_cell_asked_again_from_where_it_stood_plays_and_so_does_one_below_that
         model_server.enqueue(answer)
     for letter in "AB":
         page.add(f"%%kin{name}\nPrompt {letter}.")
-    page.run_again(page.cells[3], rule="retry")
+    page.retry(page.cells[3])
     page.save()
     if not log:
         shutil.rmtree(tmp_path / "kin-home" / "sessions")
@@ -150,12 +148,11 @@ def test_a_cell_asked_again_from_where_it_stood_plays_and_so_does_one_below_that
 
 
 @pytest.mark.parametrize("log", [True, False])
-@pytest.mark.parametrize(("rule", "sent"), [("retry", []), ("new", ["Say one.", "Add a note."])])
+@pytest.mark.parametrize(("rule", "sent"), [("retry", []), ("live", ["Say one.", "Add a note."])])
 def test_a_recorded_cell_that_was_asked_again_live_shows_what_it_showed(page, model_server, tmp_path, rule, sent, log):
-    page.cells[1]["id"] = read_recording(page.nb).turns[0].cell_id
     for answer in ("Anew.", "Later."):
         model_server.enqueue(answer)
-    page.run_again(page.cells[1], rule=rule)
+    getattr(page, rule)(page.cells[1])
     page.add("%%kin\nLater.")
     page.save()
     if not log:
@@ -172,13 +169,12 @@ def test_a_recorded_cell_that_was_asked_again_live_shows_what_it_showed(page, mo
     assert prompts_sent(model_server) == [*sent, "Say one.", "Later.", "Next."]
 
 
-@pytest.mark.parametrize("rule", ["retry", "new"])
+@pytest.mark.parametrize("rule", ["retry", "live"])
 @pytest.mark.parametrize("log", [True, False])
 def test_one_that_was_asked_again_twice_shows_what_it_showed(page, model_server, tmp_path, rule, log):
-    page.cells[1]["id"] = read_recording(page.nb).turns[0].cell_id
     for answer in ("Anew 1.", "Anew 2."):
         model_server.enqueue(answer)
-        page.run_again(page.cells[1], rule=rule)
+        getattr(page, rule)(page.cells[1])
     page.save()
     if not log:
         shutil.rmtree(tmp_path / "kin-home" / "sessions")
@@ -194,7 +190,7 @@ def test_below_a_cell_that_was_asked_again_an_undo_plays_too(page, model_server,
     for answer in ("A1.", "A2.", "B."):
         model_server.enqueue(answer)
     page.add(f"%%kin{name}\nPrompt A.")
-    page.run_again(page.cells[3], rule="retry")
+    page.retry(page.cells[3])
     page.add(f"%kin{name} undo")
     page.add(f"%%kin{name}\nPrompt B.")
     page.save()
@@ -216,7 +212,7 @@ def test_below_a_cell_that_was_asked_again_an_undo_plays_too(page, model_server,
 def test_an_undo_below_a_cell_that_was_run_again_later_shows_its_card_and_moves_nothing(page, model_server):
     page.add("%kin undo")
     model_server.enqueue("Noted anew.")
-    page.run_again(page.cells[2], rule="retry")
+    page.retry(page.cells[2])
     page.save()
     for _ in range(2):
         assert page.restart_and_run_all() == ["ok"] * 4
@@ -232,7 +228,7 @@ def test_live_at_once_it_goes_on_from_all_that_the_outputs_have(page, model_serv
     model_server.enqueue("Three.")
     page.add("%%kin\nSay three.")
     model_server.enqueue("Noted anew.")
-    page.run_again(page.cells[2], rule="retry")
+    page.retry(page.cells[2])
     page.save()
     forget_log(tmp_path)
     run(page.kin, "%unload_ext kin_nb")
@@ -243,24 +239,24 @@ def test_live_at_once_it_goes_on_from_all_that_the_outputs_have(page, model_serv
     assert prompts_sent(model_server) == ["Say one.", "Add a note.", "Say four."]
 
 
-def test_what_is_sent_is_what_the_page_shows_though_the_kernel_went_on_otherwise(page, model_server):
-    """A cell was asked again, and Run All came before Ctrl-S: the page shows what the file has."""
+def test_what_this_kernel_made_is_known_though_the_file_was_not_saved_since(page, model_server):
+    """A cell was asked again, and Run All came before Ctrl-S."""
     model_server.enqueue("Not again.")
-    page.run_again(page.cells[2], rule="retry")
+    page.retry(page.cells[2])
     assert "Not again." in str(page.cells[2]["outputs"])
     for cell in page.cells:
         page.run(cell)
-    assert "Noted." in page.said
+    assert "Not again." in page.said
     model_server.enqueue("Four.")
     assert page.add("%%kin\nSay four.") == "ok"
-    assert model_server.requests[-1]["messages"][-2]["content"] == "Noted."
+    assert model_server.requests[-1]["messages"][-2]["content"] == "Not again."
 
 
 def test_a_teammate_whose_file_lacks_turns_goes_on_and_undoes_and_the_next_one_plays_that(page, model_server, tmp_path):
     for answer in ("Three.", "Noted anew.", "Four.", "Five."):
         model_server.enqueue(answer)
     page.add("%%kin\nSay three.")
-    page.run_again(page.cells[2], rule="retry")
+    page.retry(page.cells[2])
     page.add("%%kin\nSay four.")
     page.save()
     forget_log(tmp_path)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from kin_nb.replay.format.kept import KEPT
 from nbformat.v4 import new_code_cell
 from notebook_client import kept_outputs, run
 from page import Page, forget_log, prompts_sent
 
 from kin_nb.core.session.log import LOG_NAME, SessionLog
 from kin_nb.replay.format.carrying import KEY
-from kin_nb.replay.format.kept import KEPT
 from kin_nb.replay.saving.making import session_notebook
 from tests.unit.replay.sessions import recording
 
@@ -206,7 +206,7 @@ def test_cells_that_were_asked_again_as_new_turns_show_what_they_showed(page, mo
     cells = [f"%%kin{name}\nPrompt {letter}." for letter in "AB"]
     for cell in cells:
         page.add(cell)
-    page.run_again(*page.cells[3:], rule="new")
+    page.live(*page.cells[3:])
     page.save()
     for _ in range(2):
         assert set(page.restart_and_run_all()) == {"ok"}

@@ -13,7 +13,6 @@ from tests.model_server import tool_call
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 
 EDIT = tool_call("edit_file", path="a.py", old_string="x = 1", new_string="x = 2")
-AGAIN = "This cell has an answer already, turn 1. What now?"
 
 
 @pytest.fixture
@@ -108,45 +107,57 @@ def test_sessions_of_one_notebook_know_nothing_of_each_other(kin, model_server):
     assert "two" in shown(kin, cell)
 
 
-def test_an_answered_cell_asks_what_to_do_and_shows_the_answer(kin, model_server):
+def test_an_answered_cell_shows_its_answer_again_and_says_how_to_ask_anew(kin, model_server):
     model_server.enqueue("The answer.")
     run(kin, "%%kin --out answer\ngo")
     cell = kin.run("%%kin --out answer\ngo")
-    kin.card(cell, AGAIN)
-    kin.click("Show that answer")
     kin.done(cell)
     assert "The answer." in shown(kin, cell)
-    assert "What now" not in shown(kin, cell)
+    assert "To ask anew: `%%kin --retry`." in shown(kin, cell)
     assert len(model_server.requests) == 1
 
 
-def test_asking_again_from_where_it_stood_undoes_what_came_after(kin, model_server, tmp_path):
+def test_retry_asks_again_from_where_it_was_asked_and_undoes_what_came_after(kin, model_server, tmp_path):
     model_server.enqueue("I change x.", calls=[EDIT])
     model_server.enqueue("Changed.")
     model_server.enqueue("Better.")
     kin.done(kin.run("%%kin --mode auto-approve\ngo"))
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
-    cell = kin.run("%%kin --mode auto-approve\ngo")
-    kin.card(cell, AGAIN)
-    kin.click("Ask again from where it stood")
+    cell = kin.run("%%kin --retry --mode auto-approve\ngo")
     kin.done(cell)
     assert (tmp_path / "a.py").read_text() == "x = 1\n"
     assert prompts(model_server)[-1] == ["go"]
     assert "a.py" in shown(kin, cell)
     assert "Better." in shown(kin, cell)
-    run(kin, "%kin mode default")
 
 
-def test_asking_as_a_new_turn_goes_on(kin, model_server):
+def test_a_retry_that_is_run_again_asks_again(kin, model_server):
+    for text in ("one", "two", "three"):
+        model_server.enqueue(text)
+    run(kin, "%%kin\ngo")
+    run(kin, "%%kin --retry\ngo")
+    run(kin, "%%kin --retry\ngo")
+    assert prompts(model_server) == [["go"], ["go"], ["go"]]
+
+
+def test_an_answered_cell_with_the_option_live_asks_as_a_new_turn(kin, model_server):
+    model_server.enqueue("one")
+    model_server.enqueue("two")
+    model_server.enqueue("three")
+    run(kin, "%%kin --live\ngo")
+    run(kin, "%%kin --live\ngo")
+    assert prompts(model_server)[-1] == ["go", "go"]
+
+
+def test_once_the_person_has_said_live_every_cell_asks(kin, model_server):
     model_server.enqueue("one")
     model_server.enqueue("two")
     run(kin, "%%kin\ngo")
-    cell = kin.run("%%kin\ngo")
-    kin.card(cell, AGAIN)
-    kin.click("Ask as a new turn")
-    kin.done(cell)
+    assert "record mode new" in shown(kin, run(kin, "%kin status"))
+    run(kin, "%kin live")
+    assert "record mode all" in shown(kin, run(kin, "%kin status"))
+    run(kin, "%%kin\ngo")
     assert prompts(model_server)[-1] == ["go", "go"]
-    assert "What now" not in shown(kin, cell)
 
 
 def test_retry_takes_the_edited_prompt(kin, model_server):
@@ -165,16 +176,6 @@ def test_replay_shows_the_answer_or_fails(kin, model_server):
     kin.done(cell)
     assert "one" in shown(kin, cell)
     assert len(model_server.requests) == 1
-
-
-@pytest.mark.parametrize(("rule", "requests"), [("show", 1), ("new", 2), ("retry", 2)])
-def test_the_setting_rerun_is_the_rule(kin, model_server, rule, requests):
-    model_server.enqueue("one")
-    model_server.enqueue("two")
-    run(kin, f"%config KinMagics.rerun = {rule!r}")
-    run(kin, "%%kin\ngo")
-    run(kin, "%%kin\ngo")
-    assert len(model_server.requests) == requests
 
 
 def test_the_setting_mode_is_what_a_session_begins_in_unless_one_is_chosen(kin, model_server):

@@ -45,7 +45,7 @@ def test_an_answer_that_a_teammate_asked_again_is_not_replaced_by_the_readers_ow
     plays(page, model_server)
     asked(page, model_server, "Theirs")
     model_server.enqueue("Mine answered anew.")
-    page.run_again(mine, rule="retry")
+    page.retry(mine)
     page.save()
     shutil.rmtree(sessions)
     shutil.copytree(tmp_path / "my-log", sessions)
@@ -67,7 +67,7 @@ def test_an_earlier_answer_that_a_teammate_had_shown_again_leaves_the_rest_where
     forget_log(tmp_path)
     plays(page, model_server)
     asked(page, model_server, "Theirs")
-    page.run_again(page.cells[-3], rule="show")
+    page.run(page.cells[-3])
     asked(page, model_server, "Last")
     page.save()
     forget_log(tmp_path)
@@ -85,7 +85,7 @@ def test_a_new_prompt_above_answers_that_were_taken_back_is_asked_only_below_the
         page.add("%kin undo 1")
     else:
         model_server.enqueue("One, again.")
-        page.run_again(page.cells[1], rule="retry")
+        page.retry(page.cells[1])
     page.save()
     forget_log(tmp_path)
     page.type("%%kin\nBetween.")
@@ -96,26 +96,22 @@ def test_a_new_prompt_above_answers_that_were_taken_back_is_asked_only_below_the
         assert statuses[3] == "error"
     assert len(model_server.requests) == requests
     model_server.enqueue("Between answered.")
-    assert page.run(between) == "ok", "all that has an answer was played"
+    assert page.ask(between) == "ok", page.said
 
 
-def test_what_an_answer_took_back_is_shown_also_where_the_outputs_were_cleared(page, model_server):
+def test_what_was_cleared_by_hand_is_lost_and_the_error_says_what_may_bring_it_back(page, model_server):
     asked(page, model_server, "Mine")
-    model_server.enqueue("Mine answered anew.")
-    page.run_again(page.cells[-1], rule="retry")
-    live = shown(page)
-    assert live[-1][0].startswith("Took back turn 3")
     for cell in page.cells:
         cell["outputs"] = []
     page.save()
-    for _ in range(2):
-        assert set(page.run_all()) == {"ok"}
-        assert shown(page)[2:] == live[2:]
-        page.save()
+    requests = len(model_server.requests)
+    assert page.run_all()[:3] == ["ok", "ok", "error"]
+    page.run(page.cells[2])
+    assert "kin-nb save SESSION NOTEBOOK.ipynb" in page.said
+    assert len(model_server.requests) == requests
 
 
-@pytest.mark.parametrize("log", [True, False])
-def test_what_was_cleared_stays_so_also_where_all_that_came_after_it_is_gone(page, model_server, tmp_path, log):
+def test_what_was_cleared_stays_so_also_where_all_that_came_after_it_is_gone(page, model_server):
     model_server.enqueue("Cleared.")
     assert page.add("%%kin --fresh\nCleared.") == "ok"
     cleared = page.cells[-1]
@@ -123,11 +119,17 @@ def test_what_was_cleared_stays_so_also_where_all_that_came_after_it_is_gone(pag
     page.add("%kin redo")
     page.cells.remove(cleared)
     page.save()
-    if not log:
-        forget_log(tmp_path)
     plays(page, model_server)
     asked(page, model_server, "Next")
-    assert prompts_sent(model_server) == (["Cleared.", "Next."] if log else ["Next."])
+    assert prompts_sent(model_server) == ["Next."]
+
+
+def test_what_was_cleared_stays_so_where_the_clear_is_the_last_thing_on_the_page(page, model_server):
+    page.add("%kin clear")
+    page.save()
+    plays(page, model_server)
+    asked(page, model_server, "Next")
+    assert prompts_sent(model_server) == ["Next."]
 
 
 def test_turns_that_are_gone_keep_their_numbers_when_somebody_goes_on(page, model_server, tmp_path):
@@ -144,7 +146,7 @@ def test_turns_that_are_gone_keep_their_numbers_when_somebody_goes_on(page, mode
     for number, text in enumerate(("Theirs", "More"), 6):
         model_server.enqueue(f"{text} answered.")
         page.cells.append(new_code_cell(f"%%kin\n{text}.", id=text))
-        assert page.run(page.cells[-1]) == "ok", page.said
+        assert page.ask(page.cells[-1]) == "ok", page.said
         assert f'"turn": {number}' in json.dumps(page.cells[-1]["outputs"])
     page.save()
     forget_log(tmp_path)
@@ -155,7 +157,7 @@ def test_turns_that_are_gone_keep_their_numbers_when_somebody_goes_on(page, mode
 
 @pytest.mark.parametrize("theirs", [0, 1], ids=["fewer", "more"])
 def test_cells_of_two_who_went_on_from_one_place_do_not_become_one_conversation(page, model_server, tmp_path, theirs):
-    """Those that stand first count, however many there are; the last number of the pasted one is free here, or taken."""
+    """Each shows its own answer; the conversation goes on below what was asked last."""
     page.save()
     mailed = page.path.read_text()
     forget_log(tmp_path)
@@ -172,35 +174,34 @@ def test_cells_of_two_who_went_on_from_one_place_do_not_become_one_conversation(
     page.cells.append(pasted)
     page.save()
     forget_log(tmp_path)
-    requests = len(model_server.requests)
-    statuses = page.run_all()
-    assert statuses == ["ok"] * (len(statuses) - 1) + ["error"]
-    assert "It is of another session" in page.said
-    assert len(model_server.requests) == requests
+    plays(page, model_server)
+    asked(page, model_server, "Last")
+    last = ["Mine.", "Next."] if not theirs else ["More."]
+    assert prompts_sent(model_server) == ["Say one.", "Add a note.", *last, "Last."]
 
 
 def test_the_page_counts_where_a_session_went_on_and_was_not_saved(page, model_server):
-    """One turn is missing, so the log is asked; what it has later is of no cell of this page."""
     model_server.enqueue(status=400)
     assert page.add("%%kin\nMine.") == "error"
     model_server.enqueue("Mine answered.")
-    page.run(page.cells[-1])
+    page.ask(page.cells[-1])
     page.save()
     saved = page.path.read_text()
     model_server.enqueue("One, again.")
-    page.run_again(page.cells[1], rule="retry")
+    page.retry(page.cells[1])
     page.nb = json.loads(saved)
     plays(page, model_server)
     assert page.cells[1]["outputs"][0]["data"]["text/plain"] == "One."
 
 
-def test_an_undo_that_was_typed_and_saved_but_never_ran_is_missed(page, model_server, tmp_path):
+def test_an_undo_that_was_typed_and_saved_but_never_ran_stops_run_all_and_says_so(page, model_server):
     asked(page, model_server, "Mine")
     page.cells.insert(-1, new_code_cell("%kin undo", id="never-ran"))
     page.save()
-    forget_log(tmp_path)
     requests = len(model_server.requests)
-    assert set(page.run_all()) == {"ok"}
-    assert page.add("%%kin\nNext.") == "error"
-    assert page.said.startswith("`%kin undo` above did nothing")
+    assert page.run_all()[-2:] == ["error", "aborted"]
+    page.run(page.cells[-2])
+    assert page.said.startswith(
+        "No undo 1 is recorded in this cell, and this notebook is in playback: nothing was done."
+    )
     assert len(model_server.requests) == requests

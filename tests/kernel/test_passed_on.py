@@ -33,7 +33,7 @@ class Work:
 
     def again(self, letter: str, rule: str = "retry") -> None:
         self._answer(letter)
-        self.page.run_again(self.cell(f"Prompt {letter}."), rule=rule)
+        getattr(self.page, rule)(self.cell(f"Prompt {letter}."))
 
     def delete(self, letter: str) -> None:
         self.page.cells.remove(self.cell(f"Prompt {letter}."))
@@ -48,7 +48,7 @@ class Work:
 
 def failed(work: Work) -> None:
     work.fail("A")
-    work.again("A")
+    work.again("A", "ask")
     work.ask("B")
 
 
@@ -65,8 +65,8 @@ def failed_after_a_clear(work: Work) -> None:
 
 def asked_as_new_turns(work: Work) -> None:
     work.ask("A")
-    work.again("A", "new")
-    work.again("A", "new")
+    work.again("A", "live")
+    work.again("A", "live")
     work.ask("B")
 
 
@@ -121,7 +121,7 @@ def undone_above_what_was_undone(work: Work) -> None:
     work.page.add("%kin undo 1")
     undo = work.page.cells[-1]
     work.ask("B")
-    work.again("B", "new")
+    work.again("B", "live")
     work.ask("C")
     work.page.run(undo)
 
@@ -145,7 +145,7 @@ def moved_among_the_same(work: Work) -> None:
 
 def asked_as_new_and_undone(work: Work) -> None:
     work.ask("A")
-    work.again("A", "new")
+    work.again("A", "live")
     work.page.add("%kin undo 1")
     work.ask("B")
 
@@ -172,12 +172,6 @@ def failed_last(work: Work) -> None:
     work.fail("F")
 
 
-def failed_to_redo(work: Work) -> None:
-    work.ask("A")
-    assert work.page.add("%kin redo") == "error"
-    work.page.run_again(work.cell("Prompt A."), rule="show")
-
-
 SCENES = {
     failed: "A1 B1",
     failed_and_undone: "C1",
@@ -196,11 +190,19 @@ SCENES = {
     redone_above: "A1 B1",
     copied: "A1 B1 C1",
     failed_last: "A2 F1",
-    failed_to_redo: "A1",
 }
-"""What is done, and the answers below that then stand on the page."""
-NOT_ON_THE_PAGE = {deleted: "A1 B1 C1", asked_as_new_and_undone: "A1 B1"}
-"""What stands in the log, where that is more."""
+"""What is done, and the answers below that the conversation on the page has then."""
+
+
+MISSING = {
+    failed,
+    failed_after_a_clear,
+    asked_as_new_turns,
+    deleted,
+    asked_as_new_and_undone,
+    undone_above_what_was_undone,
+}
+"""Where an answer that was sent is on the page no more."""
 
 
 def shown(cell) -> list[str]:
@@ -211,7 +213,6 @@ def shown(cell) -> list[str]:
 @pytest.mark.parametrize("log", [True, False])
 @pytest.mark.parametrize(("scene", "stands"), SCENES.items(), ids=[scene.__name__ for scene in SCENES])
 def test_it_is_played_and_gone_on_with_from_what_the_page_shows(page, model_server, tmp_path, scene, stands, log):
-    """With the log what is not on the page any more is sent too: it stands."""
     work = Work(page, model_server)
     scene(work)
     page.save()
@@ -229,22 +230,32 @@ def test_it_is_played_and_gone_on_with_from_what_the_page_shows(page, model_serv
     model_server.enqueue("Z.")
     page.type("%%kin\nPrompt Z.")
     page.cells[-1]["id"] = "next"
-    assert page.run(page.cells[-1]) == "ok", page.said
+    assert page.ask(page.cells[-1]) == "ok", page.said
     begins = [] if scene in {failed_after_a_clear, cleared_and_asked_again} else ["Say one.", "Add a note."]
-    if log:
-        stands = NOT_ON_THE_PAGE.get(scene, stands)
+    assert ("The conversation goes on without" in page.said) == (scene in MISSING)
     sent = [*begins, *(f"Prompt {each[0]}." for each in stands.split()), "Prompt Z."]
     assert [*dict.fromkeys(prompts_sent(model_server))] == sent
 
 
-def test_a_turn_that_is_not_there_is_named_in_the_cell_of_the_next_one(page, model_server, tmp_path):
+def test_what_the_page_has_lost_is_named_where_the_conversation_goes_on(page, model_server, tmp_path):
     work = Work(page, model_server)
-    failed(work)
+    deleted(work)
     page.save()
-    forget_log(tmp_path)
     page.run_all()
-    said = "Turn 3 is not in this notebook any more: its cell was run again, or deleted."
-    assert [said in str(cell["outputs"]) for cell in page.cells] == [False] * 3 + [True, False]
+    work.ask("D")
+    assert (
+        "The conversation goes on without 1 record\n  Their cells were deleted, so the model is not told of them"
+        in page.said
+    )
+
+
+def test_a_command_that_failed_fails_again_and_changes_nothing(page, model_server):
+    work = Work(page, model_server)
+    work.ask("A")
+    assert page.add("%kin redo") == "error"
+    page.save()
+    assert page.run_all()[-1] == "error"
+    assert page.said.startswith("No redo is recorded in this cell, and this notebook is in playback: nothing was done.")
 
 
 def test_a_last_prompt_that_failed_says_how_to_ask_it_again(page, model_server):
@@ -255,8 +266,7 @@ def test_a_last_prompt_that_failed_says_how_to_ask_it_again(page, model_server):
     for _ in range(2):
         assert set(page.run_all()) == {"ok"}
         assert page.said.startswith(
-            "This is turn 3, which has no answer\n"
-            "  It is shown as it ended. To ask it anew: `%kin live`, then run this cell again."
+            "This is turn 3, which has no answer\n  It is shown as it ended. To ask it anew: `%kin live`, then run this cell again."
         )
         page.save()
     assert len(model_server.requests) == asked

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kin_nb.replay.format.in_outputs import recording_in_outputs
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from notebook_client import LiveKernel, kept_outputs, run, shown
 
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.in_outputs import recording_in_outputs
 from kin_nb.replay.format.loading import as_node, load_notebook
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.people import PLAYED

@@ -18,7 +18,6 @@ from kin_nb.notebook.live import attach
 from kin_nb.notebook.modes.mode import Cell, Leave
 from kin_nb.notebook.modes.showing import is_watched, show_records
 from kin_nb.notebook.recorded_approvals import through_recorded
-from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.turn_runner import CellTurns, limits, run_flow, run_turn
 from kin_nb.render import render_notice, render_undo
 from kin_nb.replay.cells.matching import is_answer, last_run, runs
@@ -48,20 +47,20 @@ class LiveMode:
         anew: bool = False,
     ) -> None:
         self._notebook, self._live, self._session, self._host = notebook, live, session, host
-        self._always, self._anew = always, anew
+        self.always, self._anew = always, anew
         self._before = frozenset(notebook.book.records)
         """What was recorded when it began."""
 
     @property
     def name(self) -> str:
-        return f"live, record mode {'all' if self._always else 'new'}"
+        return f"live, record mode {'all' if self.always else 'new'}"
 
     def run(self, cell: Cell) -> TurnRecord | Leave:
         options = cell.options
         known = self._known(cell)
         turn = next((each for each in reversed(known) if isinstance(each, TurnRecord)), None)
-        asked_again = options.live or self._always
-        if (options.retry or options.fresh) and turn is not None and turn.id not in self._before:
+        asked_again = self.always
+        if (options.live or options.retry or options.fresh) and turn is not None and turn.id not in self._before:
             asked_again = True  # it was made here: the cell is run again to do so again
         if turn is not None and (options.cached or not asked_again):
             show_records(known, self._notebook.book, cell.io, self._session)
@@ -108,12 +107,13 @@ class LiveMode:
             self._live.choose_model(options.model)  # from this cell on; the default may have no key
         agent = self.agent()
         with self._live.in_mode(options.mode), self._recorded(agent):
-            display = self._take_back(agent, cell) if options.retry else None
+            if options.retry:
+                self._take_back(agent, cell)
             if options.fresh:
                 self._live.on_thread(partial(agent.clear_history, key=cell.key, cell_id=io.cell_id))
             result = self._asked_for(cell)
             attached = attach(result.prompt or cell.prompt, shell, agent.workspace, agent)
-            how: dict[str, Any] = {"display": display, "tools": options.tools, "attached": attached}
+            how: dict[str, Any] = {"tools": options.tools, "attached": attached}
             how |= {"through": through_recorded, "carry": partial(carried_by, shell, agent)}
             turns = CellTurns(agent, cell.key, io, **how)
             with limits(agent, options, self._notebook.max_price, self._notebook.spent_besides(self._live)):
@@ -140,25 +140,18 @@ class LiveMode:
         finally:
             self._notebook.know(agent, self._session)
 
-    def _take_back(self, agent: Agent, cell: Cell) -> Display | None:
-        """The cell's answer, whatever its text was, and what came after it, files too; where that was shown. Raises KinError."""
+    def _take_back(self, agent: Agent, cell: Cell) -> None:
+        """The cell's answer, whatever its text was, and what came after it, files too. Nothing if it was taken back before.
+
+        Raises KinError.
+        """
         entry = self._notebook.book.cell(cell.io.cell_id)
-        answers = (
-            [run for run in runs(entry.records) if any(isinstance(each, TurnRecord) for each in run)] if entry else []
-        )
-        if not answers:
-            return None
+        answers = [run for run in runs(entry.records) if isinstance(run[-1], TurnRecord)] if entry is not None else []
         active = agent.time.active
-        ids = {record.id for record in answers[-1]}
+        ids = {record.id for record in answers[-1]} if answers else set()
         first = next((n for n, turn in enumerate(active) if turn.id in ids), None)
         if first is None:
-            turn = next(each for each in answers[-1] if isinstance(each, TurnRecord))
-            if entry is not None and last_run(entry.records, cell.key):
-                return None  # it was taken back by this very text already
-            raise KinError(
-                f"Turn {turn.turn} is not in the conversation any more: it was taken back later. Without --retry this cell is "
-                "asked at the end of it."
-            )
+            return
         count = len(active) - first
         try:
             undone = self._live.on_thread(lambda: agent.undo(count, key=cell.key, cell_id=cell.io.cell_id))
@@ -166,5 +159,4 @@ class LiveMode:
             raise KinError(str(error)) from None
         card = render_undo(undone, self._session)
         card.metadata.update(carried_by(self._notebook.shell, agent, undone))
-        Display(cell.io).draw(card, settled=True)
-        return None
+        cell.io.display(card.data, card.metadata)

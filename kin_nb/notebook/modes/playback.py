@@ -10,7 +10,7 @@ from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.modes.mode import Cell, Leave, RecordMode, record_mode
 from kin_nb.notebook.modes.showing import asks_the_model, is_watched, show_records
 from kin_nb.render import render_notice
-from kin_nb.replay.cells.matching import command_key
+from kin_nb.replay.cells.matching import command_key, is_answer
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 from kin_nb.replay.playback.cells import Playback
 from kin_nb.replay.playback.edited import not_recorded
@@ -23,6 +23,7 @@ _HEADLESS = (
     "No recorded answer: {why} No model was asked, since nobody is here to see what it does. To ask it: open the notebook in "
     "JupyterLab, or set KIN_RECORD=new."
 )
+_LOST = " Was it answered, and its output cleared? The log may have it: kin-nb save SESSION NOTEBOOK.ipynb."
 
 
 class PlaybackMode:
@@ -45,11 +46,16 @@ class PlaybackMode:
         except (NotRecorded, AmbiguousTurn) as error:
             return self._without(cell, error)
         self._notebook.announce(cell.io)
-        show_records(shown, self._notebook.book, cell.io, self._session, self._notebook.scratch)
         self.last = next(record for record in reversed(shown) if isinstance(record, TurnRecord))
+        if not is_answer(self.last) and is_watched(cell.io):
+            notice = render_notice(
+                f"This is turn {self.last.turn}, which has no answer", [f"It is shown as it ended. {_ASK_ANEW}"]
+            )
+            cell.io.display(notice.data, notice.metadata)
         if of_another and is_watched(cell.io):
             notice = render_notice(f"This is turn {self.last.turn} again", [f"Another cell asked it. {_ASK_ANEW}"])
             cell.io.display(notice.data, notice.metadata)
+        show_records(shown, self._notebook.book, cell.io, self._session, self._notebook.scratch)
         return self.last
 
     def move(self, command: str, io: CellOutput) -> SessionRecord:
@@ -76,25 +82,25 @@ class PlaybackMode:
     def _without(self, cell: Cell, error: NotRecorded | AmbiguousTurn) -> Leave:
         """For a cell that shows nothing. Raises where no model may be asked."""
         mode = record_mode()
+        if cell.options.live:
+            return Leave("Prompts go on where the recorded conversation ends.")
         if cell.options.cached or mode is RecordMode.NONE:
             raise NotRecorded(
                 f"{error} No model was asked: {'--cached' if cell.options.cached else 'KIN_RECORD is none'}."
             )
         entry = self._playback.cell(cell.io.cell_id)
         turns = [each for each in entry.records if isinstance(each, TurnRecord)] if entry is not None else []
-        if mode is None and not is_watched(cell.io):
-            raise NotRecorded(_HEADLESS.format(why=error)) from None
-        if cell.options.retry and turns:
+        watched = is_watched(cell.io)
+        if cell.options.retry and turns and watched:
             return Leave(f"Turn {turns[-1].turn} is asked anew, from where it was asked. What was recorded stays.")
-        if turns and mode is None:
+        if turns and watched and mode is None:
             raise NotRecorded(not_recorded(turns[-1], cell.body), turn=turns[-1]) from None
-        agreed = (
-            mode is RecordMode.NEW
-            or cell.options.retry
-            or asks_the_model(self._notebook.shell, self._live.thread, cell.io)
-        )
+        agreed: bool | None = mode is RecordMode.NEW or (cell.options.retry and watched)
+        if not agreed:
+            agreed = asks_the_model(self._notebook.shell, self._live.thread, cell.io) if watched else None
         if agreed is None:
-            raise NotRecorded(_HEADLESS.format(why=error)) from None
+            lost = _LOST if entry is not None and not entry.records else ""
+            raise NotRecorded(f"{_HEADLESS.format(why=error)}{lost}") from None
         if not agreed:
             raise KinError("Not asked: this cell has no recorded answer.")
         return Leave("This cell goes on where the recorded conversation ends.")

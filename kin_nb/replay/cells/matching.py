@@ -19,8 +19,8 @@ def normal_body(body: str) -> str:
 
 
 def cell_key(body: str, options: str) -> str:
-    """sha256 hex of a cell's body and the options on its `%%kin` line (blanks between options do not count)."""
-    return sha256([normal_body(body), " ".join(options.split())])
+    """sha256 hex of a cell's body and the options on its `%%kin` line (neither blanks between them nor `--cached` count)."""
+    return sha256([normal_body(body), " ".join(word for word in options.split() if word != "--cached")])
 
 
 def following_key(key: str, number: int) -> str:

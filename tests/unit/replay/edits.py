@@ -54,10 +54,10 @@ def other(value: Any) -> Any:
 def edits() -> Iterator[tuple[str, tuple]]:
     """(what is done, where) for each record of `stored()`."""
     for number, cell in enumerate(stored()["cells"]):
-        for index, record in enumerate(cell["metadata"].get("kin", [])):
+        for index, record in enumerate(cell["metadata"].get("kin", {}).get("records", [])):
             for path in places(record):
                 for what in ("changed", "removed", "of another type"):
-                    yield what, ("cells", number, "metadata", "kin", index, *path)
+                    yield what, ("cells", number, "metadata", "kin", "records", index, *path)
 
 
 def edit(nb: Any, what: str, path: tuple) -> None:

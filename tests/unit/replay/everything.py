@@ -6,6 +6,8 @@ from typing import Any
 
 from kin_nb.core.session.records import (
     END,
+    ClearRecord,
+    CompactRecord,
     FileChange,
     KeptFile,
     Place,
@@ -23,7 +25,7 @@ from kin_nb.core.session.records import (
     UndoRecord,
     canonical_json,
 )
-from kin_nb.replay.cells.matching import cell_key
+from kin_nb.replay.cells.matching import cell_key, command_key
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from tests.unit.replay.sessions import LONG, SESSION
 
@@ -131,7 +133,7 @@ UNDO = UndoRecord(
     head=Ref(id="1" * 16),
     seq=3,
     ancestors=("1" * 16,),
-    key="4" * 64,
+    key=command_key("undo 1"),
     cell_id="third",
     at=2,
     turns=(2,),
@@ -141,7 +143,29 @@ UNDO = UndoRecord(
     uncovered=("a command wrote somewhere",),
     warnings=("module a was reloaded",),
 )
-REDO = UndoRecord(type="redo", at=2, turns=(2,), to=Place(turn=2, step=END))
+REDO = UndoRecord(
+    type="redo",
+    id="5" * 16,
+    parent=Ref(id="1" * 16),
+    head=Ref(id="2" * 16),
+    seq=4,
+    ancestors=("2" * 16, "1" * 16),
+    key=command_key("redo"),
+    cell_id="fourth",
+    at=2,
+    turns=(2,),
+    to=Place(turn=2, step=END),
+)
+COMPACT = CompactRecord(
+    id="6" * 16,
+    parent=Ref(id="2" * 16),
+    seq=5,
+    ancestors=("2" * 16, "1" * 16),
+    key=command_key("compact"),
+    cell_id="fifth",
+    compaction=COMPACTION,
+)
+CLEAR = ClearRecord(id="7" * 16, parent=Ref(id="6" * 16), seq=6, key=command_key("clear"), cell_id="sixth")
 META = SessionMeta(
     session=SESSION,
     kin_nb="0.1.0",
@@ -151,7 +175,9 @@ META = SessionMeta(
     tools_sha="c" * 64,
 )
 EVERYTHING = Recording(
-    SESSION, (FIRST, TURN), META, (canonical_json({"type": "vote", "n": 3, "of": ["x", {"y": None}]}),), (UNDO, REDO)
+    META,
+    (FIRST, TURN, UNDO, REDO, COMPACT, CLEAR),
+    (canonical_json({"type": "vote", "n": 3, "of": ["x", {"y": None}]}),),
 )
 
 

@@ -6,14 +6,16 @@ from typing import Any
 
 from kin_nb.core.session.records import (
     FileChange,
+    Place,
     RecordedCall,
     RecordedDecision,
     RecordedStep,
+    SessionRecord,
     TurnRecord,
     UndoRecord,
 )
-from kin_nb.replay.cells.matching import cell_key
-from kin_nb.replay.format.in_outputs import carried
+from kin_nb.replay.cells.matching import cell_key, command_key
+from kin_nb.replay.format.carrying import carried
 from kin_nb.replay.recording import Recording, SessionMeta
 
 LONG = "line of a long result\n" * 1000
@@ -26,16 +28,42 @@ def turn(number: int, prompt: str, *, cell_id: str | None = None, options: str =
         "outcome": "done",
         **fields,
     }
-    return TurnRecord(turn=number, prompt=prompt, key=cell_key(prompt, options), cell_id=cell_id, model="m", **fields)
+    named = {"id": f"{number:016x}", "seq": number, **fields}
+    return TurnRecord(turn=number, prompt=prompt, key=cell_key(prompt, options), cell_id=cell_id, model="m", **named)
 
 
-def recording(*turns: TurnRecord, others: tuple[str, ...] = (), **meta) -> Recording:
-    return Recording(SESSION, turns, SessionMeta(session=SESSION, kin_nb="0.1.0", model="m", **meta), others)
+def recording(*records: SessionRecord, others: tuple[str, ...] = (), **meta) -> Recording:
+    """In the order in which they are given; each turn goes on from the one before it, unless it says from where."""
+    linked: list[SessionRecord] = []
+    for record in records:
+        before = linked[-1].head if linked else None
+        if isinstance(record, TurnRecord) and record.parent is None and before is not None:
+            ancestors = (before.id, *(a for a in linked[-1].ancestors if a != before.id))
+            record = record.model_copy(update={"parent": before, "ancestors": ancestors})
+        linked.append(record)
+    return Recording(SessionMeta(session=SESSION, kin_nb="0.1.0", model="m", **meta), tuple(linked), others)
 
 
-def carried_of(whole: Recording, record: TurnRecord | UndoRecord, number: int = 0, *after: str) -> dict[str, Any]:
-    """What the output carries that shows `record`, one of `whole`. `number`: an undo's. `after`: as `carried` has it."""
-    return carried(record, whole.meta, whole.turns, number, after)
+def undo(turn: TurnRecord, *, to: TurnRecord | None = None, seq: int = 0, **fields) -> UndoRecord:
+    """Takes back `turn`: the conversation is where `to` ended, or empty."""
+    seq = seq or turn.seq + 1
+    made = {
+        "id": f"{seq:015x}u".replace("u", "f"),
+        "parent": turn.head,
+        "head": to.head if to is not None else None,
+        "seq": seq,
+        "ancestors": (to.id,) if to is not None else (),
+        "key": command_key("undo 1"),
+        "at": turn.turn,
+        "turns": (turn.turn,),
+        "to": Place(turn=turn.turn),
+    }
+    return UndoRecord(**{**made, **fields})
+
+
+def carried_of(whole: Recording, record: SessionRecord) -> dict[str, Any]:
+    """What the output carries that shows `record`, one of `whole`."""
+    return carried(record, whole.meta)
 
 
 def busy_turn() -> TurnRecord:

@@ -6,12 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kin_nb.replay.format.in_log import recording_from_log
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.session.records import RecordedCall, RecordedStep, sha256
 from kin_nb.core.tools.file_changes import Content, file_change
-from kin_nb.replay.format.in_log import recording_from_log
 from kin_nb.replay.merging.recordings import merge_recordings
 from kin_nb.replay.playback.going_on import go_on
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
