@@ -59,7 +59,7 @@ def hold_records(nb: Any, recording: Recording) -> HeldRecords:
         records, key = held.get(cell["id"], ()), speaking_key(nb, cell)
         if key is not None and records and not last_run(records, key):
             run = next(reversed(list(runs(records))))
-            cell["source"], asked = _cell_for(nb, run, named_session(cell) or "")
+            cell["source"], asked = _cell_for(nb, run, _session_of(run, cell, recording))
             changed |= {record.id: record for record in asked}
     now = [changed.get(record.id, record) for record in recording.records]
     by_id = {record.id: record for record in now}
@@ -95,6 +95,14 @@ def _held(nb: Any, recording: Recording) -> dict[str, tuple[SessionRecord, ...]]
 def _makes_way(cell: Any) -> bool:
     """Whether another cell will stand in its place, which names or holds the recording: what it holds needs another one."""
     return is_embedding(cell) or is_head(cell["source"])
+
+
+def _session_of(run: Sequence[SessionRecord], cell: Any, recording: Recording) -> str:
+    """The name of the session that `run` is of, which `cell` held before its text was changed; "" for the notebook's own."""
+    turn = next((record for record in run if isinstance(record, TurnRecord)), None)
+    if turn is not None and turn.key == cell_key(escaped(turn.prompt), ""):
+        return ""
+    return recording.beside.get(run[0].id, named_session(cell) or "")
 
 
 def _cell_for(nb: Any, run: Sequence[SessionRecord], session: str) -> tuple[str, tuple[SessionRecord, ...]]:

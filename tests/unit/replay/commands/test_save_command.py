@@ -29,6 +29,7 @@ from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
+from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
 TALK = recording(
@@ -243,7 +244,15 @@ def test_a_notebook_whose_outputs_carry_nothing_is_named(lived):
     assert list(lived.parent.iterdir()) == [lived]
 
 
-@pytest.mark.parametrize("source", ["lived", "restarted", "saved", "gone_on"])
+@pytest.fixture
+def moved(tmp_path) -> Path:
+    """A front end's notebook of a session that was taken back, given back, compacted and cleared."""
+    path = tmp_path / "moved.ipynb"
+    path.write_text(json.dumps(new_notebook(cells=[asked_live(EVERYTHING, each) for each in EVERYTHING.records])))
+    return path
+
+
+@pytest.mark.parametrize("source", ["lived", "restarted", "saved", "gone_on", "moved"])
 @pytest.mark.parametrize(
     "options",
     [SaveOptions(), SaveOptions(portable=True), SaveOptions(sidecar=True)],

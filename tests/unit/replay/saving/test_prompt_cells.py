@@ -194,6 +194,17 @@ def test_a_prompt_that_was_edited_since_it_ran_gets_its_text_back(where):
     assert is_fixed(nb)
 
 
+def test_a_prompt_gets_back_the_session_that_it_spoke_to_as_far_as_that_is_known():
+    own = turn(1, "Hello.", cell_id="a")
+    helper = turn(2, "Check it.", cell_id="b", options="--session helper", parent=None)
+    talk = Recording(recording().meta, (own, helper), beside={helper.id: "helper"})
+    cells = [asking("Hello.", "a", "--session helper"), asking("Check it.", "b")]
+    nb = session_notebook(talk, source_nb=new_notebook(cells=cells))
+    assert [cell["source"] for cell in nb["cells"][1:]] == ["%%kin\nHello.", "%%kin --session helper\nCheck it."]
+    assert read_recording(nb) == talk
+    assert is_fixed(nb)
+
+
 def test_the_text_that_a_cell_with_several_answers_gets_back_is_that_of_the_last():
     turns = (turn(1, "One.", cell_id="a"), turn(2, "Two.", cell_id="a"))
     nb = session_notebook(recording(*turns), source_nb=new_notebook(cells=[asking("Three.", "a")]))
