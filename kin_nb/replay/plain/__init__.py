@@ -2,5 +2,5 @@
 
 Owns which call becomes which cell (calls.py), and how text becomes a cell in which nothing runs (text.py).
 Never writes a file. change.py goes into a cell as it is, so it imports nothing of ours.
-May import: replay's recording, standing, cells, saving and rerun's patches; core, render; nbformat inside functions.
+May import: replay's recording, book, cells, saving and rerun's patches; core, render; nbformat inside functions.
 """

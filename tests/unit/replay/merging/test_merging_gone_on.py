@@ -82,11 +82,13 @@ def test_a_turn_that_only_one_has_is_a_difference(base, ours, capsys):
     assert main(["diff", str(ours), str(ours)]) == 0
 
 
-def test_what_was_changed_is_named_with_its_cell(base, ours, tmp_path, capsys):
+def test_what_was_changed_is_named_with_the_repair(base, ours, tmp_path, capsys):
     ours.write_text(ours.read_text().replace('"turn": 3', '"turn": 5'))
     for command in (["diff", str(base), str(ours)], ["merge", str(base), str(ours), str(base)]):
         assert main(command) == 1
-        assert "cell 4, turn 5: it was changed" in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert "cell 4, turn 5: it was changed" in error
+        assert "kin-nb save ours" in error
     assert not list(tmp_path.glob("*merged*"))
 
 
