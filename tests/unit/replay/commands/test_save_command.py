@@ -416,6 +416,21 @@ def test_a_cell_that_was_copied_with_its_output_shows_the_same_answer(lived, tmp
     assert played(nb) == {"": [TALK.turns[0].id, TALK.turns[1].id, TALK.turns[0].id]}
 
 
+def test_cells_that_have_no_ids_hold_what_their_outputs_carry(restarted, tmp_path):
+    """Some front ends write nbformat 4.4; the text that was asked twice says nothing of which cell it was."""
+    nb = json.loads(restarted.read_text())
+    again = turn(3, "first", id="d" * 16, seq=5)
+    nb["cells"].insert(0, asked_live(recording(again), again, cell_id="x"))
+    nb["nbformat_minor"] = 4
+    for cell in nb["cells"]:
+        del cell["id"]
+    restarted.write_text(json.dumps(nb))
+    SaveCommand(str(restarted), tmp_path / "out.ipynb").run()
+    nb = load_notebook(tmp_path / "out.ipynb")
+    assert [cell["source"] for cell in nb["cells"][1:]] == ["%%kin\nfirst", *KEPT_CELLS]
+    assert played(nb) == {"": ["d" * 16, "a" * 16, "b" * 16, "b1" * 8], "review": ["c" * 16]}
+
+
 def test_a_save_warns_of_what_the_paired_text_would_lose(lived, tmp_path):
     nb = json.loads(lived.read_text())
     nb["metadata"]["jupytext"] = {"formats": "ipynb,py:nomarker"}
