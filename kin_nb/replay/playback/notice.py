@@ -11,8 +11,8 @@ def playback_notice(recording: Recording) -> Output:
     """What `%kin replay` shows in playback, and what save writes as that cell's output: the same bytes."""
     model, version = recording.meta.model, recording.meta.kin_nb
     lines = [
-        f"{count(_turns_saved(recording), 'turn')} recorded"
-        + (f" with {model}" if model else "")
+        f"{count(_records_saved(recording), 'record')}"
+        + (f", made with {model}" if model else "")
         + (f" by kin_nb {version}." if version else "."),
         "This notebook is in playback: no model is called, no tool runs, no file is written.",
         "To run the tools for real, in a copy of the workspace: kin-nb replay --tools. To ask a model again: %kin live",
@@ -22,7 +22,6 @@ def playback_notice(recording: Recording) -> Output:
     return render_notice(f"Session {recording.session}", lines)
 
 
-def _turns_saved(recording: Recording) -> int:
-    """As the save counted them, whatever was pasted since."""
-    listed = recording.listed
-    return sum(listed is None or turn.id in listed for turn in recording.turns)
+def _records_saved(recording: Recording) -> int:
+    """As the save counted them, whatever was deleted or pasted since: what a replay compares must not change with that."""
+    return len(recording.shas if recording.listed is None else recording.listed)

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from kin_nb.replay.errors import RecordingError, RecordingNotFoundError, UnreadableNotebookError
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.carrying import KEPT, KEY
+from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.playback.finding import MAX_FILES, find_recording
 from kin_nb.replay.playback.surroundings import Parent, Surroundings
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
-from tests.unit.replay.sessions import SESSION, recording, turn
+from tests.unit.replay.sessions import SESSION, carried_of, recording, turn
 
 
 @pytest.fixture
@@ -204,3 +205,30 @@ def test_a_real_child_sees_its_parents_notebook_and_no_other_variables(saved, tm
 def test_what_was_found_is_the_notebook_itself(find, saved):
     path = saved("a.ipynb")
     assert find().nb == load_notebook(path)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_notebook_whose_cells_were_deleted_and_pasted_since_is_the_one_that_was_saved(own, find, saved, session):
+    path = saved("own.ipynb")
+    nb = as_node(load_notebook(path))
+    pasted = session_notebook(recording(turn(9, "pasted")))["cells"][1]
+    pasted["id"] = "pasted"
+    nb["cells"][1] = pasted
+    write_notebook(nb, path, replacing=True)
+    found = find(environ={"JPY_SESSION_NAME": str(path)} if own else {})
+    assert [each.prompt for each in found.recording.turns] == ["And now?", "pasted"]
+    assert found.recording.name == session.name
+
+
+@pytest.mark.parametrize("where", ["output", "first cell"])
+def test_of_several_copies_the_one_whose_outputs_carry_what_came_later_is_in_use(find, saved, tmp_path, where, session):
+    used = saved("used.ipynb")
+    nb = as_node(load_notebook(used))
+    more = turn(3, "more", cell_id="more")
+    metadata = carried_of(recording(*session.records, more), more)
+    kept = {KEPT: [{"cell": "more", "carried": metadata[KEY]}]}
+    nb["cells"][1]["outputs"][0]["metadata"] |= metadata if where == "output" else kept
+    write_notebook(nb, used, replacing=True)
+    os.utime(used, (1e9, 1e9))
+    saved("newer.ipynb")
+    assert find(cwd=tmp_path).path == used

@@ -1,4 +1,4 @@
-"""A new agent that goes on where somebody else's recording ends: its files, and the commit that it began at."""
+"""A new agent that goes on where somebody else's notebook ends: its conversation, its files, and the commit that it began at."""
 
 from __future__ import annotations
 
@@ -6,16 +6,28 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kin_nb.replay.format.in_log import recording_from_log
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
-from kin_nb.core.session.records import RecordedCall, RecordedStep, sha256
+from kin_nb.core.session.records import (
+    ClearRecord,
+    CompactRecord,
+    RecordedCall,
+    RecordedCompaction,
+    RecordedStep,
+    Ref,
+    SessionRecord,
+    sha256,
+)
 from kin_nb.core.tools.file_changes import Content, file_change
+from kin_nb.replay.book import Book
+from kin_nb.replay.cells.matching import command_key
 from kin_nb.replay.merging.recordings import merge_recordings
 from kin_nb.replay.playback.going_on import go_on
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
-from tests.unit.replay.sessions import recording, turn
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.named_recording import join, session_in_log
+from tests.unit.replay.sessions import recording, turn, undo
 
 BEGAN = "a" * 40
 BEFORE, AFTER = b"x = 1\ny = 2\n", b"x = 2\ny = 2\n"
@@ -41,10 +53,25 @@ def told(commit: str | None = BEGAN) -> Recording:
     return recording(turn(1, "Hello."), edit, workspace=WorkspaceMeta(path=".", commit=commit))
 
 
+def book_of(recorded: Recording) -> Book:
+    """Of a notebook that was saved."""
+    return Book.collect(session_notebook(recorded))
+
+
 async def gone_on(workspace: Path, recorded: Recording) -> Agent:
     agent = Agent(KinConfig(workdir=workspace))
-    go_on(agent, recorded)
+    book = book_of(recorded)
+    go_on(agent, book, book.head())
     return agent
+
+
+async def said(workspace: Path, *records: SessionRecord, at: SessionRecord | None = None) -> list[str]:
+    """What is in the history of an agent that goes on from these, or of them from `at`."""
+    agent = Agent(KinConfig(workdir=workspace))
+    book = book_of(recording(*records))
+    go_on(agent, book, at or book.head())
+    await agent.aclose()
+    return [str(message.content) for message in agent.messages if message.role != "system"]
 
 
 async def test_who_was_not_there_takes_back_the_recordings_files_and_gives_them_back(workspace):
@@ -76,7 +103,7 @@ async def test_its_commit_is_the_one_where_the_first_turn_began(workspace, commi
     agent = await gone_on(workspace, told(commit))
     await agent.aclose()
     assert SessionMeta.of_session(agent.header, workspace).workspace.commit == commit
-    assert recording_from_log(agent.journal.root_id, workspace).meta.workspace.commit == commit
+    assert session_in_log(agent.journal.root_id, workspace).recording.meta.workspace.commit == commit
     resumed = Agent.resume(KinConfig(workdir=workspace), agent.journal.root_id)
     await resumed.aclose()
     assert SessionMeta.of_session(resumed.header, workspace).workspace.commit == commit
@@ -89,7 +116,111 @@ async def test_so_it_is_of_two_that_went_on_and_are_merged(workspace):
         agent = await gone_on(workspace, base)
         await agent.aclose()
         meta = SessionMeta.of_session(agent.header, workspace)
-        sides.append(Recording(meta.session, (*base.turns, turn(3, prompt, cell_id=prompt)), meta))
+        own = turn(3, prompt, cell_id=prompt, id=prompt * 16, parent=base.turns[-1].head)
+        sides.append(Recording(meta, (*base.turns, own)))
     merged = merge_recordings(base, *sides).recording
-    assert len(merged.turns) == 4
+    assert [each.prompt for each in merged.turns] == ["Hello.", "Mend it.", "p", "q"]
     assert merged.meta.workspace.commit == BEGAN
+
+
+A, B, C = (turn(number, text, cell_id=text) for number, text in enumerate("abc", 1))
+ALL = ["a", "Answer 1.", "b", "Answer 2.", "c", "Answer 3."]
+
+
+async def test_all_that_leads_to_where_the_notebook_ends_is_sent(workspace):
+    assert await said(workspace, A, B, C) == ALL
+
+
+async def test_what_comes_later_than_the_cell_is_not_sent(workspace):
+    a, b, c = recording(A, B, C).turns
+    assert await said(workspace, a, b, c, at=b) == ALL[:4]
+
+
+async def test_an_empty_notebook_is_gone_on_from_with_nothing(workspace):
+    assert await said(workspace) == []
+
+
+async def test_after_an_undo_what_was_taken_back_is_not_sent(workspace):
+    a, b = recording(A, B).turns
+    assert await said(workspace, a, b, undo(b, to=a)) == ALL[:2]
+    assert await said(workspace, a, undo(a)) == []
+    taken = undo(b, to=a)
+    again = {"id": "e" * 16, "seq": 4, "parent": a.head, "head": b.head, "ancestors": (b.id, a.id)}
+    assert await said(workspace, a, b, taken, undo(b, type="redo", **again)) == ALL[:4]
+
+
+async def test_after_a_clear_nothing_is_sent_and_what_came_before_it_is_not_forgotten(workspace):
+    a, b = recording(A, B).turns
+    cleared = ClearRecord(id="e" * 16, parent=b.head, seq=3, key=command_key("clear"))
+    assert await said(workspace, a, b, cleared) == []
+    agent = await gone_on(workspace, recording(a, b, cleared))
+    await agent.aclose()
+    assert agent.header["turns_before"] == 2
+    assert agent.time.lineage.head is None
+
+
+async def test_a_compaction_that_the_notebook_ends_with_is_taken_up(workspace):
+    a, b = recording(A, B).turns
+    compaction = RecordedCompaction(summary="All about a and b.", summarised=4)
+    compact = CompactRecord(
+        id="e" * 16, parent=b.head, seq=3, ancestors=(b.id, a.id), key=command_key("compact"), compaction=compaction
+    )
+    found = await said(workspace, a, b, compact)
+    assert "All about a and b." in found[0]
+    assert "Answer 1." not in str(found)
+    after = turn(4, "d", parent=compact.head, ancestors=(compact.id, b.id, a.id))
+    found = await said(workspace, a, b, compact, after)
+    assert "All about a and b." in found[0]
+    assert found[-2:] == ["d", "Answer 4."]
+    assert "Answer 1." not in str(found)
+
+
+async def test_what_was_undone_into_a_turn_is_gone_on_from_within_it(workspace):
+    call = RecordedCall(id="c", name="bash", arguments="{}", status="ok", output="done")
+    whole = turn(1, "a", steps=(RecordedStep(content="one", calls=(call,)), RecordedStep(content="two")))
+    cut = undo(whole).model_copy(update={"head": Ref(id=whole.id, step=2), "ancestors": (whole.id,)})
+    assert await said(workspace, whole, cut) == ["a", "one", "done"]
+    agent = await gone_on(workspace, recording(whole, cut))
+    await agent.aclose()
+    assert agent.time.lineage.head == cut.head
+
+
+async def test_a_turn_whose_cell_was_deleted_is_named_and_not_sent(workspace):
+    a, b, c = recording(A, B, C).turns
+    assert await said(workspace, a, c) == [*ALL[:2], *ALL[4:]]
+    agent = Agent(KinConfig(workdir=workspace))
+    book = book_of(recording(a, c))
+    found = go_on(agent, book, book.head())
+    await agent.aclose()
+    assert (found.turns, found.missing) == ((a, c), (b.id,))
+
+
+async def test_new_turns_come_after_all_that_the_notebook_holds(workspace):
+    """Also of branches that it does not go on from."""
+    a, b, c = recording(A, B, C).turns
+    branch = turn(9, "branch", parent=a.head, ancestors=(a.id,), seq=20)
+    agent = Agent(KinConfig(workdir=workspace))
+    go_on(agent, book_of(recording(a, b, c, branch)), c)
+    undone = await agent.undo()
+    await agent.aclose()
+    assert agent.header["turns_before"] == 9
+    assert (undone.parent, undone.head, undone.ancestors) == (c.head, b.head, (b.id, a.id))
+    assert undone.seq == 21
+    assert undone.turns == (3,)
+
+
+async def test_numbers_that_repeat_are_told_apart(workspace):
+    """Of a notebook that was merged."""
+    other = turn(2, "q", id="e" * 16, parent=A.head, ancestors=(A.id,), seq=3)
+    last = turn(2, "r", id="f" * 16, parent=other.head, ancestors=(other.id, A.id), seq=4)
+    assert await said(workspace, A, B, other, last) == ["a", "Answer 1.", "q", "Answer 2.", "r", "Answer 2."]
+
+
+async def test_what_was_gone_on_with_is_in_its_log_with_the_ids_that_the_notebook_has(workspace):
+    recorded = recording(A, B, C)
+    agent = await gone_on(workspace, recorded)
+    await agent.aclose()
+    named = session_in_log(agent.journal.root_id, workspace)
+    assert named.taken_over == {record.id for record in recorded.records}
+    assert [each.id for each in named.recording.turns] == [each.id for each in recorded.turns]
+    assert join(recorded.records, named.recording.records, named.taken_over) == recorded.records
