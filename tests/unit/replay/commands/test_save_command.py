@@ -628,4 +628,4 @@ def test_a_replay_stops_at_an_edited_record_and_names_it(gone_on, tmp_path, caps
     how, message = EDITS[change]
     edit(gone_on, number, how)
     assert main(["replay", str(gone_on), "--output-dir", str(tmp_path / "out")]) == 1
-    assert message.format(cell=number, turn=3, moved=7) in capsys.readouterr().out
+    assert message.format(cell=number, turn=3, moved=7) in "".join(capsys.readouterr())
