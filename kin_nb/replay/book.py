@@ -20,7 +20,7 @@ from kin_nb.core.session.records import (
     UndoRecord,
 )
 from kin_nb.replay.cells.matching import last_run
-from kin_nb.replay.cells.placing import named_session, speaking_key
+from kin_nb.replay.cells.placing import asked_with, named_session, speaking_key
 from kin_nb.replay.errors import NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import Carried, carried_in, kept_in, read_carried
 from kin_nb.replay.format.in_notebook import Saved, differing_field, read_cells, read_saved, replayed_session
@@ -91,21 +91,26 @@ class Book:
     others: tuple[str, ...] = ()
     meta: SessionMeta = field(default_factory=lambda: SessionMeta(session="none"))
     no_metadata: str = ""
+    sessions: Mapping[str, str] = field(default_factory=dict)
+    """By the id of a record, the name of its session, where its first cell speaks to another one now."""
     records: Mapping[str, SessionRecord] = field(init=False)
 
     def __post_init__(self) -> None:
         found: dict[str, SessionRecord] = {}
         first: dict[str, int] = {}
+        sessions = dict(self.sessions)
         for cell in self.cells:
             for record in cell.records:
                 known = found.setdefault(record.id, record)
                 first.setdefault(record.id, cell.number)
+                sessions.setdefault(record.id, cell.session)
                 if known != record:
                     raise RecordingError(
                         f"cell {cell.number}, {label(record)}: cell {first[record.id]} holds it too, and they differ: field "
                         f"{differing_field(known, record)}"
                     )
         object.__setattr__(self, "records", found)
+        object.__setattr__(self, "sessions", sessions)
 
     @classmethod
     def collect(cls, nb: Any) -> Book:
@@ -121,6 +126,7 @@ class Book:
             kept.setdefault(each["cell"], []).append(each["carried"])
         carried: dict[str, Carried] = {}
         entries = []
+        spoken: dict[str, str] = {}
         for index, cell in enumerate(nb["cells"]):
             records = list(held.held.get(index, ()))
             cell_id = cell.get("id") if isinstance(cell.get("id"), str) else None
@@ -135,8 +141,14 @@ class Book:
             key = speaking_key(nb, cell)
             if records or key is not None:
                 _check_alike(index + 1, records)
-                entries.append(CellEntry(cell_id, key or "", in_order(records), named_session(cell) or "", index + 1))
-        return cls(entries, saved, carried, tuple(others), _meta(saved, carried) or held.recording.meta, no_metadata)
+                entry = CellEntry(cell_id, key or "", in_order(records), named_session(cell) or "", index + 1)
+                entries.append(entry)
+                for record in entry.records:
+                    if record in entry.shown or asked_with(cell, record):
+                        spoken.setdefault(record.id, entry.session)
+        meta = _meta(saved, carried) or held.recording.meta
+        sessions = _sessions(entries, spoken)
+        return cls(entries, saved, carried, tuple(others), meta, no_metadata, sessions)
 
     @classmethod
     def of_records(cls, records: Iterable[SessionRecord]) -> Book:
@@ -149,13 +161,19 @@ class Book:
         if not self.records:
             cleared = "No output of this notebook carries a record: it was not made by %%kin, or outputs were cleared."
             raise NoRecordingError(f"{self.no_metadata}. {cleared}" if self.no_metadata else cleared)
-        beside = {record.id: cell.session for cell in self.cells for record in cell.records if cell.session}
+        beside = {name: session for name, session in self.sessions.items() if session and name in self.records}
         return Recording(self.meta, in_order(self.records.values()), self.others, beside=beside)
 
     @property
     def held(self) -> dict[int, tuple[SessionRecord, ...]]:
         """By the index of a cell, its records."""
         return {cell.number - 1: cell.records for cell in self.cells if cell.records}
+
+    @property
+    def shown(self) -> tuple[SessionRecord, ...]:
+        """What all cells show together: of one that was asked again its last answer, without the undo that made room for it."""
+        runs = [cell.shown for cell in self.cells]
+        return in_order(record for run in runs for record in (run[1:] if _makes_room(run) else run))
 
     def cell(self, cell_id: str | None) -> CellEntry | None:
         """The cell of that id."""
@@ -164,9 +182,10 @@ class Book:
     def with_made(self, more: Iterable[Made]) -> Book:
         """With these too, in the cells that made them; one that is here already gives way."""
         cells = list(self.cells)
-        carried = dict(self.carried)
+        carried, sessions = dict(self.carried), dict(self.sessions)
         for made in more:
             record = made.record
+            sessions[record.id] = made.session
             home = next((n for n, cell in enumerate(cells) if record.cell_id and cell.cell_id == record.cell_id), None)
             if home is None:
                 key = record.key if record.cell_id else ""  # without an id a cell is no other's
@@ -176,20 +195,22 @@ class Book:
                 cells[home] = replace(cells[home], records=in_order([*others, record]), session=made.session)
             if made.carried is not None:
                 carried[record.id] = made.carried
-        return replace(self, cells=cells, carried=carried)
+        return replace(self, cells=cells, carried=carried, sessions=sessions)
 
     def with_known(self, before: Book) -> Book:
         """With what was known `before` the notebook was read again, and it has lost since."""
         known = [(cell, record) for cell in before.cells for record in cell.records if record.id not in self.records]
-        return self.with_made(Made(record, cell.session, before.carried.get(record.id)) for cell, record in known)
+        return self.with_made(
+            Made(record, before.sessions[record.id], before.carried.get(record.id)) for _, record in known
+        )
 
     def head(self, session: str = "") -> SessionRecord | None:
         """The record that a conversation ends with: of the highest `seq`. Of two branches that ends in the upper cell.
 
         Of two in one cell it is the one that the cell shows.
         """
-        cells = [cell.records for cell in self.cells if cell.session == session and cell.records]
-        last = [max(reversed(records), key=lambda record: record.seq) for records in cells]
+        own = [[each for each in cell.records if self.sessions[each.id] == session] for cell in self.cells]
+        last = [max(reversed(records), key=lambda record: record.seq) for records in own if records]
         return max(last, key=lambda record: record.seq, default=None)
 
     def line(self, ref: Ref | None) -> Iterator[TurnRecord]:
@@ -227,6 +248,26 @@ class Book:
             missing |= dict.fromkeys(ancestors[:here])
             ref = Ref(id=ancestors[here]) if here is not None else None
         return Conversation(tuple(reversed(sent)), tuple(reversed(missing)), tuple(reversed(whole)))
+
+
+def _sessions(cells: Sequence[CellEntry], spoken: Mapping[str, str]) -> dict[str, str]:
+    """By the id of a record, the name of its session, as far as that is not what its first cell says.
+
+    `spoken`: of records that a cell asked with the text, or the options, that it has now. A cell may be a copy, or speak to
+    another session since: what it holds is then of the session that it goes on from, else of the notebook's own.
+    """
+    records = {record.id: record for cell in cells for record in cell.records}
+    found = dict(spoken)
+    for record in in_order(records.values()):
+        if record.id not in found and record.parent is not None and record.parent.id in found:
+            found[record.id] = found[record.parent.id]
+        found.setdefault(record.id, "")
+    return found
+
+
+def _makes_room(run: Sequence[SessionRecord]) -> bool:
+    """Whether it begins with an undo, and a turn follows."""
+    return len(run) > 1 and not isinstance(run[0], TurnRecord)
 
 
 def cut_before(turn: TurnRecord, step: int) -> TurnRecord:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import nbformat
@@ -15,7 +16,7 @@ from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, error_text, shown
-from tests.notebook.people import environment, write_config
+from tests.notebook.people import environment, kin_nb, write_config
 from tests.notebook.recorded import Lived, PlayedAgain, acting, live, replayed_with_tools
 
 pytestmark = pytest.mark.kernel
@@ -71,16 +72,58 @@ def test_each_undo_has_its_own_cell_where_it_happened(lived):
     assert "a.txt" in shown(lived.cells[2])
 
 
+LOOK = """import json, os, pathlib; w = pathlib.Path(json.loads(os.environ['KIN_REPLAY'])['workspace'])
+print({p.name: p.read_text() for p in sorted(w.glob('*.txt'))})"""
+
+
+def run_again(nb, lived: Lived, folder: Path) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """`kin-nb replay --tools`, and what each cell shows; the last one what files the copy has."""
+    nb["cells"].append(nbformat.v4.new_code_cell(LOOK))
+    nbformat.write(nb, folder / "looking.ipynb")
+    done = replayed_with_tools(folder / "looking.ipynb", lived.before, folder / "out")
+    executed = nbformat.read(folder / "out" / "looking.ipynb", as_version=4)
+    return done, [shown(cell) for cell in executed["cells"]]
+
+
 def test_the_copy_has_the_files_of_the_conversation_that_stands(lived, tmp_path):
-    nb = lived.nb
-    look = "import json, os, pathlib; w = pathlib.Path(json.loads(os.environ['KIN_REPLAY'])['workspace'])\n"
-    look += "print({p.name: p.read_text() for p in sorted(w.glob('*.txt'))})"
-    nb["cells"].append(nbformat.v4.new_code_cell(look))
-    nbformat.write(nb, tmp_path / "looking.ipynb")
-    done = replayed_with_tools(tmp_path / "looking.ipynb", lived.before, tmp_path / "out")
+    done, cells = run_again(lived.nb, lived, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    (last,) = nbformat.read(tmp_path / "out" / "looking.ipynb", as_version=4)["cells"][-1]["outputs"]
-    assert last["text"].strip() == str({"a.txt": "w\n", "b.txt": "one\n"})
+    assert cells[-1].strip() == str({"a.txt": "w\n", "b.txt": "one\n"})
+
+
+def test_an_answer_that_was_asked_again_runs_in_its_last_form_alone(lived, tmp_path):
+    """As `--retry` records it: one cell holds the first answer, the undo that made room, and the last answer."""
+    whole = read_recording(lived.nb)
+    written, first, undo, last = whole.turns[0], whole.turns[1], whole.moves[-1], whole.turns[2]
+    retried = [
+        first.model_copy(update={"cell_id": "again"}),
+        undo.model_copy(update={"cell_id": "again", "key": last.key}),
+        last.model_copy(update={"cell_id": "again"}),
+    ]
+    cells = [
+        nbformat.v4.new_code_cell("%%kin --mode auto-approve\nWrite b.", id="first"),
+        nbformat.v4.new_code_cell("%%kin --mode auto-approve\nChange a.", id="again"),
+    ]
+    records = (written.model_copy(update={"cell_id": "first"}), *retried)
+    nb = session_notebook(Recording(whole.meta, records), source_nb=nbformat.v4.new_notebook(cells=cells))
+    write_notebook(nb, tmp_path / "retried.ipynb")
+    played = kin_nb("replay", "retried.ipynb", home=tmp_path / "home", cwd=tmp_path)
+    assert (played.returncode, played.stderr) == (0, ""), played.stdout
+    done, said = run_again(nb, lived, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "I change a otherwise." in said[2]
+    assert "I change a.\n" not in said[2]
+    assert said[-1].strip() == str({"a.txt": "w\n", "b.txt": "one\n"})
+
+
+def test_what_goes_on_from_a_turn_that_is_not_here_is_shown_as_recorded_and_does_nothing(lived, tmp_path):
+    nb = lived.nb
+    del nb["cells"][1]  # the turn that all others go on from
+    done, said = run_again(nb, lived, tmp_path)
+    assert "Turn 2 is shown as recorded\n  It goes on from a turn that was not run here." in said[1]
+    assert "Turn 3 is shown as recorded" in said[-2]
+    assert said[-1].strip() == str({"a.txt": "x\n"})
+    assert done.returncode == 3, done.stdout + done.stderr
 
 
 def test_an_undo_that_comes_out_otherwise_is_drift(lived, tmp_path):

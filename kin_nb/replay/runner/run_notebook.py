@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.core.paths import real_path
+from kin_nb.replay.book import Book
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
@@ -74,23 +75,23 @@ def _replay(
     hidden: HiddenText,
 ) -> ReplayReport:
     """Run the cells of `stored`, in playback or with tools, and write what came out."""
-    rules = load_rules(options.rules)
+    rules, due = load_rules(options.rules), Recording(recording.meta, Book.collect(stored).shown)
     executed = copy.deepcopy(stored)
     clean_outputs(stored, Cleaner((), secrets))
     with place(path, recording, options) as there:
         destination = destination_of(path, options)
         stopped_at, error = run_cells(executed, there, options, on_progress, hidden)
     clean_outputs(executed, Cleaner((), secrets))
-    calls = call_results(executed, recording, hidden, tools=options.tools)
+    calls = call_results(executed, due, hidden, tools=options.tools)
     report = ReplayReport(
         mode=options.way,
         executed=destination,
         cells=compare_cells(stored, executed, stopped_at, hidden, tools=options.tools, rules=rules),
-        turns=turn_results(recording, calls),
+        turns=turn_results(due, calls),
         calls=calls,
         workspace=there.copy.says if there.copy else "",
         error=error,
-        undos=undo_results(executed, recording, hidden) if options.tools else (),
+        undos=undo_results(executed, due, hidden) if options.tools else (),
         not_applied=not_applied(executed, hidden),
         fail_on=options.fail_on,
         approve_recorded=options.approve_recorded,
