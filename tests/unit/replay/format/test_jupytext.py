@@ -158,7 +158,7 @@ def _awkward(chance: random.Random, kernel: Any) -> Any:
         prompt = "\n".join(lines) if any(line.strip() for line in lines) else "go"
         if kernel is KIN and prompt.lstrip()[0] in "%!?":
             prompt = f"Do {prompt}"  # else it is none
-        cell = new_code_cell(prompt if kernel is KIN else f"%%kin\n{prompt}", metadata={"kin": [number]})
+        cell = new_code_cell(prompt if kernel is KIN else f"%%kin\n{prompt}", metadata={"kin": {"records": [number]}})
         nb["cells"] += [new_markdown_cell(f"# {number}"), cell]
     return nb
 
