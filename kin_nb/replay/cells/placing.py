@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from kin_nb.core.commands import COMMANDS, is_command
-from kin_nb.core.session.records import SessionRecord
+from kin_nb.core.commands import COMMANDS, escaped, is_command
+from kin_nb.core.session.records import SessionRecord, TurnRecord
 from kin_nb.replay.cells.matching import cell_key, command_key, normal_body, runs
 
 _MAGIC = re.compile(r"\n*%%kin(?:[ \t]+(?P<options>[^\n]*))?(?:\n(?P<body>.*))?\Z", re.DOTALL)
@@ -73,6 +73,13 @@ def named_session(cell: Any) -> str | None:
         return None
     found = _SESSION.search(line["options"])
     return found["name"] if found else ""
+
+
+def asked_with(cell: Any, record: SessionRecord) -> bool:
+    """Whether a turn was asked with the options that the cell has, whatever the prompt below them is now."""
+    found = _MAGIC.match(as_prompt(cell["source"])) if cell["cell_type"] == "code" else None
+    options = (found["options"] or "") if found is not None else ""
+    return isinstance(record, TurnRecord) and record.key == cell_key(escaped(record.prompt), options)
 
 
 def is_kin_kernel(nb: Any) -> bool:

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
-from kin_nb.core.session.records import END, CompactRecord, Place, RecordedCompaction, SessionRecord, TurnRecord
+from kin_nb.core.session.records import (
+    END,
+    CompactRecord,
+    Place,
+    RecordedCompaction,
+    SessionRecord,
+    TurnRecord,
+    UndoRecord,
+)
 from kin_nb.core.time_travel import UndoError
 from kin_nb.replay.book import Book, Conversation
 from kin_nb.replay.errors import ReplayError
@@ -24,8 +32,7 @@ def go_on(agent: Agent, book: Book, at: SessionRecord | None) -> Conversation:
     found = book.conversation(at)
     if book.records:
         agent.header = {**agent.header, "commit": book.meta.workspace.commit}
-    turns = [record for record in book.records.values() if isinstance(record, TurnRecord)]
-    last = max((turn.turn for turn in turns), default=0)
+    last = max((number for record in book.records.values() for number in _numbers(record)), default=0)
     try:
         agent.go_on_from(_in_line(found), found.turns, last, book.records.values())
         last_sent = found.sent[-1] if found.sent else None
@@ -37,6 +44,13 @@ def go_on(agent: Agent, book: Book, at: SessionRecord | None) -> Conversation:
     except (NoSuchCheckpointError, UndoError) as error:
         raise ReplayError(f"The session cannot go on where this notebook ends: {error}") from None
     return found
+
+
+def _numbers(record: SessionRecord) -> Sequence[int]:
+    """Of turns that a record is or tells of: their cells may be gone."""
+    if isinstance(record, TurnRecord):
+        return (record.turn,)
+    return record.turns if isinstance(record, UndoRecord) else ()
 
 
 def _in_line(found: Conversation) -> Sequence[TurnRecord]:

@@ -58,7 +58,7 @@ def session_notebook(
     ]
     drop_bound_cells(nb)
     complete_ids(nb)
-    held = hold_records(nb, recording)
+    held = hold_records(nb, recording, rename=source_nb is None)
     _drop_carried(nb)
     _tag_failed(nb)
     put_bound_cells(nb, held.by_index(nb), recording.meta.workspace.path)

@@ -41,12 +41,15 @@ class HeldRecords:
         return {n: self.of(cell) for n, cell in enumerate(nb["cells"]) if self.of(cell)}
 
 
-def hold_records(nb: Any, recording: Recording) -> HeldRecords:
+def hold_records(nb: Any, recording: Recording, *, rename: bool = False) -> HeldRecords:
     """Give each record of `recording` a cell of `nb`, whose cells have ids: the one that holds it, or made it, or a new one.
 
-    A cell whose text was changed since it was answered gets back the text that was answered.
+    A cell whose text was changed since it was answered gets back the text that was answered. `rename`: the ids of the cells are
+    not those of the page, so each gets the id that its records name.
     """
     held = _held(nb, recording)
+    if rename:
+        held = _renamed(nb, held)
     changed: dict[str, SessionRecord] = {}
     known = {record.id for records in held.values() for record in records}
     for run in runs([record for record in recording.records if record.id not in known]):
@@ -65,6 +68,17 @@ def hold_records(nb: Any, recording: Recording) -> HeldRecords:
     by_id = {record.id: record for record in now}
     by_cell = {name: tuple(by_id[record.id] for record in records) for name, records in held.items()}
     return HeldRecords(replace(recording, records=tuple(now), listed=None), by_cell)
+
+
+def _renamed(nb: Any, held: Mapping[str, tuple[SessionRecord, ...]]) -> dict[str, tuple[SessionRecord, ...]]:
+    found = {}
+    for cell in nb["cells"]:
+        records = held.get(cell["id"], ())
+        if records and is_id(records[-1].cell_id):
+            cell["id"] = free_id(nb, str(records[-1].cell_id)) if records[-1].cell_id != cell["id"] else cell["id"]
+        if records:
+            found[cell["id"]] = records
+    return found
 
 
 def _held(nb: Any, recording: Recording) -> dict[str, tuple[SessionRecord, ...]]:
