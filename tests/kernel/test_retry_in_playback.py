@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from notebook_client import LiveKernel, kept_outputs, run, shown
 
+from kin_nb.core.session.records import Ref
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 from tests.model_server import ModelServer, tool_call
@@ -59,7 +60,7 @@ def test_an_edited_prompt_is_shown_beside_the_recorded_one(kin, model_server):
         "    Change x",
         "  - to two.",
         "  + to three.",
-        "Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn 2 stood.",
+        "Restore the text to play it; or `%%kin --retry` to ask it anew, from where turn 2 was asked.",
     ]
     assert len(model_server.requests) == 4
     assert "Changed." in ok(kin, "%%kin\nChange x\nto two.", cell="c2"), "restored, it plays"
@@ -79,8 +80,8 @@ def test_retry_asks_the_edited_prompt_live_from_where_its_turn_stood(kin, model_
     run(kin, "%kin save forked")
     forked = read_recording(load_notebook(tmp_path / "forked.ipynb"))
     assert [turn.prompt for turn in forked.turns] == [*PROMPTS, "Leave x.", "Go on."], "both branches are there"
-    assert [undo.turns for undo in forked.undos] == [(2, 3)]
-    assert forked.turns[3].origin == forked.undos[0].to
+    assert [undo.turns for undo in forked.moves] == [(2, 3)]
+    assert forked.turns[3].parent == forked.moves[0].head == Ref(id=forked.turns[0].id)
 
 
 def test_retry_of_an_unchanged_prompt_asks_it_anew(kin, model_server):
@@ -92,7 +93,7 @@ def test_retry_of_an_unchanged_prompt_asks_it_anew(kin, model_server):
 
 def test_with_nobody_there_retry_is_an_error_and_nothing_moves(kin, model_server, tmp_path):
     said = error(kin, "%%kin --retry\nLeave x.", cell=None, allow_stdin=False)
-    assert said.startswith("`%%kin --retry` asks a model, and nobody is here")
+    assert said.startswith("No recorded answer: ")
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
     assert "One." in ok(kin, f"%%kin\n{PROMPTS[0]}", cell=None, allow_stdin=False), "it plays on"
     assert len(model_server.requests) == 4
@@ -100,6 +101,7 @@ def test_with_nobody_there_retry_is_an_error_and_nothing_moves(kin, model_server
 
 def test_a_new_cell_after_the_last_turn_goes_on_and_says_so(kin, model_server):
     model_server.enqueue("Four.")
+    run(kin, "%env KIN_RECORD=new")
     text = ok(kin, "%%kin\nSay four.", cell="c9")
     assert "Live from here" in text
     assert "Four." in text
@@ -108,7 +110,7 @@ def test_a_new_cell_after_the_last_turn_goes_on_and_says_so(kin, model_server):
 
 def test_commands_of_a_conversation_say_what_there_is_in_playback(kin):
     assert "Three." in ok(kin, "%kin last", cell="c9")
-    assert "`%kin live` to go on where the recording ends" in ok(kin, "%kin cost", cell="c9")
+    assert "`%kin live` to go on where the recorded conversation ends" in ok(kin, "%kin cost", cell="c9")
     assert "kin-nb save NOTEBOOK.ipynb OUT.ipynb --portable" in ok(kin, "%kin save", cell="c9")
 
 
@@ -129,7 +131,8 @@ def test_loading_in_the_cell_that_unloads_begins_anew(kin):
 def test_without_a_model_it_plays_on(kin, model_server, tmp_path):
     config = tmp_path / "kin-home" / "config.toml"
     config.write_text(config.read_text().replace("active_model", "active_model = 'none'\nformer_model"))
-    for code in ("%%kin --retry\nLeave x.", "%%kin\nSay four."):
-        assert "none" in error(kin, code, cell="c2" if "redo" in code else "c9")
+    run(kin, "%env KIN_RECORD=new")
+    for cell, code in (("c2", "%%kin --retry\nLeave x."), ("c9", "%%kin\nSay four.")):
+        assert "none" in error(kin, code, cell=cell)
     assert "One." in ok(kin, f"%%kin\n{PROMPTS[0]}", cell="c1")
     assert len(model_server.requests) == 4

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kin_nb.replay.format.in_outputs import recording_in_outputs
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from notebook_client import LiveKernel, kept_outputs, run, shown
 
 from kin_nb.core.tools.builtins import sandbox
+from kin_nb.replay.book import Book
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
 from tests.model_server import ModelServer, tool_call
@@ -160,9 +160,9 @@ def test_the_outputs_alone_are_a_recording(kin, model_server, tmp_path):
         cells=[new_code_cell("", id=f"c{n}", outputs=kept_outputs(kin, cell)) for n, cell in enumerate(cells)]
     )
     nb = json.loads(json.dumps(nb))
-    found = recording_in_outputs(nb)
+    found = Book.collect(nb).recording
     assert [(t.prompt, t.steps[0].content) for t in found.turns] == [("one", "One."), ("two", "Two.")]
-    assert found.undos == saved.undos
+    assert found.moves == saved.moves
     assert found.session == saved.session
     assert Path(found.meta.workspace.path) == Path(saved.meta.workspace.path)
 

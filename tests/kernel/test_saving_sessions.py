@@ -1,4 +1,4 @@
-"""A notebook in which several sessions ran: `%kin save` and `kin-nb save --from-outputs` make the same of it."""
+"""A notebook in which several sessions ran: `%kin save` and `kin-nb save` make the same of it."""
 
 from __future__ import annotations
 
@@ -42,31 +42,30 @@ def prompts(path: Path) -> list[str]:
     return [turn.prompt for turn in read_recording(load_notebook(path)).turns]
 
 
-def test_after_a_restart_the_second_session_comes_out_the_same_either_way(kin, model_server, tmp_path):
+def check_either_way(kin: LiveKernel, path: Path, *asked: str) -> None:
+    """`%kin save` and `kin-nb save` make the same of a notebook, but for what the one kernel has beyond the file."""
+    run(kin, "%kin save typed.ipynb")
+    SaveCommand(str(path), path.with_name("taken.ipynb")).run()
+    assert load_notebook(path.with_name("taken.ipynb")) == load_notebook(path.with_name("typed.ipynb"))
+    assert prompts(path.with_name("taken.ipynb")) == list(asked)
+
+
+def test_both_sessions_of_a_notebook_whose_kernel_was_restarted_are_saved(kin, model_server, tmp_path):
     for text in ("One.", "Two.", "Three."):
         model_server.enqueue(text)
     path = tmp_path / "mine.ipynb"
     asked = ("%%kin\none", RESTART, LOAD, "%kin mode plan", "%%kin\ntwo", "y = 1", "%%kin\nthree", "%kin undo 1")
     live(kin, path, *asked)
-    run(kin, "%kin save typed.ipynb")
-    session = read_recording(load_notebook(tmp_path / "typed.ipynb")).session
-    SaveCommand(str(path), tmp_path / "taken.ipynb", from_outputs=True, session=session).run()
-    assert load_notebook(tmp_path / "taken.ipynb") == load_notebook(tmp_path / "typed.ipynb")
-    assert prompts(tmp_path / "taken.ipynb") == ["two", "three"]
+    check_either_way(kin, path, "one", "two", "three")
 
 
-def test_a_session_with_a_name_comes_out_the_same_either_way(kin, model_server, tmp_path):
+def test_a_session_with_a_name_is_saved_with_the_others(kin, model_server, tmp_path):
     for text in ("One.", "Two.", "Three."):
         model_server.enqueue(text)
     path = tmp_path / "mine.ipynb"
     live(kin, path, LOAD, "%%kin\none", "%%kin --session review\ntwo", "y = 1", "%%kin\nthree")
-    for command, name in (("%kin save", "mine.kin.ipynb"), ("%kin --session review save", "mine.review.kin.ipynb")):
-        run(kin, command)
-        session = read_recording(load_notebook(tmp_path / name)).session
-        taken = tmp_path / f"taken.{name}"
-        SaveCommand(str(path), taken, from_outputs=True, session=session).run()
-        assert load_notebook(taken) == load_notebook(tmp_path / name)
-    assert prompts(tmp_path / "mine.review.kin.ipynb") == ["two"]
+    check_either_way(kin, path, "one", "two", "three")
+    assert set(read_recording(load_notebook(tmp_path / "typed.ipynb")).beside.values()) == {"review"}
 
 
 def test_a_session_that_was_resumed_after_a_restart_is_one_session(kin, model_server, tmp_path):
@@ -74,16 +73,15 @@ def test_a_session_that_was_resumed_after_a_restart_is_one_session(kin, model_se
         model_server.enqueue(text)
     path = tmp_path / "mine.ipynb"
     live(kin, path, LOAD, "%%kin\none", RESTART, "%kin resume", "%%kin\ntwo")
-    run(kin, "%kin save")
-    SaveCommand(str(path), tmp_path / "taken.ipynb", from_outputs=True).run()
-    assert load_notebook(tmp_path / "taken.ipynb") == load_notebook(tmp_path / "mine.kin.ipynb")
-    assert prompts(tmp_path / "taken.ipynb") == ["one", "two"]
+    check_either_way(kin, path, "one", "two")
 
 
-def test_prompts_of_the_session_before_a_restart_are_left_out_and_said(kin, model_server, tmp_path):
-    for text in ("One.", "Two."):
-        model_server.enqueue(text)
-    live(kin, tmp_path / "mine.ipynb", LOAD, "%%kin\none", RESTART, "%%kin\ntwo")
-    said = shown(kin, run(kin, "%kin save"))
-    assert "Left out: 1 prompt" in said
-    assert prompts(tmp_path / "mine.kin.ipynb") == ["two"]
+def test_prompts_without_an_answer_are_left_out_and_said(kin, model_server, tmp_path):
+    model_server.enqueue("One.")
+    path = tmp_path / "mine.ipynb"
+    live(kin, path, LOAD, "%%kin\none")
+    nb = json.loads(path.read_text())
+    nb["cells"].append(new_code_cell("%%kin\nNever run.", id="never"))
+    path.write_text(json.dumps(nb))
+    assert "Left out: 1 prompt without a recorded answer" in shown(kin, run(kin, "%kin save"))
+    assert prompts(tmp_path / "mine.kin.ipynb") == ["one"]
