@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from kin_nb.replay.format.in_notebook import raw_records
 from tests.notebook.people import QUICKSTART, ROOT, kin_nb, run
 
 pytestmark = pytest.mark.kernel
@@ -135,12 +136,12 @@ def change_result(nb: Any, changes: Changes) -> str:
 
 
 def turn(nb: Any, number: int) -> Any:
-    return next(r for cell in nb["cells"] for r in cell["metadata"].get("kin", []) if r.get("turn") == number)
+    return next(record for _, record in raw_records(nb) if record.get("turn") == number)
 
 
 def place(nb: Any, number: int, at: int) -> str:
-    asked = next(n for n, cell in enumerate(nb["cells"], 1) if turn(nb, number) in cell["metadata"].get("kin", []))
-    return f"cell {asked}, turn {number}, step {at}"
+    asked = next(index for index, record in raw_records(nb) if record.get("turn") == number)
+    return f"cell {asked + 1}, turn {number}, step {at}"
 
 
 Change = Callable[[Any, Changes], str]

@@ -143,12 +143,16 @@ def test_an_empty_prompt(kernel, cell):
         ("%kin sav", "%kin sav: no such command. Did you mean %kin save? %kin help lists them."),
         ("%kin xyzzy", "%kin xyzzy: no such command. %kin help lists them."),
         ("%kin replay", "Usage: %kin replay SESSION@DIGEST [--scratch] [--from PATH]"),
-        ("%kin live", "This notebook is live already."),
         ("%kin last", "Nothing to show yet: no prompt has run in this session."),
     ],
 )
 def test_what_was_mistyped_is_answered_with_what_there_is(fresh, cell, text):
     assert said(fresh.run(cell)).startswith(text)
+
+
+def test_a_notebook_that_asks_already_is_not_made_to_twice(fresh):
+    assert shown(fresh.ok("%kin live")).startswith("Live: each prompt asks the model, also where an answer is recorded")
+    assert said(fresh.run("%kin live")) == "This notebook is live already."
 
 
 @pytest.fixture
