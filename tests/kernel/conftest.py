@@ -109,6 +109,7 @@ def kin(nb: LiveKernel, model_server: ModelServer, tmp_path: Path) -> Iterator[L
     run(nb, "%load_ext kin_nb")
     yield nb
     run(nb, "%unload_ext kin_nb")
+    nb.quietly("import os; [os.environ.pop(name, None) for name in ('KIN_RECORD', 'KIN_APPROVAL')]")
     assert nb.text(run(nb, THREADS)) == before
 
 

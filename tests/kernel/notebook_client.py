@@ -40,6 +40,11 @@ class Client:
         }
         return self._send("execute_request", content, {"cellId": cell} if cell else {})
 
+    def quietly(self, code: str) -> None:
+        """Run code that is no cell of anybody: it counts nowhere."""
+        content = {"code": code, "silent": True, "store_history": False, "allow_stdin": False}
+        assert self.ask("execute_request", content)["content"]["status"] == "ok"
+
     def ask(self, msg_type: str, content: dict) -> dict:
         """A question on the shell channel and its reply."""
         return self.reply(self._send(msg_type, content))

@@ -34,7 +34,7 @@ class Page:
     def __init__(self, kin: LiveKernel, path: Path) -> None:
         self.kin, self.path, self.said = kin, path, ""
         self.nb = as_node(load_notebook(path)) if path.exists() else new_notebook()
-        run(kin, "%env KIN_APPROVAL=headless")
+        kin.quietly("import os; os.environ['KIN_APPROVAL'] = 'headless'")
 
     @property
     def cells(self) -> list[Any]:
@@ -50,9 +50,9 @@ class Page:
 
     def ask(self, cell: Any) -> str:
         """Run by somebody who answers "Ask the model" where that is asked: the status."""
-        run(self.kin, "%env KIN_RECORD=new")
+        self.kin.quietly("import os; os.environ['KIN_RECORD'] = 'new'")
         status = self.run(cell)
-        run(self.kin, "import os; os.environ.pop('KIN_RECORD', None)")
+        self.kin.quietly("import os; os.environ.pop('KIN_RECORD')")
         return status
 
     def run(self, cell: Any, *, person: bool = True) -> str:

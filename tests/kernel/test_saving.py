@@ -53,7 +53,8 @@ def test_a_portable_notebook_plays_where_the_kernel_sees_no_file(asked, model_se
     (tmp_path / "talk.ipynb").unlink()
     run(asked, "%unload_ext kin_nb")
     for cell in played(nb):
-        ran = run(asked, cell["source"])
+        ran = asked.run(cell["source"], cell=cell["id"])
+        assert asked.done(ran)["content"]["status"] == "ok"
         saved = [output["data"] for output in cell["outputs"]]
         assert [output["data"] for output in kept_outputs(asked, ran) if "data" in output] == saved
     assert len(model_server.requests) == 2, "playback calls no model"

@@ -112,7 +112,7 @@ def test_of_copies_that_differ_none_is_chosen_and_both_are_named(kin, own):
     path.with_name("copy.ipynb").write_text(path.read_text().replace("# Mine", "# Mine too"))
     told = save(kin)
     assert told.startswith("analysis.ipynb and copy.ipynb both hold the cells that ran here, and differ")
-    assert "kin-nb save analysis.ipynb OUT.ipynb --from-outputs" in told
+    assert "kin-nb save analysis.ipynb OUT.ipynb" in told
     assert list(own.parent.glob("*.kin.ipynb")) == []
 
 
@@ -121,7 +121,7 @@ def test_one_that_was_moved_elsewhere_says_what_is_missing_and_how_to_have_it(ki
     own.rename(own.parent / "elsewhere" / "analysis.ipynb")
     told = save(kin)
     assert UNKNOWN in told
-    assert "kin-nb save NOTEBOOK.ipynb OUT.ipynb --from-outputs" in told
+    assert "kin-nb save NOTEBOOK.ipynb OUT.ipynb" in told
     assert UNKNOWN in save(kin, "plain.ipynb --plain")
     assert (own.parent / "session.kin.ipynb").exists()
 

@@ -141,7 +141,7 @@ def test_a_flow_is_one_cell_that_plays_all_of_its_turns(tmp_path):
         "%%kin\nThank you.",
         "%%kin\n/flow:mend again",
     ]
-    assert [len(cell["metadata"].get("kin", [])) for cell in saved["cells"]] == [0, 5, 1, 2]
+    assert [len(cell["metadata"].get("kin", {}).get("records", [])) for cell in saved["cells"]] == [0, 5, 1, 2]
     assert list(map(shown, saved["cells"][1:])) == list(map(shown, lived))
     done = kin_nb("replay", workspace / "out.ipynb", "--output-dir", tmp_path, home=tmp_path / "other", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -162,8 +162,9 @@ def test_in_playback_commands_about_the_conversation_say_so(tmp_path):
     saved = nbformat.read(workspace / "out.ipynb", as_version=4)
     with Headless.start(workspace, environment(tmp_path / "other")) as kernel:
         kernel.ok(saved["cells"][0]["source"])
-        for name in ("cost", "context", "resume", "load x.json", "clear"):
+        for name in ("cost", "context", "resume", "load x.json"):
             assert error_text(kernel.run(f"%%kin\n/{name}")).startswith("This notebook is in playback"), name
+        assert error_text(kernel.run("%%kin\n/clear")).startswith("No clear is recorded in this cell")
         assert "/undo [N]" in shown(kernel.ok("%%kin\n/help"))
         assert "x is 1." in shown(kernel.ok("%%kin\nWhat is x?"))
         assert shown(kernel.ok("%%kin\n/undo")).startswith("Took back turn 1")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
-from notebook_client import LiveKernel, kept_outputs, run, shown, write_config
+from nbformat.v4 import new_notebook
+from notebook_client import LiveKernel, run, shown, write_config
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
@@ -19,10 +17,6 @@ from tests.model_server import ModelServer
 pytestmark = pytest.mark.kernel
 
 OFFER = "Session of a moment ago, 1 turn: %kin resume goes on with it.\n"
-PLAYS = (
-    "The answers in this notebook's outputs play without a model in a session notebook: kin-nb save NOTEBOOK.ipynb "
-    "--from-outputs makes one. Run All asks the model anew."
-)
 
 
 @pytest.fixture
@@ -76,29 +70,6 @@ def test_nothing_is_offered_to_nobody_or_in_a_cell_that_goes_on_by_itself(starte
     cell = started.run(code, **how)
     started.done(cell)
     assert started.text(cell) == ""
-
-
-@ordinary
-def test_a_notebook_whose_outputs_hold_answers_is_told_how_they_play(started, model_server, tmp_path):
-    """Its Run All asks the model anew: nothing in it says that it is to be played."""
-    path = tmp_path / "own.ipynb"
-    run(started, f"import os; os.environ['JPY_SESSION_NAME'] = {str(path)!r}")
-    write_config(tmp_path / "kin-home", model_server)
-    run(started, "%load_ext kin_nb")
-    model_server.enqueue("Hello.")
-    cells = [new_code_cell("%load_ext kin_nb"), new_code_cell("%%kin\nHi.")]
-    cells[1]["outputs"] = kept_outputs(started, run(started, cells[1]["source"]))
-    for source, says in (("x = 1", [OFFER.strip(), PLAYS]), ("%kin replay", [OFFER.strip()])):
-        run(started, "%unload_ext kin_nb")
-        path.write_text(json.dumps(new_notebook(cells=[*cells, new_code_cell(source)])))
-        assert started.text(run(started, "%load_ext kin_nb")).splitlines() == says
-    made = subprocess.run(
-        [sys.executable, "-m", "kin_nb.cli", "save", path, "--from-outputs"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert made.stdout.startswith("Saved "), "as it advises"
 
 
 @ordinary

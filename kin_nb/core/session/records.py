@@ -166,7 +166,7 @@ class Place(Record):
 
 
 END = -1
-NEAREST = 32
+NEAREST = 16
 """How many ancestors a record names: where one of them is in no place that is known, the next is gone on from."""
 TURNS_BEFORE = "turns_before"
 """In the header of a session that went on from a notebook: the highest number of a turn there."""
