@@ -1,4 +1,4 @@
-"""Run All in a session notebook: what is recorded plays, and a new prompt among it asks nobody until it runs by itself."""
+"""Run All in a session notebook: what is recorded plays, and a new prompt among it asks the person before a model is asked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import nbformat
 from nbformat.v4 import new_code_cell
 
 from browser.lab import Lab
-from kin_nb.notebook.queued import PAUSE
 from kin_nb.replay.saving.making import session_notebook
 from tests.model_server import ModelServer
 from tests.unit.replay.sessions import recording, turn
@@ -14,26 +13,42 @@ from tests.unit.replay.sessions import recording, turn
 TURNS = 40
 
 
-def test_a_new_prompt_is_asked_when_it_is_run_by_itself(lab: Lab, kin_home, model_server: ModelServer, pictures):
+def test_a_new_prompt_asks_the_person_before_the_model_is_asked(
+    lab: Lab, kin_home, model_server: ModelServer, pictures
+):
     (kin_home / "config.toml").write_text(model_server.config_toml())
     nb = session_notebook(recording(*(turn(n, f"Say {n}.") for n in range(1, TURNS + 1))))
     nb["cells"] += [new_code_cell("%%kin\nSay more."), new_code_cell("print('below')")]
     nbformat.write(nb, lab.workspace / "told.ipynb")
     lab.open("told.ipynb")
     lab.run_all()
-    lab.wait_idle()
-    assert "so no model was asked. To ask: run this cell by itself" in lab.output_text(TURNS + 1)
+    lab.button("Ask the model", TURNS + 1).wait_for()
+    lab.screenshot(pictures / f"run-all-{lab.front_end}.png", TURNS + 1)
     assert lab.output_text(TURNS + 2) == ""
-    lab.screenshot(pictures / f"run-all-{lab.front_end}.png")
     assert model_server.requests == []
     model_server.enqueue("Here is more.")
-    for _ in range(5):
-        lab.page.wait_for_timeout(
-            5_000 * PAUSE
-        )  # as a person, who is no faster: a cell that follows at once is one of Run All's
-        lab.run_cell(TURNS + 1)
-        lab.wait_idle()
-        if model_server.requests:
-            break
+    lab.click_button("Ask the model", TURNS + 1)
     lab.wait_output(TURNS + 1, "Here is more.")
+    lab.wait_output(TURNS + 2, "below")
     assert len(model_server.requests) == 1
+
+
+def test_a_notebook_that_only_the_front_end_saved_plays_after_a_restart(lab: Lab, kin_home, model_server, pictures):
+    (kin_home / "config.toml").write_text(model_server.config_toml())
+    for text in ("One.", "Two."):
+        model_server.enqueue(text)
+    name = lab.set_cells(["%load_ext kin_nb", "%%kin\nSay one.", "%%kin\nSay two."])
+    lab.open(name)
+    lab.run_all()
+    lab.wait_output(2, "Two.")
+    lab.wait_idle()
+    lab.save()
+    text = (lab.workspace / name).read_text()
+    (lab.workspace / "copy.ipynb").write_text(text)
+    lab.open("copy.ipynb")
+    lab.run_all()
+    lab.wait_output(1, "Recorded answers are shown")
+    lab.wait_output(2, "Two.")
+    lab.wait_idle()
+    lab.screenshot(pictures / f"front-end-only-{lab.front_end}.png")
+    assert len(model_server.requests) == 2

@@ -39,8 +39,9 @@ def recording(*records: SessionRecord, others: tuple[str, ...] = (), **meta) -> 
         before = linked[-1].head if linked else None
         if isinstance(record, TurnRecord) and record.parent is None and before is not None:
             ancestors = (before.id, *(a for a in linked[-1].ancestors if a != before.id))
-            record = record.model_copy(update={"parent": before, "ancestors": ancestors})
-        linked.append(record)
+            linked.append(record.model_copy(update={"parent": before, "ancestors": ancestors}))
+        else:
+            linked.append(record)
     return Recording(SessionMeta(session=SESSION, kin_nb="0.1.0", model="m", **meta), tuple(linked), others)
 
 
