@@ -216,3 +216,8 @@ def _flush_printed() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
+
+
+def somebody_reads(io: CellOutput) -> bool:
+    """Whether a person may see what happens in the cell: a notebook names its cells, and a console takes input."""
+    return bool(io.cell_id or io.allow_stdin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kin_nb.core.commands import (
     CommandError,
@@ -15,15 +15,21 @@ from kin_nb.core.commands import (
     run_command,
     typed_command,
 )
-from kin_nb.notebook.cell_io import cell_io
+from kin_nb.notebook.cell_io import cell_io, somebody_reads
 from kin_nb.notebook.errors import InPlaybackError, KinError
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
     from kin_nb.core.agent import Agent
     from kin_nb.core.config import KinConfig
     from kin_nb.core.custom_modes import CustomMode
     from kin_nb.core.modes import AgentMode
-    from kin_nb.notebook.session import Session
+    from kin_nb.notebook.live_agent import LiveAgent
+    from kin_nb.notebook.modes.mode import CellMode
+    from kin_nb.notebook.options import CellOptions
+    from kin_nb.notebook.recorded import RecordedAnswers
+    from kin_nb.render import Output
 
 T = TypeVar("T")
 
@@ -31,7 +37,29 @@ _TAKE_ANOTHER = {"load", "resume"}
 _MOVE = {"undo", "redo", "clear", "compact"}
 
 
-def run_line(session: Session, line: str, name: str = "") -> None:
+class Commanded(Protocol):
+    """A session, as far as commands go (session.py)."""
+
+    name: str
+    live: LiveAgent
+    recorded: RecordedAnswers
+
+    @property
+    def shell(self) -> InteractiveShell: ...
+    @property
+    def host(self) -> NotebookHost: ...
+    @property
+    def mode(self) -> CellMode: ...
+
+    def run_cell(self, body: str, options: CellOptions) -> None: ...
+    def show(self, output: Output) -> None: ...
+    def save(self, line: str) -> None: ...
+    def take(self, agent: Agent) -> None: ...
+    def replay(self, name: str, source: str | None, *, scratch: bool) -> None: ...
+    def go_live(self) -> None: ...
+
+
+def run_line(session: Commanded, line: str, name: str = "") -> None:
     """What stands after `%kin [--session NAME]`. Raises KinError for an unknown command, naming the nearest."""
     from kin_nb.notebook.options import CellOptions  # noqa: PLC0415  (commands that ask only)
 
@@ -54,24 +82,23 @@ def command_in(prompt: str) -> TypedCommand | None:
         raise KinError(str(error)) from None
 
 
-def show_command(session: Session, typed: TypedCommand) -> None:
+def show_command(session: Commanded, typed: TypedCommand) -> None:
     """Run a command, and show what it gives in the cell. Raises KinError, ReplayError.
 
     In playback one that moves the conversation shows what is recorded; of any other that needs one there is a notice.
     """
-    from kin_nb.notebook.modes.showing import is_watched  # noqa: PLC0415  (unknown commands need none)
-    from kin_nb.render import render_notice  # noqa: PLC0415
+    from kin_nb.render import render_notice  # noqa: PLC0415  (unknown commands need none)
 
     try:
         _show(session, typed)
     except InPlaybackError as error:
-        if typed.command.name in _TAKE_ANOTHER or not is_watched(cell_io(session.shell)):
+        if typed.command.name in _TAKE_ANOTHER or not somebody_reads(cell_io(session.shell)):
             raise  # what is asked below is meant for that other conversation
         fact, _, advice = str(error).partition(". ")
         session.show(render_notice(fact, [advice]))
 
 
-def _show(session: Session, typed: TypedCommand) -> None:
+def _show(session: Commanded, typed: TypedCommand) -> None:
     from kin_nb.notebook.carried import carried_by  # noqa: PLC0415  (as above)
     from kin_nb.render import render_result  # noqa: PLC0415
 
@@ -85,7 +112,7 @@ def _show(session: Session, typed: TypedCommand) -> None:
     agent = session.live.begun
     if result.record is not None and agent is not None and result.record.type != "turn":
         outputs[-1].metadata.update(carried_by(session.shell, agent, result.record))
-        session.notebook.know(agent, session.name)
+        session.recorded.know(agent, session.name)
     for output in outputs:
         session.show(output)
 
@@ -109,9 +136,9 @@ def _result_of(host: CommandHost, typed: TypedCommand) -> CommandResult:
 
 
 class NotebookHost:
-    """A Session as commands see it (core.commands.CommandHost)."""
+    """A session as commands see it (core.commands.CommandHost)."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Commanded) -> None:
         self._session = session
 
     @property
@@ -178,4 +205,7 @@ class NotebookHost:
         self._session.go_live()
 
     def record_mode(self) -> str:
-        return self._session.mode.name
+        session = self._session
+        if session.recorded.knows_file or cell_io(session.shell).cell_id is None:
+            return session.mode.name
+        return f"{session.mode.name}; recorded answers could not be looked up, since this notebook's file is not known here"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import ConfigError, KinConfig
@@ -137,3 +137,16 @@ class LiveAgent:
         agent.open_files = frozenset(path.resolve() for path in own)
         move_in(agent, self._shell)
         return agent
+
+
+class Budget(Protocol):
+    """What all sessions of a notebook may cost together, in USD."""
+
+    @property
+    def max_price(self) -> float | None:
+        """None: no limit."""
+        ...
+
+    def spent_besides(self, live: LiveAgent) -> float:
+        """What the sessions but that of `live` have cost until now."""
+        ...

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.notebook.live_agent import LiveAgent
-    from kin_nb.notebook.notebook import Notebook
+    from kin_nb.notebook.recorded import RecordedAnswers
+    from kin_nb.notebook.since_written import SinceWritten
     from kin_nb.replay.runner.confined import AfterSaving
 
 
@@ -45,7 +46,9 @@ _RELOAD = "Now reload it: File > Reload Notebook from Disk. Saving what is open 
 _WENT_ON = re.compile(r"(?P<name>.+)\.(?P<number>\d{1,3})")
 
 
-def save_notebook(notebook: Notebook, live: LiveAgent, line: str, display: Display) -> Output:
+def save_notebook(
+    recorded: RecordedAnswers, since: SinceWritten, live: LiveAgent, line: str, display: Display
+) -> Output:
     """Write the session notebook; returns the notice to show. Raises KinError saying why it cannot be written, ReplayError.
 
     It holds what the notebook's file records and what was made in this kernel, of all sessions. `line`: what follows `save`.
@@ -53,20 +56,20 @@ def save_notebook(notebook: Notebook, live: LiveAgent, line: str, display: Displ
     notebook's file is not known. `display` shows how far its play is.
     """
     path, options = parse_save(line)
-    shell, since, config = notebook.shell, notebook.since_written, live.config()
+    shell, config = recorded.shell, live.config()
     own = since.own_file()
     if options.in_place and options.plain:
         raise KinError("--plain makes a notebook of its own. Name it: %kin save PATH --plain")
     target = _own_file(own, path) if options.in_place else _target(path, own, plain=options.plain)
     typed = since.sources()  # before it is read: what is written from here on is not in `source`
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell, since.failed)
-    recorded = _recording(notebook, live, source if own is not None else None, target.resolve().parent)
+    whole = _recording(recorded, live, source if own is not None else None, target.resolve().parent)
     ran = _cells(source, typed)
     if options.in_place:
-        source = agreed(target, source, recorded, ran=len(ran))
-    left_out = keep_what_plays(source, recorded)
-    behind = _behind(own.name, source, recorded, ran, renamed=since.renamed) if own is not None else _unknown(shell)
-    recording, removed = _clean(source, recorded, config, options)
+        source = agreed(target, source, whole, ran=len(ran))
+    left_out = keep_what_plays(source, whole)
+    behind = _behind(own.name, source, whole, ran, renamed=since.renamed) if own is not None else _unknown(shell)
+    recording, removed = _clean(source, whole, config, options)
     cells = [Cell(cell["source"], failed=cell["failed"]) for cell in source["cells"]] if own is None else None
     source = source if own is not None else None
     if options.plain:
@@ -85,10 +88,10 @@ def save_notebook(notebook: Notebook, live: LiveAgent, line: str, display: Displ
     return _notice(saved.recording, target, said, stops=bool(stops) or found.stops, played=found.played)
 
 
-def _recording(notebook: Notebook, live: LiveAgent, source: Any, folder: Path) -> Recording:
+def _recording(recorded: RecordedAnswers, live: LiveAgent, source: Any, folder: Path) -> Recording:
     """What `source`, the notebook's file, holds and this kernel made, for a notebook in `folder`. Raises KinError."""
-    file = Book.collect(source) if source is not None else notebook.book
-    made = notebook.made
+    file = Book.collect(source) if source is not None else recorded.book
+    made = recorded.made
     records = join(file.records.values(), [each.record for each in made])
     if not records:
         raise KinError("Nothing to save yet: no %%kin cell has an answer.")
@@ -101,7 +104,7 @@ def _recording(notebook: Notebook, live: LiveAgent, source: Any, folder: Path) -
     elif made and made[-1].carried is not None:
         meta = made[-1].carried.meta
     else:
-        meta = in_folder(file.recording, notebook_folder(notebook.shell), folder).meta
+        meta = in_folder(file.recording, notebook_folder(recorded.shell), folder).meta
     return Recording(meta, records, file.others, beside=beside)
 
 

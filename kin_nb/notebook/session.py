@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,13 @@ from kin_nb.core.session.records import TurnRecord
 from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.commands import NotebookHost, command_in, show_command
 from kin_nb.notebook.errors import InPlaybackError, KinError
-from kin_nb.notebook.live_agent import LiveAgent
 from kin_nb.notebook.modes.blocked import BlockedMode
 from kin_nb.notebook.modes.live import LiveMode
-from kin_nb.notebook.modes.mode import Cell, CellMode, Leave, RecordMode, record_mode
+from kin_nb.notebook.modes.mode import Cell, CellMode, Leave
 from kin_nb.notebook.modes.playback import PlaybackMode
 from kin_nb.notebook.modes.rerun import RerunMode
 from kin_nb.notebook.options import CellOptions
+from kin_nb.notebook.recorded import RecordedAnswers, RecordMode, record_mode
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.cells.matching import cell_key, normal_body
@@ -24,20 +25,33 @@ from kin_nb.replay.cells.matching import cell_key, normal_body
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kin_nb.notebook.notebook import Notebook
+    from kin_nb.notebook.live_agent import Budget, LiveAgent
+    from kin_nb.notebook.since_written import SinceWritten
+
+Replays = Callable[..., None]
+"""`%kin replay`, which concerns all sessions: (name, path or None, body or None, scratch=)."""
 
 
 class Session:
     """`name`: "" for the notebook's own. Its mode is chosen with its first prompt or command."""
 
-    def __init__(self, notebook: Notebook, name: str, live: LiveAgent) -> None:
-        self.notebook, self.name, self.live = notebook, name, live
+    def __init__(
+        self,
+        recorded: RecordedAnswers,
+        since_written: SinceWritten,
+        budget: Budget,
+        live: LiveAgent,
+        name: str,
+        replays: Replays,
+    ) -> None:
+        self.recorded, self.live, self.name = recorded, live, name
+        self._since_written, self._budget, self._replays = since_written, budget, replays
         self._host = NotebookHost(self)
         self._mode: CellMode | None = None
 
     @property
     def shell(self) -> InteractiveShell:
-        return self.notebook.shell
+        return self.recorded.shell
 
     @property
     def host(self) -> NotebookHost:
@@ -72,7 +86,7 @@ class Session:
 
     def replay(self, name: str, source: str | None, body: str | None = None, *, scratch: bool = False) -> None:
         """`%kin replay SESSION@DIGEST`: from here on, the notebook's cells play the recording."""
-        self.notebook.play(name, Path(source) if source else None, body, scratch=scratch)
+        self._replays(name, Path(source) if source else None, body, scratch=scratch)
 
     def go_live(self) -> None:
         """`%kin live`: the model is asked, also where an answer is recorded. Raises KinError; then all stays as it was."""
@@ -89,18 +103,18 @@ class Session:
         """`line`: the path and options that follow `save`. Raises KinError, ReplayError."""
         from kin_nb.notebook.saving import save_notebook  # noqa: PLC0415  (nbformat on first use)
 
-        if not self.mode.is_live and self.notebook.is_saved:
+        if not self.mode.is_live and self.recorded.is_saved:
             raise InPlaybackError(
                 "This notebook is in playback: there is nothing new to save. For another form of it: kin-nb save "
                 "NOTEBOOK.ipynb OUT.ipynb --portable (or --sidecar, --no-results, --redact PATTERN, --plain)."
             )
         display = Display(cell_io(self.shell))
-        display.draw(save_notebook(self.notebook, self.live, line, display), settled=True)
+        display.draw(save_notebook(self.recorded, self._since_written, self.live, line, display), settled=True)
 
     def take(self, agent: Agent) -> None:
         """Go on with `agent`, live; the one before it is closed, and stays in its log."""
         self.live.replace(agent)
-        self.notebook.know(agent, self.name)
+        self.recorded.know(agent, self.name)
         self._mode = self._live_mode()
 
     def begin_again(self) -> None:
@@ -113,35 +127,32 @@ class Session:
     def show(self, output: Output) -> None:
         cell_io(self.shell).display(output.data, output.metadata)
 
-    def close(self) -> None:
-        self.begin_again()
-
     def _first_mode(self) -> CellMode:
-        notebook, wanted = self.notebook, record_mode()
-        plays = notebook.plays(self.name) and self.live.begun is None
-        if notebook.blocked:
-            return BlockedMode(notebook.blocked)
-        if notebook.environment is not None:
-            return RerunMode(self.shell, self.live, notebook.book, notebook.environment, self.name)
+        recorded, wanted = self.recorded, record_mode()
+        plays = recorded.plays(self.name) and self.live.begun is None
+        if recorded.blocked:
+            return BlockedMode(recorded.blocked)
+        if recorded.environment is not None:
+            return RerunMode(self.shell, self.live, recorded.book, recorded.environment, self.name)
         if wanted is RecordMode.ALL:
             return self._live_mode(always=True, anew=True)
-        return PlaybackMode(notebook, self.live, self.name) if plays else self._live_mode()
+        return PlaybackMode(recorded, self.live, self.name) if plays else self._live_mode()
 
     def _live_mode(self, *, always: bool = False, anew: bool = False) -> LiveMode:
-        self.notebook.goes_live()
-        return LiveMode(self.notebook, self.live, self.name, self._host, always=always, anew=anew)
+        self.recorded.goes_live()
+        return LiveMode(self.recorded, self.live, self.name, self._host, self._budget, always=always, anew=anew)
 
     def _leave(self, leave: Leave, *, always: bool = False) -> None:
         """Go live, and say so. Raises KinError where the agent cannot go on from what is recorded; then all stays as it was."""
-        before, goes_on = self.mode, self.notebook.book.head(self.name) is not None
-        live = LiveMode(self.notebook, self.live, self.name, self._host, always=always)
+        before, goes_on = self.mode, self.recorded.book.head(self.name) is not None
+        live = LiveMode(self.recorded, self.live, self.name, self._host, self._budget, always=always)
         if goes_on:
-            with self.notebook.outside_scratch():
+            with self.recorded.outside_scratch():
                 live.agent()
         before.close()
         if isinstance(before, BlockedMode):
-            self.notebook.blocked = ""
-        self.notebook.goes_live()
+            self.recorded.blocked = ""
+        self.recorded.goes_live()
         self._mode = live
         if leave.why and goes_on:
             where = f"session {self.name}" if self.name else "this notebook"

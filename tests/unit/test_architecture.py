@@ -27,7 +27,17 @@ NOTEBOOK = [
         "tap",
         "since_written",
     ),
-    *("approval", "streaming", "cell_view", "live", "live_agent", "recorded_approvals", "rerun_view", "turn_runner"),
+    *(
+        "approval",
+        "streaming",
+        "cell_view",
+        "live",
+        "live_agent",
+        "recorded_approvals",
+        "rerun_view",
+        "turn_runner",
+        "recorded",
+    ),
     *("modes", "commands", "saving_in_place", "saving", "session", "notebook", "safe_imports", "completion"),
     *("welcome", "magics", "extension", "kernel", "papermill"),
 ]

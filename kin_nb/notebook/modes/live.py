@@ -12,11 +12,12 @@ from kin_nb.core.commands import CommandError, CommandResult, run_command, unesc
 from kin_nb.core.session.records import SessionRecord, TurnRecord
 from kin_nb.core.time_travel import UndoError
 from kin_nb.notebook.carried import carried_by
-from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.cell_io import CellOutput, somebody_reads
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.live import attach
 from kin_nb.notebook.modes.mode import Cell, Leave
-from kin_nb.notebook.modes.showing import is_watched, show_records
+from kin_nb.notebook.modes.showing import show_records
+from kin_nb.notebook.recorded import RecordedAnswers
 from kin_nb.notebook.recorded_approvals import through_recorded
 from kin_nb.notebook.turn_runner import CellTurns, limits, run_flow, run_turn
 from kin_nb.render import render_notice, render_undo
@@ -26,8 +27,7 @@ from kin_nb.replay.playback.going_on import go_on
 
 if TYPE_CHECKING:
     from kin_nb.core.commands import CommandHost
-    from kin_nb.notebook.live_agent import LiveAgent
-    from kin_nb.notebook.notebook import Notebook
+    from kin_nb.notebook.live_agent import Budget, LiveAgent
 
 
 class LiveMode:
@@ -38,17 +38,19 @@ class LiveMode:
 
     def __init__(
         self,
-        notebook: Notebook,
+        recorded: RecordedAnswers,
         live: LiveAgent,
         session: str,
         host: CommandHost,
+        budget: Budget,
         *,
         always: bool = False,
         anew: bool = False,
     ) -> None:
-        self._notebook, self._live, self._session, self._host = notebook, live, session, host
+        self._recorded, self._live, self._session, self._host = recorded, live, session, host
+        self._budget = budget
         self.always, self._anew = always, anew
-        self._before = frozenset(notebook.book.records)
+        self._before = frozenset(recorded.book.records)
         """What was recorded when it began."""
 
     @property
@@ -63,8 +65,8 @@ class LiveMode:
         if (options.live or options.retry or options.fresh) and turn is not None and turn.id not in self._before:
             asked_again = True  # it was made here: the cell is run again to do so again
         if turn is not None and (options.cached or not asked_again):
-            show_records(known, self._notebook.book, cell.io, self._session)
-            if is_watched(cell.io) and not options.cached:
+            show_records(known, self._recorded.book, cell.io, self._session)
+            if somebody_reads(cell.io) and not options.cached:
                 how = render_notice("Shown again", ["To ask anew: `%%kin --retry`."])
                 cell.io.display(how.data, how.metadata)
             return turn
@@ -83,7 +85,7 @@ class LiveMode:
         """The session's, which goes on where the recorded conversation ends. Raises KinError."""
         new = self._live.begun is None
         agent = self._live.get()
-        book = self._notebook.book
+        book = self._recorded.book
         head = book.head(self._session) if new and not self._anew else None
         if head is not None:
             try:
@@ -91,22 +93,22 @@ class LiveMode:
             except ReplayError as error:
                 self._live.close()  # that agent is nowhere
                 raise KinError(str(error)) from None
-            self._notebook.tell_missing(found.missing)
+            self._recorded.tell_missing(found.missing)
         return agent
 
     def _known(self, cell: Cell) -> Sequence[SessionRecord]:
         """The answer that this very cell has to its text: without an id nothing is known, since two cells may say the same."""
-        entry = self._notebook.book.cell(cell.io.cell_id)
+        entry = self._recorded.book.cell(cell.io.cell_id)
         found = last_run(entry.records, cell.key) if entry is not None and entry.session == self._session else ()
         turns = [each for each in found if isinstance(each, TurnRecord)]
         return found if turns and is_answer(turns[-1]) else ()
 
     def _ask(self, cell: Cell) -> TurnRecord:
-        options, io, shell = cell.options, cell.io, self._notebook.shell
+        options, io, shell = cell.options, cell.io, self._recorded.shell
         if options.model is not None:
             self._live.choose_model(options.model)  # from this cell on; the default may have no key
         agent = self.agent()
-        with self._live.in_mode(options.mode), self._recorded(agent):
+        with self._live.in_mode(options.mode), self._knowing(agent):
             if options.retry:
                 self._take_back(agent, cell)
             if options.fresh:
@@ -116,7 +118,7 @@ class LiveMode:
             how: dict[str, Any] = {"tools": options.tools, "attached": attached}
             how |= {"through": through_recorded, "carry": partial(carried_by, shell, agent)}
             turns = CellTurns(agent, cell.key, io, **how)
-            with limits(agent, options, self._notebook.max_price, self._notebook.spent_besides(self._live)):
+            with limits(agent, options, self._budget.max_price, self._budget.spent_besides(self._live)):
                 if result.flow is not None:
                     run_flow(shell, self._live.thread, agent, turns, io, result.flow, result.prompt or "")
                 else:
@@ -133,19 +135,19 @@ class LiveMode:
             raise KinError(str(error)) from None
 
     @contextmanager
-    def _recorded(self, agent: Agent) -> Iterator[None]:
+    def _knowing(self, agent: Agent) -> Iterator[None]:
         """What happens meanwhile is known afterwards, however it ends."""
         try:
             yield
         finally:
-            self._notebook.know(agent, self._session)
+            self._recorded.know(agent, self._session)
 
     def _take_back(self, agent: Agent, cell: Cell) -> None:
         """The cell's answer, whatever its text was, and what came after it, files too. Nothing if it was taken back before.
 
         Raises KinError.
         """
-        entry = self._notebook.book.cell(cell.io.cell_id)
+        entry = self._recorded.book.cell(cell.io.cell_id)
         answers = [run for run in runs(entry.records) if isinstance(run[-1], TurnRecord)] if entry is not None else []
         active = agent.time.active
         ids = {record.id for record in answers[-1]} if answers else set()
@@ -158,5 +160,5 @@ class LiveMode:
         except UndoError as error:
             raise KinError(str(error)) from None
         card = render_undo(undone, self._session)
-        card.metadata.update(carried_by(self._notebook.shell, agent, undone))
+        card.metadata.update(carried_by(self._recorded.shell, agent, undone))
         cell.io.display(card.data, card.metadata)

@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from kin_nb.core.commands import TypedCommand
 from kin_nb.core.session.records import SessionRecord, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
-from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.options import CellOptions
-from kin_nb.replay.environment import RECORD_VARIABLE
-
-
-class RecordMode(StrEnum):
-    """What happens to a cell without a recorded answer, as vcrpy names it: an error, a question to the model, always that."""
-
-    NONE = "none"
-    NEW = "new"
-    ALL = "all"
-
-
-def record_mode(environ: Mapping[str, str] = os.environ) -> RecordMode | None:
-    """What KIN_RECORD says, None where it is not set. Raises KinError for what is no such mode."""
-    text = environ.get(RECORD_VARIABLE)
-    if text is None:
-        return None
-    try:
-        return RecordMode(text)
-    except ValueError:
-        raise KinError(f"{RECORD_VARIABLE} is {text!r}: it takes {', '.join(RecordMode)}.") from None
 
 
 @dataclass(frozen=True)

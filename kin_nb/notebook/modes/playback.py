@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kin_nb.core.session.records import SessionRecord, TurnRecord
-from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.cell_io import CellOutput, somebody_reads
 from kin_nb.notebook.errors import KinError
-from kin_nb.notebook.modes.mode import Cell, Leave, RecordMode, record_mode
-from kin_nb.notebook.modes.showing import asks_the_model, is_watched, show_records
+from kin_nb.notebook.modes.mode import Cell, Leave
+from kin_nb.notebook.modes.showing import asks_the_model, show_records
+from kin_nb.notebook.recorded import RecordedAnswers, RecordMode, record_mode
 from kin_nb.render import render_notice
 from kin_nb.replay.cells.matching import command_key, is_answer
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
@@ -17,7 +18,6 @@ from kin_nb.replay.playback.edited import not_recorded
 
 if TYPE_CHECKING:
     from kin_nb.notebook.live_agent import LiveAgent
-    from kin_nb.notebook.notebook import Notebook
 
 _HEADLESS = (
     "No recorded answer: {why} No model was asked, since nobody is here to see what it does. To ask it: open the notebook in "
@@ -31,9 +31,9 @@ class PlaybackMode:
 
     is_live = False
 
-    def __init__(self, notebook: Notebook, live: LiveAgent, session: str) -> None:
-        self._notebook, self._live, self._session = notebook, live, session
-        self._playback = Playback(notebook.book, session)
+    def __init__(self, recorded: RecordedAnswers, live: LiveAgent, session: str) -> None:
+        self._recorded, self._live, self._session = recorded, live, session
+        self._playback = Playback(recorded.book, session)
         self.last: TurnRecord | None = None
 
     @property
@@ -45,17 +45,17 @@ class PlaybackMode:
             shown, of_another = self._playback.play(cell.key, cell.io.cell_id)
         except (NotRecorded, AmbiguousTurn) as error:
             return self._without(cell, error)
-        self._notebook.announce(cell.io)
+        self._recorded.announce(cell.io)
         self.last = next(record for record in reversed(shown) if isinstance(record, TurnRecord))
-        if not is_answer(self.last) and is_watched(cell.io):
+        if not is_answer(self.last) and somebody_reads(cell.io):
             notice = render_notice(
                 f"This is turn {self.last.turn}, which has no answer", [f"It is shown as it ended. {_ASK_ANEW}"]
             )
             cell.io.display(notice.data, notice.metadata)
-        if of_another and is_watched(cell.io):
+        if of_another and somebody_reads(cell.io):
             notice = render_notice(f"This is turn {self.last.turn} again", [f"Another cell asked it. {_ASK_ANEW}"])
             cell.io.display(notice.data, notice.metadata)
-        show_records(shown, self._notebook.book, cell.io, self._session, self._notebook.scratch)
+        show_records(shown, self._recorded.book, cell.io, self._session, self._recorded.scratch)
         return self.last
 
     def move(self, command: str, io: CellOutput) -> SessionRecord:
@@ -66,7 +66,7 @@ class PlaybackMode:
                 f"No {command} is recorded in this cell, and {self._which} is in playback: nothing was done. "
                 f"`{self._command('live')}` to go on where it ends, then run this cell again."
             ) from None
-        show_records(shown, self._notebook.book, io, self._session, self._notebook.scratch)
+        show_records(shown, self._recorded.book, io, self._session, self._recorded.scratch)
         return shown[-1]
 
     def close(self) -> None:
@@ -90,14 +90,14 @@ class PlaybackMode:
             )
         entry = self._playback.cell(cell.io.cell_id)
         turns = [each for each in entry.records if isinstance(each, TurnRecord)] if entry is not None else []
-        watched = is_watched(cell.io)
+        watched = somebody_reads(cell.io)
         if cell.options.retry and turns and watched:
             return Leave(f"Turn {turns[-1].turn} is asked anew, from where it was asked. What was recorded stays.")
         if turns and watched and mode is None:
             raise NotRecorded(not_recorded(turns[-1], cell.body), turn=turns[-1]) from None
         agreed: bool | None = mode is RecordMode.NEW or (cell.options.retry and watched)
         if not agreed:
-            agreed = asks_the_model(self._notebook.shell, self._live.thread, cell.io) if watched else None
+            agreed = asks_the_model(self._recorded.shell, self._live.thread, cell.io) if watched else None
         if agreed is None:
             lost = _LOST if entry is not None and not entry.records else ""
             raise NotRecorded(f"{_HEADLESS.format(why=error)}{lost}") from None

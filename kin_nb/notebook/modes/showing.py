@@ -46,11 +46,6 @@ def _in_scratch(record: SessionRecord, scratch: Scratch | None) -> list[Output]:
     return scratch.play(record) if scratch is not None and isinstance(record, TurnRecord | UndoRecord) else []
 
 
-def is_watched(io: CellOutput) -> bool:
-    """Whether a person may see what a model does."""
-    return bool(io.cell_id or io.allow_stdin)
-
-
 def asks_the_model(shell: InteractiveShell, thread: AgentThread, io: CellOutput) -> bool | None:
     """Whether the person wants the model to be asked; None where nobody can answer."""
     display = Display(io)
