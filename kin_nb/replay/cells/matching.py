@@ -1,4 +1,4 @@
-"""A cell's key: what of its text counts when it is asked whether a record is its own (docs/session-notebook.md)."""
+"""A cell's key: what of its text counts when it is asked whether a record is its own (docs/playback.md)."""
 
 from __future__ import annotations
 

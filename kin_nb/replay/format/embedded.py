@@ -1,4 +1,4 @@
-"""The recording inside a cell, for kernels that see no file: `%kin save --portable` (docs/session-notebook.md).
+"""The recording inside a cell, for kernels that see no file: `%kin save --portable` (docs/format.md).
 
 In memory the records stand in metadata as always: loading puts them there, writing takes them out again where the
 notebook has such a cell.

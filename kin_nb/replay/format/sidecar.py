@@ -1,4 +1,4 @@
-"""The sidecar: a recording's long texts in a file beside the notebook (docs/session-notebook.md).
+"""The sidecar: a recording's long texts in a file beside the notebook (docs/format.md).
 
 In memory a notebook is always whole: loading puts the texts back, writing takes them out again where it names a sidecar.
 """

@@ -1,4 +1,4 @@
-"""Two recordings that went on from one, joined (docs/session-notebook.md): the union of their records by id."""
+"""Two recordings that went on from one, joined (docs/merging.md): the union of their records by id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain export: what a session did as ordinary cells, for where there is no kin_nb (docs/session-notebook.md)."""
+"""The plain export: what a session did as ordinary cells, for where there is no kin_nb (docs/saving.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding the recording that `%kin replay SESSION@DIGEST12` names (docs/session-notebook.md). Copies and renames do no harm."""
+"""Finding the recording that `%kin replay SESSION@DIGEST12` names (docs/playback.md). Copies and renames do no harm."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _UNLIKE = ("ab cd", "ef gh")
 
 
 class _Table(BaseModel):
-    """A `[[rule]]`, as docs/session-notebook.md describes it."""
+    """A `[[rule]]`, as docs/reexecution.md describes it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

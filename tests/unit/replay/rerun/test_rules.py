@@ -20,7 +20,7 @@ from kin_nb.replay.rerun.rules_file import built_in_rules
 from kin_nb.replay.runner.place import RECORDED_ENVIRONMENT
 
 RULES = built_in_rules()
-PAGE = Path(__file__).parents[4] / "docs" / "session-notebook.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reexecution.md"
 
 
 def test_rules_are_numbered_from_one_on():
