@@ -214,5 +214,5 @@ def test_the_saved_file_holds_receipts_and_no_widgets(kin, model_server):
         kinds = {mime for output in nb.cells[1].outputs for mime in output.get("data", {})}
         assert kinds == {"text/html", "text/plain"}
         assert "approved by you" in "".join(str(output) for output in nb.cells[1].outputs)
-    assert nb.metadata.kin.format == 1
+    assert nb.metadata.kin.format == 2
     assert "kin" not in kin.saved().metadata  # the open file is never written
