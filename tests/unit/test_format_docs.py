@@ -197,9 +197,7 @@ def test_every_example_is_valid(name, part, keys):
 
 
 def test_the_metadata_of_the_page_is_read_as_the_recording():
-    text = notebook(
-        example("notebook metadata"), [asked("cell metadata"), undone("cell metadata of an undo")]
-    )
+    text = notebook(example("notebook metadata"), [asked("cell metadata"), undone("cell metadata of an undo")])
     assert read_recording(parse_notebook(text, "page")) == RECORDING
 
 
@@ -239,7 +237,12 @@ def test_the_page_names_this_format_and_explains_fifteen_words():
 
 def test_no_page_and_no_module_names_the_page_of_before():
     root = PAGES.parent
-    places = [*PAGES.rglob("*.md"), *root.glob("*.md"), *(root / "kin_nb").rglob("*.py"), *(root / "kin_nb").rglob("*.toml")]
+    places = [
+        *PAGES.rglob("*.md"),
+        *root.glob("*.md"),
+        *(root / "kin_nb").rglob("*.py"),
+        *(root / "kin_nb").rglob("*.toml"),
+    ]
     before = "session-notebook" + ".md"
     assert [path.name for path in places if before in path.read_text(encoding="utf-8")] == []
     links = [
