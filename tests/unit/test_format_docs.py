@@ -235,7 +235,7 @@ def test_the_page_names_this_format_and_explains_fifteen_words():
     assert len(rows) == len({word for word, _ in rows}) == WORDS
 
 
-def test_no_page_and_no_module_names_the_page_of_before():
+def test_no_page_and_no_module_names_the_page_of_before_and_every_link_leads_somewhere():
     root = PAGES.parent
     places = [
         *PAGES.rglob("*.md"),
@@ -245,10 +245,20 @@ def test_no_page_and_no_module_names_the_page_of_before():
     ]
     before = "session-notebook" + ".md"
     assert [path.name for path in places if before in path.read_text(encoding="utf-8")] == []
-    links = [
-        (page.name, link)
-        for page in (*PAGES.glob("*.md"), *root.glob("*.md"))
-        for link in re.findall(r"\]\(([^)#\s:]+\.md)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-        if not (page.parent / link).exists()
-    ]
-    assert links == []
+    assert [link for page in (*PAGES.glob("*.md"), *root.glob("*.md")) for link in broken_links(page)] == []
+
+
+def broken_links(page: Path) -> list[str]:
+    """Those to another page, or to a heading, that are not there."""
+    found = []
+    for link in re.findall(r"\]\(([^)\s:]+)\)", page.read_text(encoding="utf-8")):
+        name, _, heading = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (heading and heading not in anchors(target)):
+            found.append(f"{page.name}: {link}")
+    return found
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
