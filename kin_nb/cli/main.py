@@ -169,14 +169,14 @@ def _add_comparing(commands: Commands[argparse.ArgumentParser]) -> None:
     merge = commands.add_parser(
         "merge",
         help="join two notebooks that went on from one",
-        description="Join two session notebooks, A and B, that went on from BASE. Where both have new turns, those of B "
-        "follow those of A, which are taken back between them; nothing is lost.",
+        description="Join two session notebooks, A and B, that went on from BASE. Where both have new turns, both stay, as "
+        "branches of the conversation, and each cell shows its own answer; nothing is lost.",
         epilog="exit codes: 0 merged, 1 an error (nothing was written), 2 wrong usage, 3 merged, and cells that both "
         "changed wait for your choice. As git's merge driver: kin-nb merge %O %A %B -o %A --force",
     )
     merge.add_argument("base", type=Path, metavar="BASE", help="the notebook as it was before the two parted")
-    merge.add_argument("a", type=Path, metavar="A", help="one of the two; its turns come first")
-    merge.add_argument("b", type=Path, metavar="B", help="the other; the session goes on where it ended")
+    merge.add_argument("a", type=Path, metavar="A", help="one of the two; its cells come first")
+    merge.add_argument("b", type=Path, metavar="B", help="the other")
     merge.add_argument(
         "-o", "--out", type=Path, metavar="FILE", help="where to write (default: A.merged.ipynb beside A)"
     )

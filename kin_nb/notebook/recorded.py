@@ -74,8 +74,8 @@ class RecordedAnswers:
         """All that is known here: what the file holds, and what this kernel made."""
         if self._book is None:
             self._book = Book([])
-            nb = self._own_notebook()
             try:
+                nb = self._own_notebook() or self._runners_notebook()
                 if nb is not None:
                     self._book = Book.collect(nb)
             except RecordingError as error:
@@ -188,6 +188,22 @@ class RecordedAnswers:
         own = own_file(self.shell)
         with suppress(UnreadableNotebookError):  # it may be being written
             return load_notebook(own) if own is not None else None
+        return None
+
+    def _runners_notebook(self) -> Any:
+        """Where nobody reads along: the notebook that the runner was given, which tells its kernel nothing; None for none.
+
+        Of several, the first that holds the cell which runs now.
+        """
+        io = cell_io(self.shell)
+        code = io.parent.get("content", {}).get("code")
+        if somebody_reads(io) or not code:
+            return None
+        for path in surroundings(self.shell).argument_files():
+            with suppress(UnreadableNotebookError):
+                nb = load_notebook(path)
+                if any(cell["source"] == code for cell in nb["cells"]):
+                    return nb
         return None
 
     def _show_keeping(self, notice: Output, nb: Any, *, only: bool = False) -> None:

@@ -90,6 +90,8 @@ class Session:
 
     def go_live(self) -> None:
         """`%kin live`: the model is asked, also where an answer is recorded. Raises KinError; then all stays as it was."""
+        if record_mode() is RecordMode.NONE:
+            raise KinError("KIN_RECORD is none, so no model is asked. Unset it to go live.")
         if isinstance(self.mode, LiveMode) and self.mode.always:
             where = f"Session {self.name}" if self.name else "This notebook"
             raise KinError(f"{where} is live already.")

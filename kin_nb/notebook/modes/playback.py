@@ -82,7 +82,7 @@ class PlaybackMode:
     def _without(self, cell: Cell, error: NotRecorded | AmbiguousTurn) -> Leave:
         """For a cell that shows nothing. Raises where no model may be asked."""
         mode = record_mode()
-        if cell.options.live:
+        if cell.options.live and mode is not RecordMode.NONE:
             return Leave("Prompts go on where the recorded conversation ends.")
         if cell.options.cached or mode is RecordMode.NONE:
             raise NotRecorded(

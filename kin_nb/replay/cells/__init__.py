@@ -1,5 +1,5 @@
-"""The cells of a session notebook: which one asked which turn, which one undoes, and what the agent ran in the notebook.
+"""The cells of a notebook: what each says to the agent, which records are its own, and what the agent ran in the notebook.
 
-Owns the rules by which a cell finds its turn or undo (matching.py), and where each of them is in a notebook.
+Owns a cell's key (matching.py), and to which cell a record belongs (placing.py).
 Never reads or writes a file. May import: replay's recording and errors; core's records; nbformat inside functions.
 """

@@ -71,14 +71,15 @@ def read_carried(cell: int, raw: dict[str, Any]) -> Carried:
 
 
 def keeping(nb: Any) -> dict[str, Any]:
-    """Metadata for the output of the first cell of `nb`: what the cells carry, and what is kept already."""
+    """Metadata for the output of the first cell of `nb`: what the cells carry, and what is kept of those that are there."""
     kept = [
         {"cell": cell["id"], "carried": each}
         for cell in nb["cells"]
         if isinstance(cell.get("id"), str)
         for each in carried_in(cell)
     ]
-    kept += [each for each in kept_in(nb) if each not in kept]
+    ids = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
+    kept += [each for each in kept_in(nb) if each["cell"] in ids and each not in kept]
     return {KEPT: kept} if 0 < sum(len(str(each)) for each in kept) <= MAX_KEPT_CHARACTERS else {}
 
 

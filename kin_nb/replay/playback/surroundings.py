@@ -40,12 +40,16 @@ class Surroundings:
         """The notebook that this kernel serves, as its front end or runner says; only files that exist."""
         return (path for path in self._own_names() if path.is_file())
 
-    def near_files(self) -> Iterator[Path]:
-        """Notebooks that may be copies of it: parents' arguments, the working directory, a vanished file's siblings."""
+    def argument_files(self) -> Iterator[Path]:
+        """Notebooks that parents' arguments name, as a runner's do."""
         for parent in self.parents:
             for argument in parent.arguments:
                 if argument.endswith(".ipynb") and (parent.cwd / argument).is_file():
                     yield parent.cwd / argument
+
+    def near_files(self) -> Iterator[Path]:
+        """Notebooks that may be copies of it: parents' arguments, the working directory, a vanished file's siblings."""
+        yield from self.argument_files()
         yield from _notebooks(self.cwd)
         for path in self._own_names():
             if not path.exists():

@@ -137,3 +137,19 @@ def test_what_a_cell_carries_whose_id_is_none_is_not_kept(nb, cell_id):
     nb["cells"][0]["outputs"] = []
     nb["cells"][1]["id"] = cell_id
     assert keeping(nb) == {}
+
+
+def test_the_copy_of_a_deleted_cell_goes_with_the_next_run_of_the_first_one():
+    whole = recording(turn(1, "Say one."), turn(2, "Say two."))
+    cells = [_shown(f"c{n}", carried_of(whole, record)) for n, record in enumerate(whole.records)]
+    first = {"cell_type": "code", "id": "first", "source": "", "metadata": {}, "outputs": []}
+    nb = {"metadata": {}, "cells": [first, *cells]}
+    first["outputs"] = [{"output_type": "display_data", "data": {}, "metadata": keeping(nb)}]
+    assert [each["cell"] for each in keeping(nb)[KEPT]] == ["c0", "c1"]
+    del nb["cells"][1]
+    assert [each["cell"] for each in keeping(nb)[KEPT]] == ["c1"]
+
+
+def _shown(cell_id: str, metadata: dict) -> dict:
+    output = {"output_type": "display_data", "data": {}, "metadata": metadata}
+    return {"cell_type": "code", "id": cell_id, "source": "", "metadata": {}, "outputs": [output]}
