@@ -32,6 +32,7 @@ async def look_for_loops(agent: Agent, step: RecordedStep) -> AsyncGenerator[Loo
         yield _event(loop)
         if loop.action == "remind":
             agent.injected.append(loop.message)
+            agent.reminders.append(loop.message)
         elif loop.action == "stop":
             return
         elif await _wanted(agent, loop):

@@ -47,7 +47,7 @@ def plain_call(call: RecordedCall, folder: str) -> Iterator[PlainCell]:
     if text and (call.status == "ok" or call.files):
         yield _note(call, f"is not here: {why}.{' What it changed is.' if call.files else ''}")
     yield from _files(call, folder)
-    if call.uncovered and not text:
+    if call.not_covered and not text:
         yield _note(call, "may have done what is not recorded, and is not here.")
 
 
