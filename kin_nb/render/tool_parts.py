@@ -65,7 +65,8 @@ def read_part(output: str, path: str) -> Part:
 def uncovered_part(call: RecordedCall) -> Part:
     """What undo does not bring back: variables that were bound, and whatever else there is."""
     bound, rest = one_line(listed(call.bound), 400), one_line(call.uncovered.removeprefix("not covered: "), 400)
-    lines = [f"bound: {bound} (undo does not bring variables back)"] if call.bound else []
+    changed = call.bound and not call.is_repeated
+    lines = [f"bound: {bound} (undo does not bring variables back)"] if changed else []
     lines += [f"Not covered by undo: {rest}"] if call.uncovered else []
     return Part("".join(f"<small>{escape(line)}</small><br>\n" for line in lines), "\n".join(lines))
 

@@ -24,6 +24,8 @@ errors: its model has no key; kin_nb itself failed.
 """
 
 
+IDENTICAL = "identical"
+"""Who decided on a call that was made twice in one reply: nobody, it was run once."""
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode
 
 
@@ -158,7 +160,7 @@ class RecordedCall(Record):
     uncovered: str = ""
     """What it may have changed besides, that undo does not bring back: a sentence. Without what `bound` says."""
     bound: tuple[str, ...] = ()
-    """The names of variables that it bound or deleted, which undo does not bring back either."""
+    """The names of variables that it bound or deleted, which undo does not bring back either. Of a repeated call: the first's."""
     hint: str = ""
     """The last line of `output` where that is advice: how to see all of an output that was cut."""
     no_undo: str = ""
@@ -172,6 +174,11 @@ class RecordedCall(Record):
         return f"[not stored here; its sha256 is {self.withheld}]" if self.withheld else self.output
 
     @property
+    def is_repeated(self) -> bool:
+        """Whether its reply has the same call before it, which was run for both."""
+        return self.decision is not None and self.decision.by == IDENTICAL
+
+    @property
     def result(self) -> str:
         """`output` without advice: what two runs of a call are compared by."""
         own = without_hint(self.output, self.hint)
@@ -181,7 +188,7 @@ class RecordedCall(Record):
     @property
     def not_covered(self) -> str:
         """All that undo does not bring back, `bound` too: a sentence."""
-        variables = f"variables: {listed(self.bound)}" if self.bound else ""
+        variables = f"variables: {listed(self.bound)}" if self.bound and not self.is_repeated else ""
         return "; ".join(filter(None, (self.uncovered, variables)))
 
 

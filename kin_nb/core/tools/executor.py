@@ -21,7 +21,7 @@ from kin_nb.core.events import BaseEvent, ToolCallEvent, ToolOutputEvent, ToolRe
 from kin_nb.core.safety.workspace import decided_paths
 from kin_nb.core.session.log import INTERRUPTED
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
+from kin_nb.core.session.records import IDENTICAL, RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
 from kin_nb.core.tools.base import ToolDecision, ToolError, tool_output
 from kin_nb.core.tools.ending import end, to_its_end
 from kin_nb.core.tools.event_queue import EventQueue
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-IDENTICAL = "identical"
-"""Who decided on a call that was made twice in one reply: nobody, it was run once."""
 
 
 class ToolExecutor:
@@ -270,7 +268,7 @@ class ToolExecutor:
         )
         if first.decision is not None:
             self._gate.audit(call, decided, same_as=first.id)
-        fields: dict[str, Any] = {"exit": first.exit, "images": first.images}
+        fields: dict[str, Any] = {"exit": first.exit, "images": first.images, "bound": first.bound}
         told = self._answers[first.id].content or ""  # as the model had it: the record's has no paths
         output = Fitted(told, first.output, hint=first.hint)
         return self._answer(call, status=first.status, output=output, no_undo=first.no_undo, **fields)

@@ -96,7 +96,8 @@ def _python_calls(turn: TurnRecord, folder: str) -> Iterator[_Ran]:
         code = _code(call) if call.name == PYTHON and call.status == "ok" else ""
         if code:
             here = code.replace(WORKSPACE, folder) if folder else code
-            yield _Ran(_plain(here).strip("\n"), call.bound, failed=bool(call.exit))
+            bound = () if call.is_repeated else call.bound
+            yield _Ran(_plain(here).strip("\n"), bound, failed=bool(call.exit))
 
 
 def _code(call: RecordedCall) -> str:
