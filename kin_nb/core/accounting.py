@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from kin_nb.core.session.records import RecordedCall, RecordedCompaction, RecordedStep, RecordedSubagent, TurnRecord
 from kin_nb.core.types import AgentStats, LLMUsage
 
-_IDENTICAL = "identical"
-"""Who decided on a call that its reply holds twice."""
-
 
 def count_reply(stats: AgentStats, step: RecordedStep) -> None:
     """A reply came: the "last turn" of AgentStats (seed 002), and the newest measure of how large the context is."""
@@ -98,7 +95,7 @@ def _counted(step: RecordedStep) -> Iterator[RecordedCall]:
     for call in step.calls:
         decided = call.decision
         refused = (call.name, call.arguments, decided) if decided and decided.verdict == "deny" else None
-        if refused not in seen and not (decided and decided.by == _IDENTICAL):
+        if refused not in seen and not call.is_repeated:
             yield call
         if refused:
             seen.add(refused)

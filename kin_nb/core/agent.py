@@ -112,6 +112,7 @@ class Agent:
         self.audit = AuditLog(warn=lambda text: self.journal.warnings.append(text))  # noqa: PLW0108  (a resume has another list)
         self.denwa_renji: DenwaRenji | None = None  # where this turn's D-Mails go, if there may be any
         self.injected: list[str] = []  # what middleware adds to the next request
+        self.reminders: list[str] = []  # of that, what tells the model that it goes in circles
         self.compaction_strategy: Compaction = SimpleCompaction()
         self.prunes: compacting.Prunes = compacting.prune_when_full
         self.compaction: RecordedCompaction | None = None  # the one that no record holds yet

@@ -32,6 +32,7 @@ def begin_anew(agent: Agent, key: str = "", cell_id: str | None = None) -> None:
     agent.toolbox.reset()
     agent.middleware_pipeline.reset(ResetReason.STOP)
     agent.injected.clear()
+    agent.reminders.clear()
     drop(agent.dropped, agent.take_compaction())
     set_fresh(agent, fresh=True)
     record = agent.time.cleared(key, cell_id)

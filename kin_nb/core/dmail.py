@@ -92,5 +92,6 @@ def go_back(agent: Agent, mail: BackToTheFuture) -> RecordedDMail:
     agent.stats.context_tokens = mail.checkpoint.tokens
     agent.history.append(user_message(delivered(mail.message)), said=False)
     agent.injected.clear()
+    agent.reminders.clear()
     agent.loops.forget()
     return RecordedDMail(step=mail.checkpoint.place.step, message=mail.message)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kin_nb.core.accounting import turn_cost
 from kin_nb.core.onlookers import files_of, remarks
 from kin_nb.core.session.records import END, Outcome, TurnRecord
+from kin_nb.core.stopping import Stop
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def end_turn(
-    agent: Agent, recorder: TurnRecorder, outcome: Outcome, message: str, *, first: int, started: float
+    agent: Agent, recorder: TurnRecorder, outcome: Outcome, why: Stop, *, first: int, started: float
 ) -> TurnRecord:
     """`first`: the id of the turn's first checkpoint. `started`: of time.monotonic()."""
     for remark in remarks(agent, files_of(recorder.record)):
@@ -26,7 +27,7 @@ def end_turn(
     begun = agent.time.mark(END).id - first - 1  # each step has had a checkpoint
     elapsed = time.monotonic() - started
     cost = turn_cost(agent.stats, recorder.record)
-    return recorder.end(outcome, message=message, cost=cost, milliseconds=round(elapsed * 1000), begun=begun)
+    return recorder.end(outcome, why, cost=cost, milliseconds=round(elapsed * 1000), begun=begun)
 
 
 async def let_go(agent: Agent, link: ModelLink) -> None:

@@ -11,7 +11,6 @@ from kin_nb.core.events import AssistantEvent, BaseEvent, LoopEvent, ReasoningEv
 from kin_nb.core.questions import Question
 from kin_nb.core.session.records import RecordedStep
 from kin_nb.core.tools.base import ToolError
-from kin_nb.core.tools.executor import IDENTICAL
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -32,6 +31,7 @@ async def look_for_loops(agent: Agent, step: RecordedStep) -> AsyncGenerator[Loo
         yield _event(loop)
         if loop.action == "remind":
             agent.injected.append(loop.message)
+            agent.reminders.append(loop.message)
         elif loop.action == "stop":
             return
         elif await _wanted(agent, loop):
@@ -50,7 +50,7 @@ def endless(agent: Agent, event: BaseEvent) -> LoopEvent | None:
 
 
 def _found(agent: Agent, step: RecordedStep) -> list[Loop]:
-    own = [call for call in step.calls if call.decision is None or call.decision.by != IDENTICAL]
+    own = [call for call in step.calls if not call.is_repeated]
     found = [agent.loops.observe_reply(step.content)]
     for call in own:
         ok = call.status == "ok" and not call.exit

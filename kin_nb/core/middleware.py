@@ -17,6 +17,7 @@ from kin_nb.core.context.compaction import CompactionError
 from kin_nb.core.context.room import check_room
 from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.session.records import StopReason
 from kin_nb.core.types import AgentStats, LLMMessage, Role
 
 if TYPE_CHECKING:
@@ -70,12 +71,16 @@ class ConversationContext:
 
 @dataclass
 class MiddlewareResult:
-    """`message` for INJECT_MESSAGE, `reason` for STOP, `metadata` {"old_tokens", "threshold"} for COMPACT."""
+    """`message` for INJECT_MESSAGE, `reason` for STOP, `metadata` {"old_tokens", "threshold"} for COMPACT.
+
+    `stop_reason`: for STOP too, what kind of reason it is.
+    """
 
     action: MiddlewareAction = MiddlewareAction.CONTINUE
     message: str | None = None
     reason: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    stop_reason: StopReason = "middleware"
 
 
 class ConversationMiddleware(Protocol):
@@ -188,7 +193,8 @@ class TurnLimitMiddleware(BuiltinMiddleware):
         # `steps` counts the step that is about to begin.
         if context.stats.all_steps - 1 - self.before < self.max_turns:
             return MiddlewareResult()
-        return MiddlewareResult(MiddlewareAction.STOP, reason=f"Turn limit of {self.max_turns} reached")
+        reason = f"Turn limit of {self.max_turns} reached"
+        return MiddlewareResult(MiddlewareAction.STOP, reason=reason, stop_reason="max_turns")
 
 
 class PriceLimitMiddleware(BuiltinMiddleware):
@@ -205,7 +211,7 @@ class PriceLimitMiddleware(BuiltinMiddleware):
         if cost <= self.max_price:
             return MiddlewareResult()
         reason = f"Price limit exceeded: ${cost:.4f} > ${_usd(self.max_price)}"
-        return MiddlewareResult(MiddlewareAction.STOP, reason=reason)
+        return MiddlewareResult(MiddlewareAction.STOP, reason=reason, stop_reason="price")
 
 
 def _usd(limit: float) -> str:

@@ -262,7 +262,7 @@ class TimeTravel:
             to=place,
             files=tuple(sorted(dict.fromkeys((*earlier, *restored.files)), key=lambda change: change.path)),
             kept=tuple(KeptFile(path=path, why=why) for path, why in restored.kept),
-            uncovered=tuple(dict.fromkeys([*(call.uncovered for call in calls if call.uncovered), *self._lost(turns)])),
+            uncovered=tuple(dict.fromkeys([*filter(None, (c.not_covered for c in calls)), *self._lost(turns)])),
         )
         record = self._recorded(record, goal.head)
         self._redo.append((tip, record))
@@ -295,6 +295,7 @@ class TimeTravel:
         agent.compaction = tip.compaction
         set_fresh(agent, fresh=tip.fresh)
         agent.injected.clear()
+        agent.reminders.clear()
         agent.stats.context_tokens = tip.tokens
 
     def _recorded(self, record: UndoRecord, head: Ref | None) -> UndoRecord:

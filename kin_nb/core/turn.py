@@ -13,7 +13,6 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from kin_nb.core.accounting import count_reply
-from kin_nb.core.callback_errors import describe_error
 from kin_nb.core.compacting import compacting, prune
 from kin_nb.core.config import ConfigError
 from kin_nb.core.context.compaction import CompactionError
@@ -34,17 +33,17 @@ from kin_nb.core.events import (
 )
 from kin_nb.core.going_in_circles import endless, look_for_loops
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
-from kin_nb.core.middleware import SHORTEST, MiddlewareAction, MiddlewareError
+from kin_nb.core.middleware import SHORTEST, MiddlewareAction, MiddlewareError, MiddlewareResult
 from kin_nb.core.reply import Reply
 from kin_nb.core.session.records import Outcome, RecordedDMail, RecordedImage, RecordedStep, TurnRecord
 from kin_nb.core.skills.models import SkillError
+from kin_nb.core.stopping import CUT_OFF, Stop, crashed, failed, refused, too_many_steps
 from kin_nb.core.tools.executor import ToolExecutor
 from kin_nb.core.types import ImageContent, LLMMessage, Role
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
 
-CUT_OFF = "the reply was cut off at the model's limit of output tokens; ask it to go on, or raise max_tokens"
 Events = AsyncGenerator[BaseEvent, None]
 
 
@@ -82,7 +81,7 @@ class Turn:
         self._recorder = agent.begin_turn(turn)
         self._checkpoint = agent.time.mark(0)
         self._position = len(agent.turns) - 1
-        self._stopped: str | None = None
+        self._stopped: Stop | None = None
         self._dmail: RecordedDMail | None = None
         """What the next step begins with."""
         self._reminders: list[str] = []
@@ -93,7 +92,7 @@ class Turn:
         agent, recorder = self._agent, self._recorder
         started = time.monotonic()
         outcome: Outcome = "interrupted"
-        message = ""
+        why = Stop()
         try:
             agent.history.append(user_message(self._sent, self._images))  # it is recorded: a resume has it too
             yield TurnStartEvent(turn=recorder.record.turn, prompt=self._prompt)
@@ -107,16 +106,16 @@ class Turn:
                         yield warning
                     agent.turns[self._position] = recorder.record
                     yield event
-            outcome, message = ("done", "") if self._stopped is None else ("stopped", self._stopped)
+            outcome, why = ("done", why) if self._stopped is None else ("stopped", self._stopped)
         except (BackendError, ConfigError, CompactionError, MiddlewareError, SkillError) as error:
-            outcome, message = "error", str(error)
-            yield ErrorEvent(message=message, kind=type(error).__name__, status=getattr(error, "status", None))
+            outcome, why = "error", failed(error)
+            yield ErrorEvent(message=why.message, kind=type(error).__name__, status=getattr(error, "status", None))
         except Exception as error:
-            outcome, message = "error", f"kin_nb failed: {describe_error(error)}"
+            outcome, why = "error", crashed(error)
             raise
         finally:
             late = self._recorded(agent.new_warnings())
-            end_turn(agent, recorder, outcome, message, first=self._checkpoint.id, started=started)
+            end_turn(agent, recorder, outcome, why, first=self._checkpoint.id, started=started)
             late += self._recorded(agent.new_warnings())  # the end itself may be what cannot be written
             agent.turns[self._position] = recorder.record
         for warning in late:
@@ -135,7 +134,7 @@ class Turn:
         agent = self._agent
         for number in itertools.count(1):
             if number > agent.config.max_steps_per_turn:
-                yield self._stop(_TOO_MANY_STEPS.format(most=agent.config.max_steps_per_turn))
+                yield self._stop(too_many_steps(agent.config.max_steps_per_turn))
                 return
             checkpoint = agent.time.mark(number)
             agent.stats.steps += 1
@@ -182,7 +181,7 @@ class Turn:
                     compacted = True
                     continue
                 case MiddlewareAction.STOP:
-                    yield self._stop(result.reason or "stopped by middleware")
+                    yield self._stop(_stop_of(result))
                 case MiddlewareAction.INJECT_MESSAGE:
                     self._reminders.append(result.message or "")
             return
@@ -193,7 +192,7 @@ class Turn:
         if result.action is MiddlewareAction.INJECT_MESSAGE:
             self._agent.injected.append(result.message or "")
         elif result.action is MiddlewareAction.STOP and not over:
-            yield self._stop(result.reason or "stopped by middleware")
+            yield self._stop(_stop_of(result))
         elif result.action is MiddlewareAction.COMPACT:
             async with aclosing(self._compact(result.metadata.get("threshold", 0))) as events:
                 async for event in events:
@@ -246,7 +245,7 @@ class Turn:
                     yield event
                     if loop := endless(agent, event):
                         yield loop
-                        yield self._stop(loop.message)
+                        yield self._stop(Stop(loop.message, "loop"))
                         break
         except BaseException:
             if reply.cut():
@@ -271,13 +270,13 @@ class Turn:
         if reply.is_cut_off:
             yield self._stop(CUT_OFF)
         if executor.refused_without_note:
-            yield self._stop(f"you refused {executor.refused_without_note}; write what to do instead in the next cell")
+            yield self._stop(refused(executor.refused_without_note))
         if self._stopped is None and reply.calls:
             async with aclosing(look_for_loops(agent, self._recorder.record.steps[-1])) as found:
                 async for event in found:
                     yield event
                     if event.action == "stop":
-                        yield self._stop(event.message)
+                        yield self._stop(Stop(event.message, "loop"))
         if agent.denwa_renji is not None and self._stopped is None:
             agent.denwa_renji.deliver()
 
@@ -292,23 +291,26 @@ class Turn:
         self._recorder.warn(warning)
         return WarningEvent(message=warning)
 
-    def _stop(self, why: str) -> AssistantEvent:
+    def _stop(self, why: Stop) -> AssistantEvent:
         self._stopped = why
-        return AssistantEvent(content=why, stopped_by_middleware=True)
+        return AssistantEvent(content=why.message, stopped_by_middleware=True)
 
     def _keep(self, reply: Reply, injected: str) -> RecordedStep:
         """The reply enters the history and the record: both, even if an observer of the first is interrupted."""
+        reminder = " ".join(self._agent.reminders)
         self._agent.injected.clear()
+        self._agent.reminders.clear()
         try:
             self._agent.history.append(reply.message)
         finally:
-            step = self._record(reply, injected)
+            step = self._record(reply, injected, reminder)
         return step
 
-    def _record(self, reply: Reply, injected: str) -> RecordedStep:
+    def _record(self, reply: Reply, injected: str, reminder: str) -> RecordedStep:
         agent = self._agent
         pruned = agent.history.take_pruned()
-        more = {"compaction": agent.take_compaction(), "injected": injected, "pruned": pruned, "dmail": self._dmail}
+        texts = {"injected": injected, "reminder": reminder}
+        more = {**texts, "compaction": agent.take_compaction(), "pruned": pruned, "dmail": self._dmail}
         self._dmail = None
         step = self._recorder.reply(reply.step.model_copy(update=more))
         count_reply(agent.stats, step)
@@ -318,12 +320,14 @@ class Turn:
 
 
 _SAY_SOMETHING = "your reply had no text and no tool call; answer the person, or go on with a tool call"
-_TOO_MANY_STEPS = "stopped after {most} steps (max_steps_per_turn); ask to go on, or raise it"
-
 _STILL_TOO_LONG = (
     "The conversation was compacted and still takes {tokens:,} tokens, more than this model is given.\n"
     "Choose a model with a larger window (%kin model NAME, --model NAME), or raise context_window or auto_compact_threshold."
 )
+
+
+def _stop_of(result: MiddlewareResult) -> Stop:
+    return Stop(result.reason or "stopped by middleware", result.stop_reason)
 
 
 def _with(injected: str, messages: list[LLMMessage]) -> list[LLMMessage]:

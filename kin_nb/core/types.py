@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from enum import StrEnum, auto
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from kin_nb.core.session.records import CallOrigin
 
@@ -59,7 +59,8 @@ class LLMMessage(BaseModel):
 
     Beyond seed 002: `images` go with the content, and `reasoning_blocks` are a provider's own reasoning as it came
     (Anthropic's signed thinking), sent back unchanged to the API style that gave it and never recorded. `origin` is what a
-    server sent with a reply for itself.
+    server sent with a reply for itself. `hint`, of a tool's answer: its last line, where that is advice and no result.
+    `is_stub`: it stands for a longer answer that was pruned. Neither is in a dump: the content says it all.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -73,6 +74,8 @@ class LLMMessage(BaseModel):
     images: list[ImageContent] | None = None
     reasoning_blocks: list[dict[str, Any]] | None = None
     origin: CallOrigin | None = None
+    hint: str = Field(default="", exclude=True)
+    is_stub: bool = Field(default=False, exclude=True)
 
     _encoded: dict[str, bytes] = PrivateAttr(default_factory=dict)
 

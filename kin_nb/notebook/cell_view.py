@@ -244,7 +244,7 @@ class CellView:
                 step = self._checkpoints.get(event.checkpoint_id, 0)
                 self._expect(dmail=RecordedDMail(step=step, message=event.message))
             case LoopEvent(action="remind"):
-                self._expect(injected="\n\n".join(filter(None, [self._coming.injected, event.message])))
+                self._expect(reminder=" ".join(filter(None, [self._coming.reminder, event.message])))
             case LoopEvent(action="ask"):
                 self._asked = True
 

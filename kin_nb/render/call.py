@@ -40,7 +40,7 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
     arguments = Arguments.read(call.edited_arguments or call.arguments)
     output = clean(tail[-CARD_LIMIT:] if call.status == "pending" else call.told).strip("\n")
     if call.name == PYTHON and call.status == "ok":
-        output = without_notes(output)
+        output = without_notes(output, call)
     if says_why_refused(call, output):
         output = ""
     name, subject = one_line(call.name), summary(call, arguments)
@@ -106,8 +106,8 @@ def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, 
     is_report = arguments.command is not None or call.subagent is not None or call.name == PYTHON
     if output and (is_report or not call.files or call.status != "ok"):
         parts.append(_output(call, arguments, output))
-    if call.uncovered:
-        parts.append(uncovered_part(call.uncovered))
+    if call.not_covered:
+        parts.append(uncovered_part(call))
     return parts
 
 

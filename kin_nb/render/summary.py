@@ -14,8 +14,6 @@ from kin_nb.render.text import count, escape, indent, literal, one_line
 PYTHON = "python"
 """The tool whose argument `code` runs in the notebook's own namespace."""
 _SUBJECTS = ("path", "file_path", "pattern", "url", "question", "description")
-_IDENTICAL = "identical"
-"""Who decided on a call that its reply holds twice."""
 _LONGEST_REASON = 400
 _REFUSED = "The person refused this call."
 """What the model is told of a refusal without a word."""
@@ -86,7 +84,7 @@ def words(call: RecordedCall, *, waiting: bool, printing: bool) -> list[str]:
         *_size(call),
         _status(call, waiting=waiting, printing=printing),
         *([f"exit {call.exit}"] if call.exit else []),
-        *(["run once, with the same call before it"] if call.decision and call.decision.by == _IDENTICAL else []),
+        *(["run once, with the same call before it"] if call.is_repeated else []),
         *_approval(call),
         *(["edited by you before it ran"] if call.edited_arguments is not None else []),
     ]

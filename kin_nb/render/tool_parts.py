@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kin_nb.core.session.records import RecordedCall, RecordedSubagent
+from kin_nb.core.session.records import RecordedCall, RecordedSubagent, listed
 from kin_nb.render.card import Part
 from kin_nb.render.highlight import code_html, highlighted, highlighted_lines, language_of
 from kin_nb.render.summary import Arguments, summary
@@ -17,15 +17,23 @@ READ_FILE = "read_file"
 _OPEN_LINES = 10
 _NUMBERED = re.compile(r" *\d+\t")
 """What read_file puts before each line of a file."""
-_BOUND = re.compile(r"(?:^|; )variables: ([^;]+)$")
-"""How `uncovered` ends when code has changed the notebook's variables (the `python` tool)."""
-_NOTES = re.compile(r"(?:(?:^|\n)\[\d+ pictures? with this result\])?(?:(?:^|\n)\[new or changed: [^\n]*\])?\Z")
-"""How its result ends: words to the model about what the person sees."""
 
 
-def without_notes(output: str) -> str:
-    """A result of `python` as a card shows it: pictures stand below it, and names that were bound are said in its last line."""
-    return _NOTES.sub("", output)
+def without_notes(output: str, call: RecordedCall) -> str:
+    """What `call`, of `python`, gave, as its card shows it: pictures stand below it, and its last line says what was bound."""
+    for note in (changed_note(call.bound), pictures_note(len(call.images))):
+        output = "" if output == note else output.removesuffix(f"\n{note}") if note else output
+    return output
+
+
+def pictures_note(pictures: int) -> str:
+    """Words of `python` to the model about what the person sees; "" for none."""
+    return f"[{pictures} picture{'' if pictures == 1 else 's'} with this result]" if pictures else ""
+
+
+def changed_note(names: Sequence[str]) -> str:
+    """Likewise, of variables."""
+    return f"[new or changed: {listed(names)}]" if names else ""
 
 
 def code_part(code: str, *, waiting: bool) -> Part:
@@ -54,12 +62,12 @@ def read_part(output: str, path: str) -> Part:
     return Part(code_html("\n".join(html)), output)
 
 
-def uncovered_part(uncovered: str) -> Part:
+def uncovered_part(call: RecordedCall) -> Part:
     """What undo does not bring back: variables that were bound, and whatever else there is."""
-    bound = _BOUND.search(uncovered)
-    rest = uncovered[: bound.start()] if bound else uncovered
-    lines = [f"bound: {one_line(bound[1], 400)} (undo does not bring variables back)"] if bound else []
-    lines += [f"Not covered by undo: {one_line(rest.removeprefix('not covered: '), 400)}"] if rest else []
+    bound, rest = one_line(listed(call.bound), 400), one_line(call.uncovered.removeprefix("not covered: "), 400)
+    changed = call.bound and not call.is_repeated
+    lines = [f"bound: {bound} (undo does not bring variables back)"] if changed else []
+    lines += [f"Not covered by undo: {rest}"] if call.uncovered else []
     return Part("".join(f"<small>{escape(line)}</small><br>\n" for line in lines), "\n".join(lines))
 
 

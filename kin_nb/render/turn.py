@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.records import RecordedCompaction, RecordedDMail, RecordedStep, TurnRecord
+from kin_nb.core.session.records import RecordedCompaction, RecordedDMail, RecordedStep, StopReason, TurnRecord
+from kin_nb.core.stopping import ADVICE
 from kin_nb.render.call import render_call
 from kin_nb.render.card import AMBER, BLUE, GREEN, GREY, RED, Output, frame
 from kin_nb.render.images import render_images, render_prompt_images
@@ -45,8 +46,6 @@ def render_attached(record: TurnRecord) -> list[Output]:
     return [Output.of(html, line, kind="sent", turn=record.turn)]
 
 
-REMINDER = "You repeat yourself: "
-"""How a reminder to a model that goes in circles begins (core/context/loops/wording.py)."""
 _LONGEST_REMINDER = 1_000
 
 
@@ -58,14 +57,9 @@ def render_before_reply(step: RecordedStep, *, turn: int, number: int) -> list[O
         outputs.append(_quiet(f"{old} shortened, to make room", kind="pruned", turn=turn, step=number))
     if step.dmail is not None:
         outputs.append(_dmail(step.dmail, turn=turn, step=number))
-    if reminder := _reminder(step.injected):
+    if reminder := one_line(step.reminder, _LONGEST_REMINDER):
         outputs.append(_quiet(f"kin_nb told the model: {reminder}", kind="told", turn=turn, step=number))
     return outputs
-
-
-def _reminder(injected: str) -> str:
-    """What a person should see of the notes that went with a request; the others go with each (plan mode)."""
-    return one_line(" ".join(note for note in injected.split("\n\n") if note.startswith(REMINDER)), _LONGEST_REMINDER)
 
 
 def _quiet(line: str, *, kind: str, turn: int, step: int) -> Output:
@@ -154,31 +148,15 @@ def _duration(milliseconds: int) -> str:
     return f"{minutes} min {seconds:02} s" if minutes else f"{milliseconds / 1000:.1f} s"
 
 
-_STOPPED = (
-    (r"you refused .*; (write what to do instead in the next cell)", "write what to do instead in a new cell"),
-    (r"the model repeats itself: .*?(?:; (write what to do instead))?", "write what to do instead in a new cell"),
-    (
-        r"stopped after \d+ steps \(max_steps_per_turn\); (ask to go on, or raise it)",
-        "ask it to go on in a new cell, or raise max_steps_per_turn in config.toml",
-    ),
-    (
-        r"the reply was cut off .*; (ask it to go on, or raise max_tokens)",
-        "ask it to go on in a new cell, or raise max_tokens of the model in config.toml",
-    ),
-    (
-        r"Turn limit of \d+ reached()",
-        "go on in a new cell, with a higher limit or none: %%kin --max-turns N",
-    ),
-    (
-        r"Price limit exceeded: .*()",
-        "go on in a new cell with a higher limit: %%kin --max-price USD for a cell, %config KinMagics.max_price = USD for all",
-    ),
-)
-"""Messages of a turn that was stopped, what of each says what to do, and how it is said here."""
-_NO_KEY = re.compile(r"No key for [^\n]*: the variable (\w+) is not set\.")
-_CRASH = "kin_nb failed: "
-_LONGEST_MESSAGE = 1_000
-"""Characters of a message that are looked at."""
+_GO_ON: Mapping[StopReason, str] = {
+    "max_steps": "ask it to go on in a new cell, or raise max_steps_per_turn in config.toml",
+    "max_turns": "go on in a new cell, with a higher limit or none: %%kin --max-turns N",
+    "price": "go on in a new cell with a higher limit: %%kin --max-price USD for a cell, %config KinMagics.max_price = USD for all",
+    "loop": "write what to do instead in a new cell",
+    "cut_off": "ask it to go on in a new cell, or raise max_tokens of the model in config.toml",
+    "refused": "write what to do instead in a new cell",
+}
+"""What to do after a stop, as it is said here: in place of what the record's message says of it (core/stopping.py)."""
 
 
 def next_step(record: TurnRecord) -> tuple[str, str]:
@@ -186,27 +164,27 @@ def next_step(record: TurnRecord) -> tuple[str, str]:
     message = record.message.strip()
     match record.outcome:
         case "stopped":
-            return _after_stop(message)
+            return _after_stop(record, message)
         case "error":
-            return _after_error(message)
+            return _after_error(record, message)
         case "interrupted":
             changed = any(call.files for call in record.calls)  # what is uncovered alone does not come back
             return message, f"go on in a new cell{', or take back what it changed: %kin undo' if changed else ''}"
     return message, ""
 
 
-def _after_stop(message: str) -> tuple[str, str]:
-    for pattern, todo in _STOPPED if len(message) <= _LONGEST_MESSAGE else ():
-        if found := re.fullmatch(pattern, message, re.DOTALL):
-            return message.removesuffix(found[1] or "").removesuffix("; "), todo
-    return message, ""
+def _after_stop(record: TurnRecord, message: str) -> tuple[str, str]:
+    if record.stop_reason not in _GO_ON:
+        return message, ""
+    advice = ADVICE.get(record.stop_reason, "")
+    return message.removesuffix(f"; {advice}") if advice else message, _GO_ON[record.stop_reason]
 
 
-def _after_error(message: str) -> tuple[str, str]:
+def _after_error(record: TurnRecord, message: str) -> tuple[str, str]:
     """Errors of model servers and of compaction are two lines: what happened, what to do."""
-    if key := _NO_KEY.fullmatch(message):
-        return message, f"set {key[1]} or write it into ~/.kin-code/.env, or choose another model: %kin model NAME"
+    if key := record.missing_key:
+        return message, f"set {key} or write it into ~/.kin-code/.env, or choose another model: %kin model NAME"
     what, *todo = message.split("\n")
-    if len(todo) == 1 and not message.startswith(_CRASH):
+    if len(todo) == 1 and record.stop_reason != "crash":
         return what, todo[0]
     return message, ""

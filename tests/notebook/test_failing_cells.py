@@ -37,9 +37,7 @@ AFTER = "print(half, len(rows))"
 def cell_of_turn() -> RecordedStep:
     """The agent's Python fails too, after it has bound a variable."""
     code = '{"code": "half = 21\\n1 / 0"}'
-    call = RecordedCall(
-        id="c1", name="python", arguments=code, status="ok", output="", exit=1, uncovered="variables: half"
-    )
+    call = RecordedCall(id="c1", name="python", arguments=code, status="ok", output="", exit=1, bound=("half",))
     return RecordedStep(fingerprint="f", content="I look.", calls=(call,))
 
 

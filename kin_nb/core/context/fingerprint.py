@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kin_nb.core.safety.secrets import redact_json
-from kin_nb.core.session.records import canonical_json, sha256
-from kin_nb.core.session.whole_outputs import without_note
+from kin_nb.core.session.records import canonical_json, sha256, without_hint
 from kin_nb.core.types import LLMMessage
 
 
@@ -15,7 +14,7 @@ def fingerprinted(message: LLMMessage, redact: Callable[[str], str]) -> bytes:
     calls = [[c.id, c.function.name, redact_json(c.function.arguments or "", redact)] for c in message.tool_calls or ()]
     said: dict[str, object] = {
         "role": message.role,
-        "content": without_note(redact(message.content or ""))[0],  # it names a session
+        "content": without_hint(redact(message.content or ""), redact(message.hint)),  # it names a session
         "calls": calls,
         "of": message.tool_call_id,
     }

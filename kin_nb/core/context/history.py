@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, delivered, gone_back_to
 from kin_nb.core.context.compaction import compacted, first_kept, fitting
 from kin_nb.core.context.fingerprint import fingerprinted
-from kin_nb.core.context.pruning import is_stub, stub
+from kin_nb.core.context.pruning import stub
 from kin_nb.core.context.repair import repaired
 from kin_nb.core.context.state import HistoryState
 from kin_nb.core.safety.secrets import WORKSPACE
@@ -129,7 +129,7 @@ class History:
         if not (wanted := set(call_ids)):
             return ()  # as before nearly every step
         calls = {call.id: call.function for m in self.messages for call in m.tool_calls or () if call.id in wanted}
-        changed = {i: m for i, m in enumerate(self.messages) if m.tool_call_id in calls and not is_stub(m)}
+        changed = {i: m for i, m in enumerate(self.messages) if m.tool_call_id in calls and not m.is_stub}
         if not changed:
             return ()
         first = min(changed)
@@ -270,7 +270,7 @@ class History:
 
 
 def messages_of_step(step: RecordedStep, expand: Expand = str) -> list[LLMMessage]:
-    answers = [tool_message(c.id, c.name, expand(c.told), images_of(c.images)) for c in step.calls]
+    answers = [tool_message(c.id, c.name, expand(c.told), images_of(c.images), hint=c.hint) for c in step.calls]
     reply = assistant_message(step.content, step.reasoning, step.calls, expand)
     origin = CallOrigin.from_text(step.provider_data)
     return [reply.changed(origin=origin) if origin is not None else reply, *answers]
@@ -298,8 +298,12 @@ def assistant_message(content: str, reasoning: str, calls: Iterable[RecordedCall
     )
 
 
-def tool_message(call_id: str, name: str, output: str, images: Iterable[ImageContent] = ()) -> LLMMessage:
-    return LLMMessage(role=Role.tool, content=output, name=name, tool_call_id=call_id, images=list(images) or None)
+def tool_message(
+    call_id: str, name: str, output: str, images: Iterable[ImageContent] = (), hint: str = ""
+) -> LLMMessage:
+    """`hint`: as in RecordedCall."""
+    pictures = list(images) or None
+    return LLMMessage(role=Role.tool, content=output, name=name, tool_call_id=call_id, images=pictures, hint=hint)
 
 
 def images_of(recorded: Iterable[RecordedImage]) -> list[ImageContent]:

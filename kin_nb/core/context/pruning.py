@@ -12,7 +12,7 @@ from typing import Any
 
 from kin_nb.core.context.size import share_of_each, size_of
 from kin_nb.core.safety.secrets import redact_json
-from kin_nb.core.session.whole_outputs import without_note
+from kin_nb.core.session.records import without_hint
 from kin_nb.core.types import FunctionCall, LLMMessage, Role
 
 KEPT = 10
@@ -26,7 +26,6 @@ _READING = frozenset({"read_file", "list_dir", "grep", "glob", "web_fetch", "web
 _MAIN = ("path", "file_path", "command", "pattern", "query", "url", "name")
 _LONGEST = 80
 """Characters of the argument, and of each line that stays."""
-_GONE = " were here; call it again "
 
 
 def prunable(messages: Sequence[LLMMessage], tokens: int, target: int) -> tuple[str, ...]:
@@ -40,32 +39,29 @@ def prunable(messages: Sequence[LLMMessage], tokens: int, target: int) -> tuple[
         if left < target:
             break
         size = size_of(message)
-        if message.role is Role.tool and message.tool_call_id and size >= _WORTH_IT and not is_stub(message):
+        if message.role is Role.tool and message.tool_call_id and size >= _WORTH_IT and not message.is_stub:
             left -= share * (size - _LONGEST)
             calls.append(message.tool_call_id)
     return tuple(calls) if (tokens - left) * _LEAST_GAIN >= tokens else ()
 
 
-def is_stub(message: LLMMessage) -> bool:
-    return _GONE in (message.content or "").partition("\n")[0]
-
-
 def stub(
     message: LLMMessage, call: FunctionCall, redact: Callable[[str], str], expand: Callable[[str], str]
 ) -> LLMMessage:
-    """What stays of a tool's answer to `call`: a note of where all of it is, too. `expand` puts this machine's paths in again."""
-    text, note = without_note(redact(message.content or ""))
+    """What stays of a tool's answer to `call`: its hint, where all of it is, too. `expand` puts this machine's paths in."""
+    hint = redact(message.hint)
+    text = without_hint(redact(message.content or ""), hint)
     name = " ".join((message.name or call.name or "tool").split())
     head = " ".join(filter(None, [name, _main_argument(redact_json(call.arguments or "", redact))]))
     what = f"{len(text):,} characters"
     if pictures := len(message.images or ()):
         what += f" and {pictures} picture{'s' if pictures > 1 else ''}"
     todo = "to see them" if name in _READING else "only if that does no harm"
-    lines = [f"[{head}: {what}{_GONE}{todo}]"]
+    lines = [f"[{head}: {what} were here; call it again {todo}]"]
     if name not in _READING:
         lines += _ends(text)
-    lines += filter(None, [note])
-    return message.changed(content=expand("\n".join(lines)), images=None)
+    lines += filter(None, [hint])
+    return message.changed(content=expand("\n".join(lines)), images=None, is_stub=True)
 
 
 def _ends(text: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,6 @@ from kin_nb.core.session.surroundings import session_surroundings
 
 NOTE = "[note: not covered by undo"
 _FREE_SPACE = "Free space there, or set KIN_HOME to a folder on another disk."
-_NOTE_LINE = re.compile(rf"^{re.escape(NOTE)}.*\]\n", re.MULTILINE)
-
-
-def without_undo_note(output: str) -> str:
-    """A call's result without the note of SessionStorage: whether a disk was full is no part of what a call gives."""
-    return _NOTE_LINE.sub("", output, count=1)
 
 
 class SessionStorage:

@@ -18,6 +18,10 @@ from kin_nb.core.session.records import (
     TurnRecord,
 )
 from kin_nb.core.session.whole_outputs import limited
+from kin_nb.core.stopping import Stop
+
+_RARE = {"bound", "hint", "no_undo"}
+"""Fields of few calls: a line of the log has them where there is such."""
 
 
 class TurnRecorder:
@@ -50,6 +54,7 @@ class TurnRecorder:
         text = self._redact
         calls = tuple(self._redacted_call(call) for call in step.calls)
         texts = {"content": text(step.content), "reasoning": text(step.reasoning), "injected": text(step.injected)}
+        texts["reminder"] = text(step.reminder)
         texts["provider_data"] = self._without_secret(step.provider_data)
         compaction = self._redacted_compaction(step.compaction)
         dmail = step.dmail and step.dmail.model_copy(update={"message": text(step.dmail.message)})
@@ -102,11 +107,19 @@ class TurnRecorder:
         return self.result(call_id, status="interrupted", output=output, **fields)
 
     def end(
-        self, outcome: Outcome, *, message: str = "", cost: str = "", milliseconds: int = 0, begun: int | None = None
+        self,
+        outcome: Outcome,
+        why: Stop = Stop(),  # noqa: B008  (a value)
+        *,
+        cost: str = "",
+        milliseconds: int = 0,
+        begun: int | None = None,
     ) -> TurnRecord:
         """Close the turn, once; a second call changes nothing. `begun`: how many steps had begun."""
         if self.record.outcome == "running":
-            ending = {"outcome": outcome, "message": self._redact(message), "cost": cost, "milliseconds": milliseconds}
+            ending: dict[str, Any] = {"outcome": outcome, "message": self._redact(why.message)}
+            ending |= {"stop_reason": why.reason, "missing_key": self._redact(why.missing_key)}
+            ending |= {"cost": cost, "milliseconds": milliseconds}
             if outcome != "done" and begun is not None:
                 ending["no_reply"] = begun > len(self.record.steps)
             self.record = self.record.model_copy(update=ending)
@@ -117,9 +130,13 @@ class TurnRecorder:
     def _update(
         self, type_: str, call_id: str, fields: dict[str, Any], besides: Mapping[str, Any] | None = None
     ) -> RecordedCall:
-        for key in ("output", "summary", "uncovered"):
+        for key in ("output", "summary", "uncovered", "hint", "no_undo"):
             if isinstance(fields.get(key), str):
                 fields[key] = self._redact(fields[key])
+        if "bound" in fields:
+            fields["bound"] = tuple(map(self._redact, fields["bound"]))
+        for key in _RARE & {key for key, value in fields.items() if not value}:
+            del fields[key]
         if isinstance(fields.get("edited_arguments"), str):
             fields["edited_arguments"] = redact_json(fields["edited_arguments"], self._redact)
         if isinstance(fields.get("decision"), RecordedDecision):

@@ -8,14 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 CallStatus = Literal["pending", "ok", "error", "refused", "interrupted"]
 Outcome = Literal["running", "done", "stopped", "interrupted", "error"]
+StopReason = Literal[
+    "", "max_steps", "max_turns", "price", "loop", "cut_off", "refused", "middleware", "no_key", "crash"
+]
+"""What ended a turn early, where that is known: a limit on steps in the turn, in the session, on its price; the model went
+in circles, or was cut off at its limit of tokens; the person refused a call without a word; a program's own middleware. Of
+errors: its model has no key; kin_nb itself failed.
+"""
 
 
+IDENTICAL = "identical"
+"""Who decided on a call that was made twice in one reply: nobody, it was run once."""
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode
 
 
@@ -148,7 +158,13 @@ class RecordedCall(Record):
     milliseconds: int | None = None
     files: tuple[FileChange, ...] = ()
     uncovered: str = ""
-    """What it may have changed besides, that undo does not bring back: a sentence."""
+    """What it may have changed besides, that undo does not bring back: a sentence. Without what `bound` says."""
+    bound: tuple[str, ...] = ()
+    """The names of variables that it bound or deleted, which undo does not bring back either. Of a repeated call: the first's."""
+    hint: str = ""
+    """The last line of `output` where that is advice: how to see all of an output that was cut."""
+    no_undo: str = ""
+    """The line of `output` that says why undo does not cover the call, advice as well."""
     images: tuple[RecordedImage, ...] = ()
     subagent: RecordedSubagent | None = None
 
@@ -156,6 +172,24 @@ class RecordedCall(Record):
     def told(self) -> str:
         """`output`, or what there is to say of it where it is withheld."""
         return f"[not stored here; its sha256 is {self.withheld}]" if self.withheld else self.output
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether its reply has the same call before it, which was run for both."""
+        return self.decision is not None and self.decision.by == IDENTICAL
+
+    @property
+    def result(self) -> str:
+        """`output` without advice: what two runs of a call are compared by."""
+        own = without_hint(self.output, self.hint)
+        before, line, after = f"\n{own}\n".partition(f"\n{self.no_undo}\n")
+        return f"{before}\n{after}"[1:-1] if self.no_undo and line else own
+
+    @property
+    def not_covered(self) -> str:
+        """All that undo does not bring back, `bound` too: a sentence."""
+        variables = f"variables: {listed(self.bound)}" if self.bound and not self.is_repeated else ""
+        return "; ".join(filter(None, (self.uncovered, variables)))
 
 
 class Place(Record):
@@ -189,8 +223,8 @@ class RecordedDMail(Record):
 class RecordedStep(Record):
     """One request and its reply. `fingerprint` is the sha256 of the messages after the system message.
 
-    `injected`: what middleware added to this one request, and only to it. `pruned`: ids of calls, of whatever turn, whose
-    results were stubs from this request on.
+    `injected`: what middleware added to this one request, and only to it. `reminder`: what of it told the model that it
+    goes in circles, and is shown. `pruned`: ids of calls, of whatever turn, whose results were stubs from this request on.
     """
 
     fingerprint: str = ""
@@ -202,6 +236,7 @@ class RecordedStep(Record):
     calls: tuple[RecordedCall, ...] = ()
     compaction: RecordedCompaction | None = None
     injected: str = ""
+    reminder: str = ""
     pruned: tuple[str, ...] = ()
     provider_data: str = ""
     """As a call's: what came with the reply as a whole."""
@@ -252,6 +287,10 @@ class TurnRecord(Record):
     """Whether a step had begun that has no reply; None: the turn was done, or an old record does not say."""
     message: str = ""
     """Why it stopped, when the outcome is not done."""
+    stop_reason: StopReason = ""
+    """The same as a value."""
+    missing_key: str = ""
+    """The environment variable that the model's key was to come from, where it is `no_key`."""
     cost: str = ""
     milliseconds: int = 0
 
@@ -372,6 +411,21 @@ Moved = UndoRecord | ClearRecord | CompactRecord
 """What moves a conversation between its turns."""
 SessionRecord = TurnRecord | UndoRecord | ClearRecord | CompactRecord
 """What a session is made of, in the order of `seq`."""
+
+
+MOST_NAMES = 30
+"""Names in a sentence; the others are counted."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """`x, y and 3 more`."""
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def without_hint(text: str, hint: str) -> str:
+    """`text` without its last line where that is `hint`."""
+    return text.removesuffix(f"\n{hint}") if hint else text
 
 
 def canonical_json(value: Any) -> str:

@@ -44,6 +44,7 @@ class SavedCall(BaseModel):
     milliseconds: _Count | None = None
     files: tuple[FileChange, ...] = ()
     uncovered: str = ""
+    bound: tuple[str, ...] = ()
 
 
 class SavedSession(BaseModel):
@@ -161,6 +162,7 @@ def _call(call: ToolCall, known: list[SavedCall], redact: Redact) -> RecordedCal
         milliseconds=saved.milliseconds,
         files=tuple(_redacted_file(change, redact) for change in saved.files),
         uncovered=redact(saved.uncovered),
+        bound=tuple(map(redact, saved.bound)),
     )
 
 

@@ -65,7 +65,7 @@ class Session:
         "config": chosen settings, for a reader; no key, no server. "messages": what the model would see if the session
         went on. "tool_history": every call of the session, also of what was cleared or compacted, with its decision, its
         outcome, its time in milliseconds, and, where that was not undone, the files that it changed ("files") and what
-        else it may have changed ("uncovered"). Raises SessionDataError for metadata that is no JSON.
+        else it may have changed ("uncovered"), variables by name ("bound"). Raises SessionDataError for metadata that is no JSON.
         """
         agent, redact = self.agent, self.agent.redact
         try:
@@ -180,6 +180,7 @@ def _entry(turn: int, call: RecordedCall, *, stands: bool) -> dict[str, Any]:
         "milliseconds": call.milliseconds,
         "files": [change.model_dump(mode="json") for change in call.files] if stands else [],
         "uncovered": call.uncovered if stands else "",
+        "bound": list(call.bound) if stands else [],
     }
 
 

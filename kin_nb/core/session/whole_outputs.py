@@ -29,20 +29,11 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 _PLACE = 2**64 - 1
 """What a sealed output has for an offset: no line of a log stands there."""
 _MOST_NAMED = 10
-_NOTE = re.compile(r"\n(\[cut; all of it: kin-nb sessions show [A-Za-z0-9-]{1,8} --output [^\s\]]{1,64}\])\Z")
-
-_LONGEST_NOTE = 200
 
 
 def note(session_id: str, call_id: str) -> str:
-    """The last line of a result that was cut: how to see all of it. In the shape that `without_note` knows."""
+    """The last line of a result that was cut: how to see all of it. It names a session: the record has it as `hint`."""
     return f"[cut; all of it: kin-nb sessions show {session_id[:8]} --output {call_id}]"
-
-
-def without_note(text: str) -> tuple[str, str]:
-    """(a result, its note or ""). The note names a session: what is compared between runs is without it."""
-    found = _NOTE.search(text, max(0, len(text) - _LONGEST_NOTE))
-    return (text[: found.start()], found[1]) if found else (text, "")
 
 
 def limited(text: str, more: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
@@ -183,6 +183,10 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
         `result` is None when the call was stopped.
         """
         return ""
+
+    def bound(self, result: Result) -> Sequence[str]:  # noqa: ARG002
+        """The variables that the call bound or deleted where it ran, by name. Undo does not bring them back."""
+        return ()
 
     def emit(self, text: str) -> None:
         """Live output while running, for the person; the model gets the result only."""

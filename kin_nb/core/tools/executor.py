@@ -21,7 +21,7 @@ from kin_nb.core.events import BaseEvent, ToolCallEvent, ToolOutputEvent, ToolRe
 from kin_nb.core.safety.workspace import decided_paths
 from kin_nb.core.session.log import INTERRUPTED
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
+from kin_nb.core.session.records import IDENTICAL, RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
 from kin_nb.core.tools.base import ToolDecision, ToolError, tool_output
 from kin_nb.core.tools.ending import end, to_its_end
 from kin_nb.core.tools.event_queue import EventQueue
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-IDENTICAL = "identical"
-"""Who decided on a call that was made twice in one reply: nobody, it was run once."""
 
 
 class ToolExecutor:
@@ -204,19 +202,20 @@ class ToolExecutor:
         text = "\n".join(filter(None, (call.edited, note, fields["output"])))
         whole = self._wholes.pop(call.call_id, None)
         fit = partial(fitted, call.call_id, text, whole, self._recorder)
-        return {**fields, "output": fit() if fits(text, whole) else await asyncio.to_thread(fit)}, changed
+        output = fit() if fits(text, whole) else await asyncio.to_thread(fit)
+        return {**fields, "output": output, "no_undo": note}, changed
 
     async def _interrupted(self, call: ResolvedToolCall, before: Before | None) -> None:
         """What it was seen to print until then is all there is of its result; and what it changed."""
         changed = await self._agent.files.since(before)
         printed = self._printed.take(call.call_id)
-        output, whole = INTERRUPTED, ""
+        fit = Fitted(INTERRUPTED, INTERRUPTED)
         note = self._without_undo(before)
         if printed or note:
             text = "\n".join(filter(None, (note, printed, f"[{INTERRUPTED}]")))
-            _, output, whole = await asyncio.to_thread(fitted, call.call_id, text, None, self._recorder)
-        uncovered = _uncovered(call, changed)
-        self._recorder.interrupt(call.call_id, output, whole=whole, files=changed[0], uncovered=uncovered)
+            fit = await asyncio.to_thread(fitted, call.call_id, text, None, self._recorder)
+        more = {"hint": fit.hint, "no_undo": note, "files": changed[0], "uncovered": _uncovered(call, changed)}
+        self._recorder.interrupt(call.call_id, fit.recorded, whole=fit.whole, **more)
 
     def _finished(
         self, call: ResolvedToolCall, told: dict[str, Any], changed: Changed, seconds: float
@@ -227,7 +226,9 @@ class ToolExecutor:
             self._agent.stats.tool_calls_succeeded += 1
         result = told.get("result")
         uncovered = _uncovered(call, changed, result) if result is not None else changed[1]
-        told |= {"milliseconds": round(seconds * 1000), "files": changed[0], "uncovered": uncovered}
+        bound = _bound(call, result) if result is not None else ()
+        ended = {"milliseconds": round(seconds * 1000), "files": changed[0]}
+        told |= {**ended, "uncovered": uncovered, "bound": bound}
         return self._answer(call, seconds=seconds, **told)
 
     def _told(self, call: ResolvedToolCall, task: asyncio.Task[BaseModel]) -> dict[str, Any]:
@@ -267,9 +268,10 @@ class ToolExecutor:
         )
         if first.decision is not None:
             self._gate.audit(call, decided, same_as=first.id)
-        fields: dict[str, Any] = {"exit": first.exit, "images": first.images}
+        fields: dict[str, Any] = {"exit": first.exit, "images": first.images, "bound": first.bound}
         told = self._answers[first.id].content or ""  # as the model had it: the record's has no paths
-        return self._answer(call, status=first.status, output=Fitted(told, first.output), **fields)
+        output = Fitted(told, first.output, hint=first.hint)
+        return self._answer(call, status=first.status, output=output, no_undo=first.no_undo, **fields)
 
     def _answer(
         self,
@@ -284,18 +286,19 @@ class ToolExecutor:
         """The one place where a call gets its answer: record, history, event."""
         if isinstance(output, str):
             output = fitted(call.call_id, output, None, self._recorder)
-        output, kept, whole = output
+        output, kept, whole, hint = output
         storage = self._agent.journal.storage
         failure = storage.log_failure
-        recorded = self._recorder.result(call.call_id, status=status, output=kept, whole=whole, **fields)
+        recorded = self._recorder.result(call.call_id, status=status, output=kept, whole=whole, hint=hint, **fields)
         if storage.log_failure != failure and fields.get(
             "files"
         ):  # the record of what it changed was the first that was lost
             note = storage.note("")
             output = f"{note}\n{output}"
-            recorded = self._recorder.result(call.call_id, output=f"{note}\n{kept}")
+            recorded = self._recorder.result(call.call_id, output=f"{note}\n{kept}", no_undo=note)
         self._results[call.call_id] = recorded
-        self._answers[call.call_id] = tool_message(call.call_id, call.tool_name, output, images_of(recorded.images))
+        images = images_of(recorded.images)
+        self._answers[call.call_id] = tool_message(call.call_id, call.tool_name, output, images, hint=hint)
         self._append_answers()
         if status != "ok" and (isinstance(call, FailedToolCall) or _edits(call)):
             self._failed_edits[self._order[call.call_id]] = call.tool_name
@@ -327,8 +330,10 @@ class ToolExecutor:
         self._recorder.interrupt_open_calls()
         recorded = {call.id: call for call in self._recorder.record.steps[-1].calls}
         for call in self._unanswered:
-            output = recorded[call.id].output if call.id in recorded else "interrupted"
-            self._answers.setdefault(call.id or "", tool_message(call.id or "", call.function.name or "", output))
+            known = recorded.get(call.id or "")
+            output, hint = (known.output, known.hint) if known is not None else ("interrupted", "")
+            answer = tool_message(call.id or "", call.function.name or "", output, hint=hint)
+            self._answers.setdefault(call.id or "", answer)
         try:
             self._append_answers()
         finally:
@@ -351,6 +356,16 @@ def _uncovered(call: ResolvedToolCall, changed: Changed, result: BaseModel | Non
     except BaseException:  # noqa: BLE001  (a tool's own code)
         own = "it could not say what else it changed"
     return "; ".join(part for part in (changed[1], own) if part and isinstance(part, str))
+
+
+def _bound(call: ResolvedToolCall, result: BaseModel) -> tuple[str, ...]:
+    """The variables that it changed; none where the tool cannot say."""
+    try:
+        return tuple(name for name in call.tool.bound(result) if isinstance(name, str))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  (a tool's own code)
+        return ()
 
 
 def _edits(call: ResolvedToolCall) -> bool:

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 class Fitted(NamedTuple):
     """`told`: to the model, without secrets. `recorded`: the same, redacted.
 
-    `whole`: the file that has all of it, "" where there is none.
+    `whole`: the file that has all of it, "" where there is none. `hint`: the last line of both, which says so then.
     """
 
     told: str
     recorded: str
     whole: str = ""
+    hint: str = ""
 
 
 def fits(text: str, whole: Whole | None) -> bool:
@@ -44,4 +45,4 @@ def fitted(call_id: str, text: str, whole: Whole | None, recorder: TurnRecorder)
     if not name:
         return Fitted(told, recorded)
     said = note(recorder.session_id, call_id)
-    return Fitted(f"{told}\n{said}", f"{recorded}\n{said}", name)
+    return Fitted(f"{told}\n{said}", f"{recorded}\n{said}", name, said)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import BaseModel, Field
 
+from kin_nb.core.session.records import listed
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview
 from kin_nb.core.types import ImageContent
 from kin_nb.notebook.live.changed_modules import Imports
@@ -16,13 +17,13 @@ from kin_nb.notebook.live.main_thread import on_main_thread
 from kin_nb.notebook.live.pictures import fitted
 from kin_nb.notebook.live.printed import Printed
 from kin_nb.notebook.live.running_code import Ran, run_code
+from kin_nb.render.tool_parts import changed_note, pictures_note
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _WHY = "it runs in your notebook's kernel, where it can also change what kin_nb allows"
 _LONGEST_SUMMARY = 100
-_MOST_NAMES = 30
 _TIME_UP = 124
 """As bash has it."""
 
@@ -92,11 +93,10 @@ class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
 
     def to_model(self, result: PythonResult) -> str:
         texts = [text.rstrip("\n") for text in (result.printed, result.value, result.error) if text.strip()]
-        if result.pictures:
-            texts.append(f"[{len(result.pictures)} picture{'' if len(result.pictures) == 1 else 's'} with this result]")
-        notes = [("new or changed", result.changed), ("deleted", result.deleted)]
+        texts += filter(None, [pictures_note(len(result.pictures))])
         said = ["[its timeout was up: it was interrupted]"] if result.timed_out else []
-        said += [f"[{what}: {_listed(names)}]" for what, names in notes if names]
+        said += filter(None, [changed_note(result.changed)])
+        said += [f"[deleted: {listed(result.deleted)}]"] if result.deleted else []
         return "\n".join([*(texts or ["[no output]"]), *result.left_out, *said])
 
     def images(self, result: PythonResult) -> list[ImageContent]:
@@ -106,12 +106,7 @@ class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
         return _TIME_UP if result.timed_out else 1 if result.error else 0
 
     def uncovered(self, result: PythonResult | None) -> str:
-        if result is None:
-            return "variables that it had changed when it was stopped"
-        names = [*result.changed, *result.deleted]
-        return f"variables: {_listed(names)}" if names else ""
+        return "variables that it had changed when it was stopped" if result is None else ""
 
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    def bound(self, result: PythonResult) -> list[str]:
+        return [*result.changed, *result.deleted]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from kin_nb.core.safety.secrets import WORKSPACE
-from kin_nb.core.session.records import RecordedCall, SessionRecord, TurnRecord
+from kin_nb.core.session.records import MOST_NAMES, RecordedCall, SessionRecord, TurnRecord
 from kin_nb.render.summary import PYTHON
 from kin_nb.replay.cells.matching import last_run
 from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, speaking_key
@@ -23,18 +23,15 @@ HEAD = "# What the agent ran here"
 """How such a cell begins, for where tags are not known."""
 RAISES = "raises-exception"
 """Jupyter's tag of a cell that may fail: nbclient, nbval and JupyterLab's Run All go past it. papermill fails at its end."""
-_NAMES = re.compile(r"(?:^|; )variables: ([^;\n]+)$")
-"""How `RecordedCall.uncovered` ends when the `python` tool has bound or deleted variables."""
-_BETWEEN = re.compile(r", | and (?=\d+ more$)")
 _NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 @dataclass(frozen=True)
 class _Ran:
-    """`bound`: the names as the record has them, "" when there are none. `failed`: it ended in an exception."""
+    """`bound`: the names of the variables that it bound or deleted. `failed`: it ended in an exception."""
 
     code: str
-    bound: str
+    bound: tuple[str, ...]
     failed: bool
 
 
@@ -90,7 +87,7 @@ def _binding(turn: TurnRecord, folder: str, imports: dict[str, str]) -> Iterator
         spoken_of = set(re.findall(r"\w+", ran.code)) - _imports(ran.code).keys()
         needed = dict.fromkeys(imports.pop(name) for name in list(imports) if name in spoken_of)
         if needed:
-            yield _Ran("\n".join(needed), "", failed=False)
+            yield _Ran("\n".join(needed), (), failed=False)
         yield ran
 
 
@@ -98,9 +95,9 @@ def _python_calls(turn: TurnRecord, folder: str) -> Iterator[_Ran]:
     for call in turn.calls:
         code = _code(call) if call.name == PYTHON and call.status == "ok" else ""
         if code:
-            names = _NAMES.search(call.uncovered)
             here = code.replace(WORKSPACE, folder) if folder else code
-            yield _Ran(_plain(here).strip("\n"), names[1] if names else "", failed=bool(call.exit))
+            bound = () if call.is_repeated else call.bound
+            yield _Ran(_plain(here).strip("\n"), bound, failed=bool(call.exit))
 
 
 def _code(call: RecordedCall) -> str:
@@ -183,13 +180,19 @@ def _is_text(node: ast.AST) -> TypeGuard[ast.expr]:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
 
 
+def _named(bound: Sequence[str]) -> list[str]:
+    """Each name, and how many more there are than a line should have."""
+    more = len(bound) - MOST_NAMES
+    return [*bound[:MOST_NAMES], *([f"{more} more"] if more > 0 else [])]
+
+
 def _cell(nb: Any, part: list[_Ran], cell_id: str) -> Any:
     """What it shows is in the turn's cards already, so nothing is kept of that, and nbval compares nothing."""
     from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
 
     code, failed = _joined(part), part[-1].failed
     caught = tolerant(code) if failed else None
-    names = ", ".join(dict.fromkeys(name for ran in part if ran.bound for name in _BETWEEN.split(ran.bound)))
+    names = ", ".join(dict.fromkeys(name for ran in part for name in _named(ran.bound)))
     head = f"{HEAD}{', and it failed' if failed else ''}{f'; it bound: {names}' if names else ''}"
     lines = ["%%python"] if is_kin_kernel(nb) else []
     tags = [BOUND, IGNORED, *([RAISES] if failed and caught is None else [])]

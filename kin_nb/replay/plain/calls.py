@@ -37,7 +37,7 @@ class PlainCell:
 
 def plain_call(call: RecordedCall, folder: str) -> Iterator[PlainCell]:
     """`folder`: the workspace, relative to the notebook, "" when they are one. Calls without an effect give nothing."""
-    if call.decision is not None and call.decision.by == "identical":
+    if call.is_repeated:
         return  # run once, with the call before it
     text = _text(call)
     why = _why_not_run(call, text)
@@ -47,7 +47,7 @@ def plain_call(call: RecordedCall, folder: str) -> Iterator[PlainCell]:
     if text and (call.status == "ok" or call.files):
         yield _note(call, f"is not here: {why}.{' What it changed is.' if call.files else ''}")
     yield from _files(call, folder)
-    if call.uncovered and not text:
+    if call.not_covered and not text:
         yield _note(call, "may have done what is not recorded, and is not here.")
 
 
@@ -57,7 +57,7 @@ def plain_undone(calls: Sequence[RecordedCall], folder: str) -> Iterator[PlainCe
     Before it what other calls had changed in files by then, which it may read; after it all of that undone. Commands do not
     run again.
     """
-    own = [call for call in calls if call.decision is None or call.decision.by != "identical"]
+    own = [call for call in calls if not call.is_repeated]
     ran = [bool(text := _text(call)) and call.name == PYTHON and not _why_not_run(call, text) for call in own]
     if not any(ran):
         return

@@ -9,7 +9,7 @@ from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 
 SHIPPED: tuple[str, ...] = (
-    "98338589157f60537879e7cf5db4f0a45a71f26b9b761ce9f7d8522b326f7cac",  # data-analysis
+    "5be8b84d8c254e2a94bf6da920681b5e69ed1a26f246b67a6c534eb3bbeea4cc",  # data-analysis
     "cd12a3bfe9b8bb201a61489baeed07247bd2147e173272287b0db2a8bdd9574a",  # investigate
     "d47644b696f92e920df503ad4ab78fe13bf1bbfd7f34b7c820c02d58866dd712",  # quickstart
     "524fba7809338e50296f7e02e327691ac903b1d1b7ef7f011b31d2ac996e55e5",  # refactor

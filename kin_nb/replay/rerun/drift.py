@@ -8,9 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kin_nb.core.session.journal import without_undo_note
 from kin_nb.core.session.records import FileChange, RecordedCall, sha256
-from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.render.text import clean, one_line
 from kin_nb.replay.format.taken_out import as_saved
 from kin_nb.replay.rerun.named_programs import named_programs
@@ -56,7 +54,7 @@ def compare_call(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[R
     effect = _effect(recorded, actual)
     if effect:
         return Drift("effect", detail=_short(effect))
-    recorded, actual = _without_note(recorded), _without_note(actual)
+    recorded, actual = _without_advice(recorded), _without_advice(actual)
     if recorded.withheld:
         same = recorded.withheld == sha256(actual.output) or actual.output == recorded.told  # it was not run again
         return Drift("same") if same else Drift("text", detail="another result; the recording has its hash alone")
@@ -67,9 +65,9 @@ def compare_call(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[R
     return _compare_text(recorded, actual, built_in_rules() if rules is None else rules)
 
 
-def _without_note(call: RecordedCall) -> RecordedCall:
+def _without_advice(call: RecordedCall) -> RecordedCall:
     """A run has a session of its own, keeps whole outputs there, and may have more or less room for what undo needs."""
-    return call.model_copy(update={"output": without_undo_note(without_note(call.output)[0])})
+    return call.model_copy(update={"output": call.result})
 
 
 def _effect(recorded: RecordedCall, actual: RecordedCall) -> str:

@@ -102,7 +102,7 @@ class FollowRecording:
         if self._backend.compaction_due is not None:
             return MiddlewareResult(MiddlewareAction.COMPACT)
         if self._backend.is_over and record.outcome == "stopped":
-            return MiddlewareResult(MiddlewareAction.STOP, reason=record.message)
+            return MiddlewareResult(MiddlewareAction.STOP, reason=record.message, stop_reason=record.stop_reason)
         return MiddlewareResult()
 
     async def after_turn(self, context: ConversationContext) -> MiddlewareResult:  # noqa: ARG002
@@ -164,7 +164,7 @@ class Rerun:
         number = self._so_far.turns[self.turn.turn] = len(agent.turns) + 1
         self._so_far.places[self.turn.id] = Place(turn=number, step=END)
         mails = sum(call.name == DMAIL and call.status == "ok" for call in self.turn.calls)
-        steps = len(self.turn.steps) if "max_steps_per_turn" in self.turn.message else sys.maxsize
+        steps = len(self.turn.steps) if self.turn.stop_reason == "max_steps" else sys.maxsize
         limits = {"max_dmails_per_turn": mails, "max_steps_per_turn": steps}
         agent.config = agent.config.model_copy(update=limits)
         agent.backend = self.backend
@@ -194,7 +194,7 @@ class Rerun:
         async def answer(question: Question) -> str:
             recorded = self._recorded.get(question.call_id)
             if recorded is not None and recorded.status == "ok":
-                return here(recorded.told, self._workspace)
+                return here(_given(recorded), self._workspace)
             return await ask(question)
 
         return answer
@@ -231,7 +231,7 @@ class Rerun:
         call = self._recorded[call_id]
         if call.files and self._approve:
             self._missing[call_id] = write_again(self._workspace, call.files)
-        return call.model_copy(update={"output": here(call.told, self._workspace)})
+        return call.model_copy(update={"output": here(_given(call), self._workspace), "hint": "", "no_undo": ""})
 
     def _without_subagent(self, recorded: RecordedCall, actual: RecordedCall, drift: Drift) -> Drift:
         """`drift`; for a task what it means that no subagent ran, where that is why files came out otherwise."""
@@ -296,7 +296,7 @@ class Rerun:
         if decision.by == "person":
             return ApprovalDecision(False, decision.note, by="person")
         # Here another policy may be in force, so the words that the model got come from the recording.
-        return ApprovalDecision(False, here(recorded.output, self._workspace), by="headless")
+        return ApprovalDecision(False, here(recorded.result, self._workspace), by="headless")
 
 
 def _compare(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[Rule] | None) -> Drift:
@@ -304,6 +304,11 @@ def _compare(recorded: RecordedCall, actual: RecordedCall, rules: Sequence[Rule]
     if recorded.status == "interrupted" and recorded.files == actual.files:
         return Drift("same", detail=INTERRUPTED)
     return compare_call(recorded, actual, rules)
+
+
+def _given(call: RecordedCall) -> str:
+    """What to answer it with: advice is of the session that it was recorded in."""
+    return call.told if call.withheld else call.result
 
 
 def here(text: str, workspace: Path) -> str:

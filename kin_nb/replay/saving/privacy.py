@@ -25,7 +25,6 @@ from kin_nb.core.session.records import (
     canonical_json,
     sha256,
 )
-from kin_nb.core.session.whole_outputs import without_note
 from kin_nb.replay.cells.bound import IGNORED
 from kin_nb.replay.cells.matching import following_key
 from kin_nb.replay.cells.placing import asked_key, moving_command, named_session, speaking_key
@@ -404,7 +403,7 @@ def turn_without_results(turn: TurnRecord) -> TurnRecord:
 def _without_result(call: RecordedCall) -> RecordedCall:
     gone: dict[str, Any] = {"images": (), "files": _without_patches(call.files)}
     if call.status in ("ok", "error") and call.output:  # of any other call it is no result, but why there is none
-        gone |= {"output": "", "withheld": sha256(without_note(call.output)[0])}
+        gone |= {"output": "", "hint": "", "no_undo": "", "withheld": sha256(call.result)}
     return call.model_copy(update=gone)
 
 

@@ -10,7 +10,7 @@ import pytest
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.context.history import History, tool_message, user_message
-from kin_nb.core.context.pruning import is_stub, prunable
+from kin_nb.core.context.pruning import prunable
 from kin_nb.core.events import PruneEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import fold, read_lines
@@ -179,7 +179,7 @@ def test_pictures_go_with_the_text_and_a_stub_is_not_made_a_stub_again():
     message = history.messages[3]
     assert message.content == "[read_file a.png: 10 characters and 1 picture were here; call it again to see them]"
     assert message.images is None
-    assert is_stub(message)
+    assert message.is_stub
     assert history.prune(["c"]) == ()
 
 

@@ -28,7 +28,7 @@ def test_it_works_on_the_persons_variables_and_says_which_it_changed(shell, call
     assert sorted(result.changed) == ["a", "b", "new"]
     assert result.deleted == ["c"]
     assert (shell.user_ns["a"], shell.user_ns["b"]) == (2, {"k": 2})
-    assert call.tools["python"].uncovered(result) == "variables: a, b, new, c"
+    assert call.tools["python"].bound(result) == ["a", "b", "new", "c"]
     assert told("python", code="a = 5").endswith("[new or changed: a]")
 
 

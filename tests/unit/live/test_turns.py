@@ -55,7 +55,7 @@ def test_what_python_changed_is_said_beside_the_files_that_undo_brings_back(play
     assert call.status == "ok"
     assert call.exit == 0
     assert [change.path for change in call.files] == ["out.txt"]
-    assert call.uncovered == "variables: Path, total, written"
+    assert call.not_covered == "variables: Path, total, written"
     assert shell.user_ns["total"] == 3
 
 

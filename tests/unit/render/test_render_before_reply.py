@@ -9,6 +9,7 @@ import pytest
 from kin_nb.core.context.loops.wording import message
 from kin_nb.core.middleware import PLAN_REMINDER
 from kin_nb.core.session.records import (
+    IDENTICAL,
     RecordedCall,
     RecordedCompaction,
     RecordedDecision,
@@ -16,7 +17,6 @@ from kin_nb.core.session.records import (
     RecordedStep,
     TurnRecord,
 )
-from kin_nb.core.tools.executor import IDENTICAL
 from kin_nb.render import render_before_reply, render_call, render_turn
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -26,6 +26,7 @@ STEP = RecordedStep(
     pruned=("c1", "c2"),
     dmail=RecordedDMail(step=2, message="The file is <long>.\nDo not read it."),
     injected=f"{PLAN_REMINDER}\n\n{REMINDER}",
+    reminder=REMINDER,
     compaction=RecordedCompaction(summary="All of it.", old_tokens=9_000, new_tokens=900, kept=2, summarised=7),
     calls=(
         RecordedCall(
@@ -70,7 +71,10 @@ def test_a_step_that_nothing_came_before_has_no_cards() -> None:
     assert render_before_reply(RecordedStep(content="Hello."), turn=1, number=1) == []
 
 
-@pytest.mark.parametrize("injected", [PLAN_REMINDER, "Checkpoints of this turn, one before each of your replies: 1."])
+@pytest.mark.parametrize(
+    "injected",
+    [PLAN_REMINDER, "Checkpoints of this turn, one before each of your replies: 1.", "You repeat yourself: no."],
+)
 def test_notes_that_go_with_every_request_are_not_shown(injected: str) -> None:
     assert render_before_reply(RecordedStep(injected=injected), turn=1, number=1) == []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kin_nb.core.session.records import FileChange, RecordedCall
+from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision, RecordedImage
 from kin_nb.render import approval_html, approval_text, render_call
 from kin_nb.render.highlight import STYLES, highlighted
 
@@ -28,9 +28,7 @@ def test_code_of_one_line_is_the_head_and_is_not_said_twice() -> None:
 
 
 def test_longer_code_is_highlighted_under_its_first_line_and_its_bindings_end_the_card() -> None:
-    html, plain = card(
-        "python", {"code": "\nx = 1\ny = x\n"}, output="1", summary="x = 1 …", uncovered="variables: x, y"
-    )
+    html, plain = card("python", {"code": "\nx = 1\ny = x\n"}, output="1", summary="x = 1 …", bound=("x", "y"))
     assert plain.split("\n") == [
         "[python] x = 1 · done",
         "  x = 1",
@@ -54,27 +52,34 @@ def test_code_of_more_than_ten_lines_is_folded_unless_a_person_is_asked() -> Non
 
 def test_long_output_of_code_is_folded_although_variables_were_bound() -> None:
     long = "\n".join("x" * 13)
-    assert not card("python", {"code": "f()"}, output=long, uncovered="variables: a")[0].startswith("<details open")
+    assert not card("python", {"code": "f()"}, output=long, bound=("a",))[0].startswith("<details open")
     assert card("python", {"code": "f()"}, output=long, exit=1)[0].startswith("<details open")
 
 
 @pytest.mark.parametrize(
-    ("uncovered", "lines"),
+    ("uncovered", "bound", "lines"),
     [
         (
-            "not covered: a.db is over 2 MB; variables: x",
+            "not covered: a.db is over 2 MB",
+            ("x",),
             ["bound: x (undo does not bring variables back)", "Not covered by undo: a.db is over 2 MB"],
         ),
-        ("not covered: a.db is over 2 MB", ["Not covered by undo: a.db is over 2 MB"]),
+        ("not covered: a.db is over 2 MB", (), ["Not covered by undo: a.db is over 2 MB"]),
         (
             "variables that it had changed when it was stopped",
+            (),
             ["Not covered by undo: variables that it had changed when it was stopped"],
         ),
-        ("not covered: variables: a.db; b", ["Not covered by undo: variables: a.db; b"]),
+        ("not covered: a file; variables: b", (), ["Not covered by undo: a file; variables: b"]),
+        (
+            "",
+            tuple(f"v{n}" for n in range(33)),
+            [f"bound: {', '.join(f'v{n}' for n in range(30))} and 3 more (undo does not bring variables back)"],
+        ),
     ],
 )
-def test_what_undo_does_not_bring_back_is_told_apart(uncovered: str, lines: list[str]) -> None:
-    _, plain = card("python", {"code": "f()"}, uncovered=uncovered)
+def test_what_undo_does_not_bring_back_is_told_apart(uncovered: str, bound: tuple[str, ...], lines: list[str]) -> None:
+    _, plain = card("python", {"code": "f()"}, uncovered=uncovered, bound=bound)
     assert [line.strip() for line in plain.split("\n")[1:]] == lines
 
 
@@ -141,15 +146,29 @@ def test_code_that_a_person_is_asked_about_is_highlighted_and_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "shown"),
+    ("output", "bound", "pictures", "shown"),
     [
-        ("5\n[1 picture with this result]\n[new or changed: totals]", "5"),
-        ("[2 pictures with this result]", ""),
-        ("[new or changed: a, b]\nprinted last", "[new or changed: a, b]\nprinted last"),
-        ("5\n[new or changed: a]\n[deleted: b]", "5\n[new or changed: a]\n[deleted: b]"),
+        ("5\n[1 picture with this result]\n[new or changed: totals]", ("totals",), 1, "5"),
+        ("[2 pictures with this result]", (), 2, ""),
+        ("[new or changed: a, b]\nprinted last", ("a", "b"), 0, "[new or changed: a, b]\nprinted last"),
+        ("5\n[new or changed: a]\n[deleted: b]", ("a", "b"), 0, "5\n[new or changed: a]\n[deleted: b]"),
+        ("printed:\n[new or changed: a]", (), 0, "printed:\n[new or changed: a]"),
+        ("printed:\n[1 picture with this result]", (), 0, "printed:\n[1 picture with this result]"),
     ],
 )
-def test_what_the_person_sees_anyway_is_not_told_them_as_the_model_is_told(output: str, shown: str) -> None:
-    html, plain = card("python", {"code": "f()"}, output=output, summary="f()", exit=0, uncovered="variables: totals")
-    assert plain.split("\n")[1:-1] == [f"  {line}" for line in shown.split("\n") if line]
+def test_what_the_person_sees_anyway_is_not_told_them_as_the_model_is_told(
+    output: str, bound: tuple[str, ...], pictures: int, shown: str
+) -> None:
+    images = (RecordedImage(media_type="image/png", data=""),) * pictures
+    html, plain = card("python", {"code": "f()"}, output=output, summary="f()", exit=0, bound=bound, images=images)
+    lines = [line for line in plain.split("\n")[1:] if not line.startswith("  bound: ")]
+    assert lines == [f"  {line}" for line in shown.split("\n") if line]
     assert ("with this result" in html) == ("with this result" in shown)
+
+
+def test_a_call_that_was_run_once_for_two_is_said_to_bind_once() -> None:
+    decision = RecordedDecision(verdict="allow", by="identical", reason="the same call as c1: run once")
+    _, plain = card(
+        "python", {"code": "x = 1"}, output="[no output]\n[new or changed: x]", bound=("x",), decision=decision
+    )
+    assert plain.endswith("\n  [no output]")

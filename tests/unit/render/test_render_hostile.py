@@ -119,7 +119,8 @@ def cards_of_their_own(text: str) -> Iterator[RecordedCall]:
             arguments=json.dumps(arguments),
             status="ok",
             output=output,
-            uncovered=f"not covered: {text}; variables: {text}",
+            uncovered=f"not covered: {text}",
+            bound=(text, text),
         )
 
 

@@ -9,7 +9,7 @@ from kin_nb.core.config.errors import MissingAPIKeyError
 from kin_nb.core.context.loops.wording import message as loop_message
 from kin_nb.core.llm.errors import BackendErrorBuilder
 from kin_nb.core.session.records import FileChange, RecordedCall, RecordedStep, TurnRecord
-from kin_nb.core.turn import _TOO_MANY_STEPS, CUT_OFF
+from kin_nb.core.stopping import CUT_OFF, Stop, failed, refused, too_many_steps
 from kin_nb.render import render_receipt
 
 IN_A_NEW_CELL = "write what to do instead in a new cell"
@@ -17,28 +17,30 @@ UNCOVERED = RecordedStep(calls=(RecordedCall(id="c", name="bash", arguments="{}"
 CHANGED = RecordedStep(calls=(RecordedCall(id="c", name="bash", arguments="{}", files=(FileChange(path="a"),)),))
 
 
-def lines(outcome: str, message: str = "", steps: tuple[RecordedStep, ...] = ()) -> list[str]:
-    record = TurnRecord(turn=1, prompt="p", outcome=outcome, message=message, steps=steps)
+def lines(outcome: str, why: Stop | str = "", steps: tuple[RecordedStep, ...] = ()) -> list[str]:
+    why = Stop(why) if isinstance(why, str) else why
+    ended = {"message": why.message, "stop_reason": why.reason, "missing_key": why.missing_key}
+    record = TurnRecord(turn=1, prompt="p", outcome=outcome, steps=steps, **ended)
     text = render_receipt(record).data["text/plain"]
     return text.split(" · ", text.count(" · "))[-1].split("\n")
 
 
 @pytest.mark.parametrize(
-    ("message", "said", "todo"),
+    ("why", "said", "todo"),
     [
-        ("you refused bash; write what to do instead in the next cell", "you refused bash", IN_A_NEW_CELL),
+        (refused("bash"), "you refused bash", IN_A_NEW_CELL),
         (
-            loop_message("stop", "the same call 3 times in a row: ls"),
+            Stop(loop_message("stop", "the same call 3 times in a row: ls"), "loop"),
             "the model repeats itself: the same call 3 times in a row: ls",
             IN_A_NEW_CELL,
         ),
         (
-            loop_message("ask", "the same words 3 times: “a; b”"),
+            Stop(loop_message("ask", "the same words 3 times: “a; b”"), "loop"),
             "the model repeats itself: the same words 3 times: “a; b”",
             IN_A_NEW_CELL,
         ),
         (
-            _TOO_MANY_STEPS.format(most=7),
+            too_many_steps(7),
             "stopped after 7 steps (max_steps_per_turn)",
             "ask it to go on in a new cell, or raise max_steps_per_turn in config.toml",
         ),
@@ -48,31 +50,32 @@ def lines(outcome: str, message: str = "", steps: tuple[RecordedStep, ...] = ())
             "ask it to go on in a new cell, or raise max_tokens of the model in config.toml",
         ),
         (
-            "Turn limit of 3 reached",
+            Stop("Turn limit of 3 reached", "max_turns"),
             "Turn limit of 3 reached",
             "go on in a new cell, with a higher limit or none: %%kin --max-turns N",
         ),
         (
-            "Price limit exceeded: $1.0000 > $0.50",
+            Stop("Price limit exceeded: $1.0000 > $0.50", "price"),
             "Price limit exceeded: $1.0000 > $0.50",
             "go on in a new cell with a higher limit: %%kin --max-price USD for a cell, %config KinMagics.max_price = USD for all",
         ),
     ],
 )
-def test_a_turn_that_was_stopped_says_why_and_how_to_go_on(message: str, said: str, todo: str) -> None:
-    assert lines("stopped", message) == [f"stopped: {said}", f"Next: {todo}"]
+def test_a_turn_that_was_stopped_says_why_and_how_to_go_on(why: Stop, said: str, todo: str) -> None:
+    assert lines("stopped", why) == [f"stopped: {said}", f"Next: {todo}"]
 
 
 def test_a_stop_that_nothing_is_known_of_says_no_more_than_that() -> None:
     assert lines("stopped", "the budget of my own middleware; ask Bob") == [
         "stopped: the budget of my own middleware; ask Bob"
     ]
+    assert lines("stopped", Stop("Turn limit of 3 reached", "middleware")) == ["stopped: Turn limit of 3 reached"]
     assert lines("stopped") == ["stopped"]
 
 
 def test_words_of_a_model_never_become_advice() -> None:
     said = "the same words 3 times in one reply: “; run rm -rf /; write what to do instead in the next cell”"
-    assert lines("stopped", loop_message("ask", said)) == [
+    assert lines("stopped", Stop(loop_message("ask", said), "loop")) == [
         f"stopped: the model repeats itself: {said}",
         f"Next: {IN_A_NEW_CELL}",
     ]
@@ -87,7 +90,7 @@ def test_an_interrupted_turn_can_go_on_or_be_taken_back() -> None:
 
 
 def test_a_missing_key_says_where_it_goes() -> None:
-    assert lines("error", str(MissingAPIKeyError("MISTRAL_API_KEY", "mistral"))) == [
+    assert lines("error", failed(MissingAPIKeyError("MISTRAL_API_KEY", "mistral"))) == [
         "error: No key for mistral: the variable MISTRAL_API_KEY is not set.",
         "Next: set MISTRAL_API_KEY or write it into ~/.kin-code/.env, or choose another model: %kin model NAME",
     ]
@@ -105,9 +108,11 @@ def test_an_error_of_a_server_says_next_what_its_second_line_says() -> None:
     assert "%kin model" in todo
 
 
-@pytest.mark.parametrize("message", ["kin_nb failed: KeyError: 'x'\nrun this", "a\nb\nc", "There is no skill 'x'.", ""])
-def test_an_error_without_advice_gets_none(message: str) -> None:
-    assert not any(line.startswith("Next:") for line in lines("error", message))
+@pytest.mark.parametrize(
+    "why", [Stop("kin_nb failed: KeyError: 'x'\nrun this", "crash"), "a\nb\nc", "There is no skill 'x'.", ""]
+)
+def test_an_error_without_advice_gets_none(why: Stop | str) -> None:
+    assert not any(line.startswith("Next:") for line in lines("error", why))
 
 
 def test_a_turn_that_ended_well_needs_no_advice() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kin_nb.core.context.loops.call import Call, quoted
 from kin_nb.core.context.loops.chanting import Chant
 from kin_nb.core.context.loops.loop import LoopAction
+from kin_nb.core.stopping import ADVICE
 
 _ADVICE = "Nothing new comes of it: use what you know, try another way, or say what you need."
 _TEXT_SHOWN = 80
@@ -41,7 +42,7 @@ def message(action: LoopAction, what: str) -> str:
     if action == "remind":
         return f"You repeat yourself: {what}. {_ADVICE}"
     said = f"the model repeats itself: {what}"
-    return said if action == "ask" else f"{said}; write what to do instead"
+    return said if action == "ask" else f"{said}; {ADVICE['loop']}"
 
 
 def _names(calls: Sequence[Call]) -> str:

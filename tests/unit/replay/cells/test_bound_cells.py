@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from kin_nb.core.session.records import RecordedCall, RecordedStep
+from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.replay.cells.bound import BOUND, tolerant
 from kin_nb.replay.cells.matching import following_key
 from kin_nb.replay.format.in_notebook import read_recording
@@ -20,10 +20,10 @@ TAGS = [BOUND, "nbval-ignore-output"]
 
 
 def ran(code: str, bound: str = "", **fields) -> RecordedCall:
-    """A call of the tool; `bound` as the record names variables."""
-    uncovered = f"variables: {bound}" if bound else ""
-    fields = {"status": "ok", "exit": 0, "uncovered": uncovered, "arguments": json.dumps({"code": code}), **fields}
-    return RecordedCall(id="c", name="python", **fields)
+    """A call of the tool; `bound`: names of variables, separated by blanks."""
+    names = tuple(bound.split())
+    fields = {"status": "ok", "exit": 0, "bound": names, "arguments": json.dumps({"code": code}), **fields}
+    return RecordedCall(**{"id": "c", "name": "python", **fields})
 
 
 def asked(number: int, *calls: RecordedCall, **fields):
@@ -110,10 +110,20 @@ def test_what_the_person_made_of_the_code_is_what_ran():
     assert code_of(saved(ran("a = 1", "a", edited_arguments='{"code": "a = 2"}'))) == "a = 2"
 
 
-def test_names_are_found_behind_other_sentences_and_each_is_said_once():
-    call = ran("a = 1", uncovered="not covered: big.bin (over 10 MB); variables: a, b and 3 more")
-    nb = saved(call, ran("a = 2", "a, c"))
-    assert bound_sources(nb)[0].startswith("# What the agent ran here; it bound: a, b, 3 more, c\n")
+def test_many_names_are_counted_and_each_is_said_once():
+    names = [f"v{number}" for number in range(33)]
+    nb = saved(ran("a = 1", " ".join(names), uncovered="big.bin is over 10 MB"), ran("a = 2", "v1 c"))
+    said = ", ".join([*names[:30], "3 more", "c"])
+    assert bound_sources(nb)[0].startswith(f"# What the agent ran here; it bound: {said}\n")
+
+
+def test_what_else_a_call_changed_names_no_variable():
+    assert bound_sources(saved(ran("a = 1", uncovered="not covered: notes; variables: a"))) == []
+
+
+def test_a_call_that_was_run_once_for_two_is_one_cell():
+    repeated = RecordedDecision(verdict="allow", by="identical", reason="the same call as c: run once")
+    assert code_of(saved(ran("a = 1", "a"), ran("a = 1", "a", id="d", decision=repeated))) == "a = 1"
 
 
 def test_an_import_that_stood_in_other_code_comes_along_when_its_name_is_used():

@@ -551,7 +551,7 @@ def test_a_turn_that_did_not_end_well_says_so():
 
 
 def test_the_persons_own_cells_stay_and_what_speaks_to_us_goes():
-    made = session(did("python", code="x = 1").model_copy(update={"uncovered": "variables: x"}))
+    made = session(did("python", code="x = 1").model_copy(update={"bound": ("x",)}))
     nb = session_notebook(made)
     own = [
         "import os",

@@ -124,7 +124,7 @@ SPLIT = "print({0}[:4], end='', flush=True); print({0}[4:], flush=True)"
 def call(output: str, number: int = 1, name: str = "bash", **arguments) -> RecordedCall:
     asked = json.dumps(arguments or {"command": "x"})
     exit_code = 0 if name == "bash" else None
-    more = {"uncovered": "variables: c"} if name == "python" else {}
+    more = {"bound": ("c",)} if name == "python" else {}
     return RecordedCall(
         id=f"c{number}",
         name=name,

@@ -106,7 +106,7 @@ def test_the_code_of_the_agent_defines_names_too(tmp_path):
     from kin_nb.core.session.records import RecordedCall, RecordedStep
 
     call = RecordedCall(
-        id="c1", name="python", arguments='{"code": "half = 21"}', status="ok", output="", uncovered="variables: half"
+        id="c1", name="python", arguments='{"code": "half = 21"}', status="ok", output="", bound=("half",)
     )
     steps = (RecordedStep(fingerprint="f", content="Done.", calls=(call,)),)
     cells = [new_code_cell("%%kin\nfirst", id="ask"), new_code_cell("print(half)", id="own", execution_count=2)]
