@@ -9,7 +9,21 @@ from kin_nb.core.safety.decision import Risk
 from kin_nb.render.card import AMBER, BLUE, frame
 from kin_nb.render.diff import diff_text, render_diff
 from kin_nb.render.highlight import code_html, highlighted
-from kin_nb.render.text import WRAPPED, count, escape, indent, line_count, literal, one_line, pre
+from kin_nb.render.text import (
+    NOTHING,
+    WRAPPED,
+    Attribute,
+    Html,
+    count,
+    escape,
+    fill,
+    indent,
+    join,
+    line_count,
+    literal,
+    one_line,
+    pre,
+)
 
 _KINDS = {"command": "command", "diff": "change", "arguments": "call", "code": "code"}
 _OPEN_LINES = 40
@@ -20,7 +34,7 @@ _LONGEST_CLAIM = 600
 
 def approval_html(
     summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW, *, claim: str = "", folded: bool = False
-) -> str:
+) -> Html:
     """The static part of the approval card; the buttons are the widget's, and name the scopes on offer.
 
     `kind` is `Preview.kind`: what `body` is. Only a high `risk` is said. `claim` is `Preview.claim`: it is cut, and shown
@@ -28,18 +42,18 @@ def approval_html(
     """
     whole = _whole(body, kind)
     lines = line_count(body.removesuffix("\n"))
-    unfolded = " open" if lines <= _OPEN_LINES and not folded else ""
+    opened = Attribute(" open" if lines <= _OPEN_LINES and not folded else "")
     fact = _fact(summary, body, kind)
-    parts = [f'<b>Allow this?</b> <code style="{WRAPPED}">{escape(fact)}</code><br>\n']
-    high = f" (<b>{_HIGH}</b>)" if risk is Risk.HIGH else ""
-    parts.append(f"Asks because: {escape(one_line(reason, 400))}{high}<br>\n")
+    parts = [fill('<b>Allow this?</b> <code style="{style}">{}</code><br>\n', escape(fact), style=WRAPPED)]
+    high = fill(" (<b>{}</b>)", escape(_HIGH)) if risk is Risk.HIGH else NOTHING
+    parts.append(fill("Asks because: {}{}<br>\n", escape(one_line(reason, 400)), high))
     if claim.strip():
         words = escape(one_line(claim, _LONGEST_CLAIM))
-        parts.append(f'{_CLAIM} <code style="{WRAPPED}">{words}</code><br>\n')
+        parts.append(fill('{} <code style="{style}">{}</code><br>\n', escape(_CLAIM), words, style=WRAPPED))
     if not _says_it_all(fact, body):
         head = f"The whole {_KINDS.get(kind, 'call')}, {count(lines, 'line')}"
-        parts.append(f"<details{unfolded}><summary>{head}</summary>\n{whole}</details>\n")
-    return frame("".join(parts), label="approval", color=AMBER)
+        parts.append(fill("<details{opened}><summary>{}</summary>\n{}</details>\n", escape(head), whole, opened=opened))
+    return frame(join("", parts), label="approval", color=AMBER)
 
 
 def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = Risk.LOW, *, claim: str = "") -> str:
@@ -54,7 +68,7 @@ def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = 
     return "\n".join(parts)
 
 
-def _whole(body: str, kind: str) -> str:
+def _whole(body: str, kind: str) -> Html:
     if kind == "diff":
         return render_diff(body)
     return code_html(highlighted(literal(body), "python")) if kind == "code" else pre(literal(body))
@@ -73,10 +87,10 @@ def _says_it_all(fact: str, body: str) -> bool:
 QUESTION = "ask_user"
 
 
-def question_html(text: str, *, own: bool = False) -> str:
+def question_html(text: str, *, own: bool = False) -> Html:
     """The static part of the question's card; the choices are the widget's. `own`: it is kin_nb that asks."""
-    shown = f"<b>{escape(text)}</b>" if _is_short(text) else pre(literal(text))
-    return frame(shown if own else f"The agent asks: {shown}", label="question", color=BLUE)
+    shown = fill("<b>{}</b>", escape(text)) if _is_short(text) else pre(literal(text))
+    return frame(shown if own else fill("The agent asks: {}", shown), label="question", color=BLUE)
 
 
 def question_text(text: str, choices: Sequence[str], *, own: bool = False) -> str:

@@ -7,7 +7,20 @@ from kin_nb.render.approval import QUESTION, answer, asked
 from kin_nb.render.card import AMBER, BLUE, GREY, RED, Output, Part, frame
 from kin_nb.render.changes import LEFT_OUT, NO_TEXT, file_part
 from kin_nb.render.summary import PYTHON, Arguments, says_why_refused, summary, words, words_html
-from kin_nb.render.text import CARD_LIMIT, clean, clip, count, escape, indent, line_count, one_line, pre
+from kin_nb.render.text import (
+    CARD_LIMIT,
+    NOTHING,
+    clean,
+    clip,
+    count,
+    escape,
+    fill,
+    indent,
+    join,
+    line_count,
+    one_line,
+    pre,
+)
 from kin_nb.render.tool_parts import (
     READ_FILE,
     Checklist,
@@ -56,9 +69,10 @@ def render_call(call: RecordedCall, *, turn: int, step: int, tail: str = "", wai
     unfolded = unfolded or waiting
     fact = " · ".join(said)
     folded = "" if unfolded or not lines else f" · {count(lines, 'line')}"
+    about = fill(" <code>{}</code>", escape(subject)) if subject else NOTHING
     html = frame(
-        f"<b>{escape(name)}</b>{f' <code>{escape(subject)}</code>' if subject else ''} · {words_html(fact)}{folded}",
-        "".join(part.html for part in parts),
+        fill("<b>{}</b>{} · {}{}", escape(name), about, words_html(fact), escape(folded)),
+        join("", (part.html for part in parts)),
         label="tool call",
         color=AMBER if waiting else _COLORS[call.status],
         unfolded=unfolded,
@@ -112,7 +126,7 @@ def _parts(call: RecordedCall, arguments: Arguments, subject: str, output: str, 
 
 
 def _waiting(waiting: bool) -> list[Part]:
-    return [Part(f"{_HOW_TO_ANSWER}\n", _HOW_TO_ANSWER)] if waiting else []
+    return [Part(fill("{}\n", escape(_HOW_TO_ANSWER)), _HOW_TO_ANSWER)] if waiting else []
 
 
 def _asked(call: RecordedCall, arguments: Arguments, subject: str, *, waiting: bool) -> list[Part]:
@@ -135,9 +149,10 @@ def _output(call: RecordedCall, arguments: Arguments, output: str) -> Part:
 def _question(call: RecordedCall, question: str, output: str, *, waiting: bool) -> list[Part]:
     how = _HOW_TO_ANSWER_A_QUESTION
     texts = (question if waiting else clip(question), answer(output) if output and call.status == "ok" else output)
-    return [*([Part(f"{how}\n", how)] if waiting else []), *(Part.block(text) for text in texts if text)]
+    return [*([Part(fill("{}\n", escape(how)), how)] if waiting else []), *(Part.block(text) for text in texts if text)]
 
 
 def _asked_for(arguments: Arguments) -> Part:
     asked, head = clip(arguments.command or arguments.pretty), "The model had asked for"
-    return Part(f"<details><summary>{head}</summary>\n{pre(asked)}</details>\n", f"{head}\n{indent(asked)}")
+    html = fill("<details><summary>{}</summary>\n{}</details>\n", escape(head), pre(asked))
+    return Part(html, f"{head}\n{indent(asked)}")

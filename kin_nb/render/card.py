@@ -6,18 +6,40 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from kin_nb.render.text import clean, escape, indent, one_line, pre
+from kin_nb.render.text import NOTHING, Attribute, Html, clean, escape, fill, indent, join, one_line, pre
 
 # Mid-tones that read on white and on black.
-GREY, GREEN, RED, AMBER, BLUE = "#888", "#2ea043", "#f85149", "#bf8700", "#388bfd"
+GREY = Attribute("#888")
+GREEN = Attribute("#2ea043")
+RED = Attribute("#f85149")
+AMBER = Attribute("#bf8700")
+BLUE = Attribute("#388bfd")
 _THEMES = {
-    GREY: "--jp-border-color1",
-    GREEN: "--jp-success-color1",
-    RED: "--jp-error-color1",
-    AMBER: "--jp-warn-color1",
-    BLUE: "--jp-brand-color1",
+    GREY: Attribute("--jp-border-color1"),
+    GREEN: Attribute("--jp-success-color1"),
+    RED: Attribute("--jp-error-color1"),
+    AMBER: Attribute("--jp-warn-color1"),
+    BLUE: Attribute("--jp-brand-color1"),
 }
 """The front end's own colour for the same thing."""
+Label = Literal[
+    "approval",
+    "question",
+    "tool call",
+    "changes",
+    "undo",
+    "redo",
+    "info",
+    "error",
+    "progress",
+    "receipt",
+    "sent with the prompt",
+    "pruned",
+    "told",
+    "D-Mail",
+    "compaction",
+]
+"""What a card is, for who cannot see it."""
 
 
 @dataclass(frozen=True)
@@ -32,32 +54,50 @@ class Output:
     metadata: dict[str, Any]
 
     @classmethod
-    def of(cls, html: str, text: str, **kin: Any) -> Output:
+    def of(cls, html: Html, text: str, **kin: Any) -> Output:
         """`kin` without the values that are None: an absent figure is not a figure."""
         known = {key: value for key, value in kin.items() if value is not None}
         return cls({"text/html": html, "text/plain": text}, {"kin": known})
 
+    @property
+    def html(self) -> Html:
+        """For widgets that show the same."""
+        return Html(self.data["text/html"])
 
-def frame(head: str, body: str = "", *, label: str, color: str = GREY, unfolded: bool = True) -> str:
-    """A card: `head` (HTML, the fact) always in sight, `body` (HTML) folded under it unless `unfolded`.
+
+def frame(head: Html, body: Html = NOTHING, *, label: Label, color: Attribute = GREY, unfolded: bool = True) -> Html:
+    """A card: `head` (the fact) always in sight, `body` folded under it unless `unfolded`.
 
     `mathjax_ignore`: JupyterLab would typeset `$HOME and $PATH` in HTML outputs as a formula.
     """
-    rest = f'class="mathjax_ignore" aria-label="{label}" style="{_edge(color)};padding-left:8px"'
+    said, edge = Attribute(label), _edge(color)
     if not body:
-        return f'<div role="group" {rest}>{head}</div>'
-    return f"<details{' open' if unfolded else ''} {rest}><summary>{head}</summary>\n{body}</details>"
+        return fill(
+            '<div role="group" class="mathjax_ignore" aria-label="{label}" style="{edge};padding-left:8px">{}</div>',
+            head,
+            label=said,
+            edge=edge,
+        )
+    return fill(
+        '<details{opened} class="mathjax_ignore" aria-label="{label}" style="{edge};padding-left:8px">'
+        "<summary>{}</summary>\n{}</details>",
+        head,
+        body,
+        opened=Attribute(" open" if unfolded else ""),
+        label=said,
+        edge=edge,
+    )
 
 
-def _edge(color: str) -> str:
+def _edge(color: Attribute) -> Attribute:
     """Two declarations: JupyterLab's sanitizer drops each that holds var(...), and that alone; then the first one holds."""
-    return f"border-left:3px solid {color};border-left-color:var({_THEMES[color]},{color})"
+    return Attribute(f"border-left:3px solid {color};border-left-color:var({_THEMES[color]},{color})")
 
 
 class Part(NamedTuple):
     """HTML and text of the same thing."""
 
-    html: str
+    html: Html
     text: str
 
     @staticmethod
@@ -69,7 +109,7 @@ class Part(NamedTuple):
 def render_notice(title: str, lines: Iterable[str] = (), *, kind: Literal["info", "error"] = "info") -> Output:
     """`title` in bold, then `lines`; `metadata["kin"]["level"]` is `kind`."""
     title, rest = clean(title), [clean(line) for line in lines]
-    html = "<br>\n".join([f"<b>{escape(title)}</b>", *map(escape, rest)])
+    html = join("<br>\n", [fill("<b>{}</b>", escape(title)), *map(escape, rest)])
     text = "\n".join([title, *map(indent, rest)])
     return Output.of(
         frame(html, label=kind, color=RED if kind == "error" else BLUE),
@@ -82,4 +122,6 @@ def render_notice(title: str, lines: Iterable[str] = (), *, kind: Literal["info"
 def render_progress(what: str, seconds: int, figures: str) -> Output:
     """`what`: the step and what it waits for. `figures`: tokens and cost so far, in words; may be ""."""
     line = " · ".join(filter(None, [one_line(what), f"{seconds} s" if seconds else "", figures]))
-    return Output.of(frame(f"<small>{escape(line)}</small>", label="progress", color=GREY), line, kind="progress")
+    return Output.of(
+        frame(fill("<small>{}</small>", escape(line)), label="progress", color=GREY), line, kind="progress"
+    )

@@ -8,7 +8,7 @@ from typing import Protocol
 from kin_nb.core.session.records import FileChange, UndoRecord
 from kin_nb.render.card import BLUE, Output, Part, frame
 from kin_nb.render.diff import changed_lines, diff_text, render_diff, side_by_side, without_header
-from kin_nb.render.text import clean, count, escape, indent, one_line
+from kin_nb.render.text import Html, clean, count, escape, fill, indent, join, one_line
 
 DIFF_LIMIT = 10_000
 """Most characters of one file's diff on a card."""
@@ -20,7 +20,7 @@ LEFT_OUT = "left out when it was saved"
 class Draw(Protocol):
     """`render_diff`, or `side_by_side`."""
 
-    def __call__(self, patch: str, *, path: str = "", limit: int | None = None, most: int | None = None) -> str: ...
+    def __call__(self, patch: str, *, path: str = "", limit: int | None = None, most: int | None = None) -> Html: ...
 
 
 def file_part(
@@ -40,12 +40,13 @@ def file_part(
     path = one_line(file.path, 400)
     if not file.patch:
         note = why_no_lines if file.patch is None else "empty"
-        return Part(f"{verb} <code>{escape(path)}</code> ({note})<br>\n", f"{verb} {path} ({note})")
+        drawn = fill("{} <code>{}</code> ({})<br>\n", escape(verb), escape(path), escape(note))
+        return Part(drawn, f"{verb} {path} ({note})")
     patch = without_header(file.patch)
     html, text = draw(patch, path=file.path, limit=limit, most=most), diff_text(patch, limit=limit, most=most)
     if verb == "Changed" and path == subject:
         return Part(html, text)
-    return Part(f"{verb} <code>{escape(path)}</code>\n{html}", f"{verb} {path}\n{text}")
+    return Part(fill("{} <code>{}</code>\n{}", escape(verb), escape(path), html), f"{verb} {path}\n{text}")
 
 
 _MOST_FILES = 50
@@ -64,8 +65,8 @@ def render_changes(files: Sequence[FileChange], *, turn: int) -> Output:
     parts = [file_part(file, limit=limit, most=most, draw=side_by_side) for file in shown]
     if len(files) > len(shown):
         more = f"and {count(len(files) - len(shown), 'more change')}: %kin last shows them"
-        parts.append(Part(f"{more}\n", more))
-    html = frame(f"<b>{head}</b>", "".join(part.html for part in parts), label="changes", color=BLUE)
+        parts.append(Part(fill("{}\n", escape(more)), more))
+    html = frame(fill("<b>{}</b>", escape(head)), join("", (part.html for part in parts)), label="changes", color=BLUE)
     return Output.of(html, "\n".join([head, *(indent(part.text) for part in parts)]), kind="changes", turn=turn)
 
 
@@ -82,7 +83,7 @@ def render_undo(undo: UndoRecord, session: str = "") -> Output:
     lines += [f"warning: {clean(warning).strip()}" for warning in undo.warnings]
     kin = f"%kin --session {session}" if session else "%kin"
     lines.append(f"{kin} redo gives it back." if undo.type == "undo" else f"{kin} undo takes it back again.")
-    html = "<br>\n".join([f"<b>{escape(title)}</b>", *map(escape, lines)])
+    html = join("<br>\n", [fill("<b>{}</b>", escape(title)), *map(escape, lines)])
     text = "\n".join([title, *map(indent, lines)])
     return Output.of(frame(html, label=undo.type, color=BLUE), text, kind=undo.type)
 

@@ -6,7 +6,7 @@ from kin_nb.core.commands import CLEARED, CommandResult, Table
 from kin_nb.core.session.records import ClearRecord, CompactRecord, SessionRecord, UndoRecord
 from kin_nb.render.card import BLUE, Output, frame, render_notice
 from kin_nb.render.changes import render_changes, render_undo
-from kin_nb.render.text import clean, escape, indent, one_line
+from kin_nb.render.text import Attribute, Html, clean, escape, fill, indent, join, one_line
 from kin_nb.render.turn import render_compaction, render_turn
 
 
@@ -38,21 +38,25 @@ def render_table(title: str, table: Table, lines: tuple[str, ...] = ()) -> Outpu
     """text/plain has columns of blanks, and fits a terminal as far as the cells do."""
     title, rest = one_line(title), [clean(line) for line in lines]
     rows = [tuple(map(one_line, row)) for row in (table.headings, *table.rows)]
-    html = f"<b>{escape(title)}</b>\n<table>\n{_table_html(rows, table.right)}\n</table>\n" + "<br>\n".join(
-        map(escape, rest)
+    html = fill(
+        "<b>{}</b>\n<table>\n{}\n</table>\n{}",
+        escape(title),
+        _table_html(rows, table.right),
+        join("<br>\n", map(escape, rest)),
     )
     text = [title, *map(indent, _table_text(rows, table.right)), *map(indent, rest)]
     return Output.of(frame(html, label="info", color=BLUE), "\n".join(text), kind="notice", level="info")
 
 
-def _table_html(rows: list[tuple[str, ...]], right: frozenset[int]) -> str:
-    lines = []
-    for number, row in enumerate(rows):
-        tag, scope = ("td", "") if number else ("th", ' scope="col"')
-        aligned = (f' style="text-align:{"right" if column in right else "left"}"' for column in range(len(row)))
-        cells = (f"<{tag}{scope}{style}>{escape(cell)}</{tag}>" for cell, style in zip(row, aligned, strict=True))
-        lines.append("".join(cells))
-    return "\n".join(f"<tr>{line}</tr>" for line in lines)
+_LEFT, _RIGHT = Attribute("left"), Attribute("right")
+
+
+def _table_html(rows: list[tuple[str, ...]], right: frozenset[int]) -> Html:
+    aligned = [_RIGHT if column in right else _LEFT for column in range(len(rows[0]))]
+    headings, *others = (zip(map(escape, row), aligned, strict=True) for row in rows)
+    head = [fill('<th scope="col" style="text-align:{side}">{}</th>', cell, side=side) for cell, side in headings]
+    lines = [[fill('<td style="text-align:{side}">{}</td>', cell, side=side) for cell, side in row] for row in others]
+    return join("\n", (fill("<tr>{}</tr>", join("", line)) for line in (head, *lines)))
 
 
 def _table_text(rows: list[tuple[str, ...]], right: frozenset[int]) -> list[str]:

@@ -8,10 +8,10 @@ from itertools import groupby, zip_longest
 from typing import NamedTuple
 
 from kin_nb.render.highlight import LARGEST, code_html, highlighted_lines, language_of, palette
-from kin_nb.render.text import WRAPPED, count, escape, literal
+from kin_nb.render.text import NOTHING, WRAPPED, Attribute, Html, count, escape, fill, join, literal, styles
 
 HUNK = re.compile(r"@@ -(?P<old>\d{1,20})(?:,(\d{1,20}))? \+(?P<new>\d{1,20})(?:,(\d{1,20}))? @@")
-STYLES = {"+": "background:#2ea04333", "-": "background:#f8514933"}
+STYLES = {"+": Attribute("background:#2ea04333"), "-": Attribute("background:#f8514933")}
 
 
 class DiffLine(NamedTuple):
@@ -19,10 +19,10 @@ class DiffLine(NamedTuple):
 
     mark: str
     text: str
-    html: str
+    html: Html
 
 
-def render_diff(patch: str, *, path: str = "", limit: int | None = None, most: int | None = None) -> str:
+def render_diff(patch: str, *, path: str = "", limit: int | None = None, most: int | None = None) -> Html:
     """`patch` in one <pre>. With `limit`, whole lines up to that many characters, then how many were left out. `most`: lines.
 
     `path`: the file, by whose name its lines are highlighted; for a patch without header lines.
@@ -30,10 +30,10 @@ def render_diff(patch: str, *, path: str = "", limit: int | None = None, most: i
     shown, note = cut(patch, limit, most)
     pieces = []
     for style, lines in groupby(diff_lines(shown, path), key=lambda line: STYLES.get(line.mark)):
-        html = "\n".join(line.html for line in lines)
-        pieces.append(f'<span style="{style}">{html}</span>' if style else html)
+        html = join("\n", (line.html for line in lines))
+        pieces.append(fill('<span style="{style}">{}</span>', html, style=style) if style else html)
     # Wrapped, so that no blanks push the end of a line out of sight of whoever approves it.
-    return code_html("\n".join(pieces) + escape(note))
+    return code_html(fill("{}{}", join("\n", pieces), escape(note)))
 
 
 def diff_text(patch: str, *, limit: int | None = None, most: int | None = None) -> str:
@@ -65,14 +65,14 @@ def without_header(patch: str) -> str:
     return patch[start:]
 
 
-def _highlighted(lines: list[tuple[str, str]], language: str) -> list[str]:
+def _highlighted(lines: list[tuple[str, str]], language: str) -> list[Html]:
     """Each side of a hunk is a text of its own; a line of both is drawn as the new one has it."""
-    htmls = [""] * len(lines)
+    htmls = [NOTHING] * len(lines)
     for side in ("- ", "+ "):
         numbers = [number for number, (mark, _) in enumerate(lines) if mark in side]
         code = "\n".join(lines[number][1][1:] for number in numbers)
         for number, html in zip(numbers, highlighted_lines(code, language), strict=False):  # no line is read as one
-            htmls[number] = escape(lines[number][1][:1]) + html
+            htmls[number] = fill("{}{}", escape(lines[number][1][:1]), html)
     return htmls
 
 
@@ -113,28 +113,33 @@ def _marked(patch: str) -> Iterator[tuple[str, str]]:
         yield mark, line
 
 
-_CELL = "text-align:left;vertical-align:top;padding:0 4px"
-_TEXT = f"{WRAPPED};margin:0;background:none"
-_COLUMNS = (("Line", ""), ("Before", ";width:50%"), ("Line", ""), ("After", ";width:50%"))
-_HEAD = "".join(f'<th scope="col" style="{_CELL}{width}">{name}</th>' for name, width in _COLUMNS)
+_CELL = Attribute("text-align:left;vertical-align:top;padding:0 4px")
+_HALF = Attribute("width:50%")
+_TEXT = styles(WRAPPED, Attribute("margin:0;background:none"))
+_LINE = fill('<th scope="col" style="{style}">Line</th>', style=_CELL)
+_BEFORE = fill('<th scope="col" style="{style}">Before</th>', style=styles(_CELL, _HALF))
+_AFTER = fill('<th scope="col" style="{style}">After</th>', style=styles(_CELL, _HALF))
+_HEAD = join("", [_LINE, _BEFORE, _LINE, _AFTER])
 
 
-def side_by_side(patch: str, path: str = "", limit: int | None = None, most: int | None = None) -> str:
+def side_by_side(patch: str, path: str = "", limit: int | None = None, most: int | None = None) -> Html:
     """HTML of `patch`: line numbers of each side, the lines with their literal + and -.
 
     `path`: the file, by whose name its lines are highlighted; for a patch without header lines. `limit`, `most`: as render_diff.
     """
     shown, note = cut(patch, limit, most)
-    rows = "\n".join(_rows(diff_lines(shown, path)))
-    head = f'<table style="table-layout:auto;width:100%{palette(rows)}">\n<thead><tr>{_HEAD}</tr></thead>'
-    return f"{head}\n<tbody>\n{rows}\n</tbody>\n</table>{escape(note)}\n"
+    rows = join("\n", _rows(diff_lines(shown, path)))
+    return fill(
+        '<table style="table-layout:auto;width:100%{palette}">\n<thead><tr>{}</tr></thead>\n'
+        "<tbody>\n{}\n</tbody>\n</table>{}\n",
+        _HEAD,
+        rows,
+        escape(note),
+        palette=palette(rows),
+    )
 
 
-_ROW = '<tr style="background:none">'
-"""JupyterLab's stripes would be lost among the colours."""
-
-
-def _rows(lines: list[DiffLine]) -> Iterator[str]:
+def _rows(lines: list[DiffLine]) -> Iterator[Html]:
     """Changed lines that follow each other stand beside each other, the removed ones on the left."""
     old = new = 0
     for changed, group in groupby(lines, key=lambda line: line.mark in STYLES):
@@ -142,24 +147,33 @@ def _rows(lines: list[DiffLine]) -> Iterator[str]:
             run = list(group)
             removed, added = ([line for line in run if line.mark == mark] for mark in "-+")
             for number, (left, right) in enumerate(zip_longest(removed, added)):
-                yield f"{_ROW}{_cells(left, old + number)}{_cells(right, new + number)}</tr>"
+                yield _row(_cells(left, old + number), _cells(right, new + number))
             old, new = old + len(removed), new + len(added)
             continue
         for line in group:
             if line.mark:
-                yield f"{_ROW}{_cells(line, old)}{_cells(line, new)}</tr>"
+                yield _row(_cells(line, old), _cells(line, new))
                 old, new = old + 1, new + 1
             else:
                 if hunk := HUNK.match(line.text):
                     old, new = int(hunk["old"]), int(hunk["new"])
-                yield f'{_ROW}<td colspan="4" style="{_CELL}"><pre style="{_TEXT}"><code>{line.html}</code></pre></td></tr>'
+                yield _row(fill('<td colspan="4" style="{style}">{}</td>', _line(line), style=_CELL))
 
 
-def _cells(line: DiffLine | None, number: int) -> str:
+def _row(*cells: Html) -> Html:
+    """JupyterLab's stripes would be lost among the colours."""
+    return fill('<tr style="background:none">{}</tr>', join("", cells))
+
+
+def _line(line: DiffLine) -> Html:
+    return fill('<pre style="{style}"><code>{}</code></pre>', line.html, style=_TEXT)
+
+
+def _cells(line: DiffLine | None, number: int) -> Html:
     """A line's number and its text; both empty where the other side has more lines."""
     if line is None:
-        return "<td></td><td></td>"
-    style = ";".join(filter(None, [_CELL, STYLES.get(line.mark)]))
-    return (
-        f'<td style="{_CELL}">{number}</td><td style="{style}"><pre style="{_TEXT}"><code>{line.html}</code></pre></td>'
+        return Html("<td></td><td></td>")
+    changed = styles(_CELL, STYLES.get(line.mark, Attribute("")))
+    return fill(
+        '<td style="{cell}">{}</td><td style="{changed}">{}</td>', number, _line(line), cell=_CELL, changed=changed
     )

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from kin_nb.render.text import escape, pre_html
+from kin_nb.render.text import Attribute, Html, escape, fill, join, pre_html
 
 LEXERS = {
     "bash": ("shell", "BashLexer"),
@@ -71,7 +71,7 @@ def language_of(name: str) -> str:
 
 COLORS = {"keyword": "#a852d4", "string": "#288a51", "comment": "#747a80", "number": "#be5f1b", "name": "#2679d8"}
 """By kind. No colour has more contrast to both white and #111 than 4.35: these have 4.3 at least."""
-STYLES = {kind: f"color:{color};color:var(--kin-{kind[:2]})" for kind, color in COLORS.items()}
+STYLES = {kind: Attribute(f"color:{color};color:var(--kin-{kind[:2]})") for kind, color in COLORS.items()}
 """The colour itself, for sanitizers that drop var(...); else what `palette` makes of it, said once for many spans."""
 _SHARE = 75
 """Per cent of a colour in what is drawn; the rest is the text's own: then 4.5 is reached in both themes (WCAG AA)."""
@@ -110,41 +110,42 @@ _UNSETTLED = {
 """Words that are keywords to some versions of Pygments and not to others."""
 
 
-def highlighted(code: str, language: str) -> str:
+def highlighted(code: str, language: str) -> Html:
     """HTML of `code`, which has been through `clean` or `literal`; escaped alone when it is long or nothing reads it.
 
     `language`: a name, or the end of a file's name.
     """
-    return "\n".join(highlighted_lines(code, language))
+    return join("\n", highlighted_lines(code, language))
 
 
-def palette(html: str) -> str:
+def palette(html: str) -> Attribute:
     """Declarations for the element around `html`: the colours that its spans name, nearer to its text's. "" for none."""
     used = (kind for kind, style in STYLES.items() if style in html)
-    return "".join(f";--kin-{kind[:2]}:color-mix(in srgb,{COLORS[kind]} {_SHARE}%,currentColor)" for kind in used)
+    declared = (f";--kin-{kind[:2]}:color-mix(in srgb,{COLORS[kind]} {_SHARE}%,currentColor)" for kind in used)
+    return Attribute("".join(declared))
 
 
-def code_html(html: str) -> str:
+def code_html(html: Html) -> Html:
     """A block of code that was highlighted."""
     return pre_html(html, palette(html))
 
 
-def highlighted_lines(code: str, language: str) -> list[str]:
+def highlighted_lines(code: str, language: str) -> list[Html]:
     """The same for each line of `code`: no span goes over the end of one."""
-    lines = [""]
+    lines: list[list[Html]] = [[]]
     for kind, text in _runs(code, language_of(language)):
         first, *more = (_span(kind, part) for part in text.split("\n"))
-        lines[-1] += first
-        lines += more
-    return lines
+        lines[-1].append(first)
+        lines += ([span] for span in more)
+    return [join("", spans) for spans in lines]
 
 
-def _span(kind: str, text: str) -> str:
+def _span(kind: str, text: str) -> Html:
     inner = text.strip()
     if not (kind and inner):
         return escape(text)
     before, _, after = text.partition(inner)
-    return f'{before}<span style="{STYLES[kind]}">{escape(inner)}</span>{after}'
+    return fill('{}<span style="{style}">{}</span>{}', escape(before), escape(inner), escape(after), style=STYLES[kind])
 
 
 def _runs(code: str, language: str) -> list[tuple[str, str]]:

@@ -6,11 +6,13 @@ JupyterLab trusts live outputs and sanitises neither text/html nor text/markdown
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.render.highlight import STYLES, highlighted, palette
-from kin_nb.render.text import WRAPPED, clean, escape, literal
+from kin_nb.render.text import WRAPPED, Attribute, Html, clean, escape, fill, literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
-MATHS_CLASS = "mathjax_process"
+MATHS_CLASS = Attribute("mathjax_process")
 """MathJax's own name for what it processes inside of what it ignores."""
 _SCHEMES = {"http", "https", "mailto"}
 _TAGS = {
@@ -28,9 +30,9 @@ _TAGS = {
 }
 _ATTRIBUTES = {"a": {"href"}, "ol": {"start"}}
 _ALIGNED = {"style": {f"text-align:{side}" for side in ("left", "center", "right")}}
-_LEFT = "margin-left:0"
+_LEFT = Attribute("margin-left:0")
 """Of tables: JupyterLab centres those in widgets, and they would jump when the reply settles."""
-_VALUES = {
+_VALUES: dict[str, Mapping[str, AbstractSet[str]]] = {
     "span": {"style": set(STYLES.values()), "class": {MATHS_CLASS}},
     "th": {"scope": {"col"}, **_ALIGNED},
     "td": _ALIGNED,
@@ -42,14 +44,14 @@ _MOST_CODE = 20_000
 """Characters of the code in one text that are highlighted."""
 
 
-def markdown_html(source: str) -> str:
+def markdown_html(source: str) -> Html:
     """HTML of `source`. What is refused (raw HTML, other links, images) stays readable as the text it was."""
     import nh3  # noqa: PLC0415  (on first use: nothing heavy at %load_ext)
 
     rendered = parser().render(clean(source))
     safe = nh3.clean(rendered, tags=_TAGS, attributes=_ATTRIBUTES, tag_attribute_values=_VALUES, url_schemes=_SCHEMES)
     safe = _FENCE.sub(lambda fence: f'<pre style="{WRAPPED}{palette(fence[1])}">{fence[1]}', safe)
-    return literal(safe)  # once more: &#x202E; is a character only after parsing
+    return Html(literal(safe))  # once more: &#x202E; is a character only after parsing
 
 
 @cache
@@ -60,7 +62,7 @@ def parser() -> MarkdownIt:
     parser.validateLink = _may_link  # type: ignore[method-assign]  # a refused link stays as text, address and all
     parser.add_render_rule("image", _image_as_text)
     parser.add_render_rule("fence", _code)
-    parser.add_render_rule("table_open", lambda *_: f'<table style="{_LEFT}">\n')
+    parser.add_render_rule("table_open", lambda *_: fill('<table style="{style}">\n', style=_LEFT))
     for cell in ("th_open", "td_open"):
         parser.add_render_rule(cell, _table_cell)
     add_maths(parser)
@@ -71,20 +73,20 @@ def _may_link(url: str) -> bool:
     return url.partition(":")[0].lower() in _SCHEMES
 
 
-def _image_as_text(_self: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
+def _image_as_text(_self: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> Html:
     image = tokens[index]
     return escape(f"{image.content or 'image'} ({image.attrs['src']})")
 
 
-def _code(_self: Any, tokens: Sequence[Token], index: int, _options: Any, env: Any) -> str:
+def _code(_self: Any, tokens: Sequence[Token], index: int, _options: Any, env: Any) -> Html:
     fence = tokens[index]
     env["code"] = env.get("code", 0) + len(fence.content)
     language = next(iter(fence.info.split()), "") if env["code"] <= _MOST_CODE else ""
-    return f"<pre><code>{highlighted(fence.content, language)}</code></pre>\n"
+    return fill("<pre><code>{}</code></pre>\n", highlighted(fence.content, language))
 
 
 def _table_cell(_self: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
-    """As the text aligns it, else to the left: JupyterLab would draw words to the right."""
+    """As the text aligns it, else to the left: JupyterLab would draw words to the right. Not yet sanitised."""
     cell = tokens[index]
     scope = ' scope="col"' if cell.tag == "th" else ""
     return f'<{cell.tag}{scope} style="{cell.attrs.get("style", "text-align:left")}">'
@@ -133,10 +135,11 @@ def _is_formula(found: re.Match[str]) -> bool:
     return (len(text) == 1 and text.isalpha()) or bool(_SAYS_MATHS.search(text) and not _SHELL.match(text))
 
 
-def _drawn_formula(_self: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
+def _drawn_formula(_self: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> Html:
     token = tokens[index]
     left, right = (r"\[", r"\]") if token.markup in {"display", "bracket"} else (r"\(", r"\)")
-    return f'<span class="{MATHS_CLASS}">{left}{escape(token.content)}{right}</span>'
+    formula = (escape(left), escape(token.content), escape(right))
+    return fill('<span class="{maths}">{}{}{}</span>', *formula, maths=MATHS_CLASS)
 
 
 _LINE = re.compile(r"\r\n?|\n")

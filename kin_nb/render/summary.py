@@ -9,7 +9,7 @@ from typing import Any
 
 from kin_nb.core.session.records import RecordedCall, RecordedDecision
 from kin_nb.render.diff import changed_lines, without_header
-from kin_nb.render.text import count, escape, indent, literal, one_line
+from kin_nb.render.text import Html, count, escape, fill, indent, join, literal, one_line
 
 PYTHON = "python"
 """The tool whose argument `code` runs in the notebook's own namespace."""
@@ -106,9 +106,10 @@ def _status(call: RecordedCall, *, waiting: bool, printing: bool) -> str:
     return {"ok": "done", "error": "failed", "interrupted": "interrupted"}[call.status]
 
 
-def words_html(said: str) -> str:
+def words_html(said: str) -> Html:
     """`said`, with what stands between backticks as code."""
-    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(said))
+    parts = enumerate(re.split("`([^`]+)`", said))
+    return join("", (fill("<code>{}</code>", escape(part)) if n % 2 else escape(part) for n, part in parts))
 
 
 def says_why_refused(call: RecordedCall, output: str) -> bool:

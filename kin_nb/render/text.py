@@ -3,14 +3,25 @@ r"""Untrusted text made safe to look at: terminal sequences out, hidden characte
 Two readings of a text. `clean` is for what a program printed: colours and titles are removed, as a terminal would.
 `literal` is for what a person judges (commands, arguments, paths, patches): nothing is removed, ESC shows as ⟨U+001B⟩.
 The ranges are written out because `unicodedata` differs between Pythons, and a card must not (playback compares bytes).
+
+`Html` is a type: a text becomes one by `escape`, and several become one by `fill` and `join`, whose templates are literals.
+So mypy proves that nothing is drawn that was not escaped; tests/unit/render/test_html_type.py lists the few exceptions.
 """
 
 from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable
+from typing import NewType
 
-WRAPPED = "white-space:pre-wrap;word-break:break-word"
+Html = NewType("Html", str)
+"""Markup, safe to draw: whatever was text in it has been escaped."""
+Attribute = NewType("Attribute", str)
+"""What may be written inside a tag, between double quotes: only what kin_nb itself says, never an untrusted text."""
+NOTHING = Html("")
+
+WRAPPED = Attribute("white-space:pre-wrap;word-break:break-word")
 """For text in a <pre>. JupyterLab alone would break a line in the middle of a word."""
 CARD_LIMIT = 2_000
 """Most characters of one result on a card."""
@@ -80,19 +91,41 @@ def indent(text: str) -> str:
     return "\n".join(f"  {line}".rstrip() for line in text.split("\n"))
 
 
-def escape(text: str) -> str:
+def escape(text: str) -> Html:
     """For element content only: no untrusted text ever goes into an attribute."""
-    return html.escape(text, quote=False)
+    return Html(html.escape(text, quote=False))
 
 
-def pre(text: str) -> str:
+def escape_quotes(text: str) -> Html:
+    """As `escape`, quotes too."""
+    return Html(html.escape(text))
+
+
+def fill(template: str, *content: Html | int, **attributes: Attribute) -> Html:
+    """`template`, a literal, with `content` in place of each `{}`, and with `attributes` by their names inside of tags."""
+    return Html(template.format(*content, **attributes))
+
+
+def join(separator: str, pieces: Iterable[Html]) -> Html:
+    """The pieces with `separator`, a literal, between them."""
+    return Html(separator.join(pieces))
+
+
+def styles(*declarations: Attribute) -> Attribute:
+    """The value of a style attribute: those of the declarations that are not empty."""
+    return Attribute(";".join(filter(None, declarations)))
+
+
+def pre(text: str) -> Html:
     """A block of text that has been through `clean` or `literal`; wrapped, so that blanks push nothing out of sight."""
     return pre_html(escape(text))
 
 
-def pre_html(html: str, style: str = "") -> str:
+def pre_html(html: Html, style: Attribute = Attribute("")) -> Html:
     """The same of HTML. `style`: more declarations, each after a semicolon.
 
     <code>, because pages of nbconvert set a <pre> alone in their text's font.
     """
-    return f'<pre style="{WRAPPED};margin:4px 0{style}"><code>{html}</code></pre>\n'
+    return fill(
+        '<pre style="{wrapped};margin:4px 0{style}"><code>{}</code></pre>\n', html, wrapped=WRAPPED, style=style
+    )

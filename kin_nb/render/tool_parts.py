@@ -11,7 +11,7 @@ from kin_nb.core.session.records import RecordedCall, RecordedSubagent, listed
 from kin_nb.render.card import Part
 from kin_nb.render.highlight import code_html, highlighted, highlighted_lines, language_of
 from kin_nb.render.summary import Arguments, summary
-from kin_nb.render.text import clean, count, escape, indent, line_count, one_line, pre
+from kin_nb.render.text import Html, clean, count, escape, fill, indent, join, line_count, one_line, pre
 
 READ_FILE = "read_file"
 _OPEN_LINES = 10
@@ -41,7 +41,8 @@ def code_part(code: str, *, waiting: bool) -> Part:
     html = code_html(highlighted(code, "python"))
     lines = line_count(code)
     if lines > _OPEN_LINES and not waiting:
-        html = f"<details><summary>The code, {count(lines, 'line')}</summary>\n{html}</details>\n"
+        size = escape(count(lines, "line"))
+        html = fill("<details><summary>The code, {}</summary>\n{}</details>\n", size, html)
     return Part(html, code)
 
 
@@ -49,7 +50,7 @@ def read_part(output: str, path: str) -> Part:
     """Lines of a file behind their numbers; what is not numbered was said about them."""
     if not language_of(path):
         return Part.block(output)
-    html: list[str] = []
+    html: list[Html] = []
     for numbered, group in groupby(output.split("\n"), key=lambda line: bool(_NUMBERED.match(line))):
         lines = list(group)
         if not numbered:
@@ -58,8 +59,9 @@ def read_part(output: str, path: str) -> Part:
         ends = [line.index("\t") + 1 for line in lines]
         code = "\n".join(line[end:] for line, end in zip(lines, ends, strict=True))
         drawn = highlighted_lines(code, path)
-        html += [line[:end] + shown for line, end, shown in zip(lines, ends, drawn, strict=True)]
-    return Part(code_html("\n".join(html)), output)
+        parts = zip(lines, ends, drawn, strict=True)
+        html += [fill("{}{}", escape(line[:end]), shown) for line, end, shown in parts]
+    return Part(code_html(join("\n", html)), output)
 
 
 def uncovered_part(call: RecordedCall) -> Part:
@@ -68,7 +70,8 @@ def uncovered_part(call: RecordedCall) -> Part:
     changed = call.bound and not call.is_repeated
     lines = [f"bound: {bound} (undo does not bring variables back)"] if changed else []
     lines += [f"Not covered by undo: {rest}"] if call.uncovered else []
-    return Part("".join(f"<small>{escape(line)}</small><br>\n" for line in lines), "\n".join(lines))
+    html = join("", (fill("<small>{}</small><br>\n", escape(line)) for line in lines))
+    return Part(html, "\n".join(lines))
 
 
 TODO = "todo"
@@ -104,10 +107,9 @@ class Checklist(NamedTuple):
     @property
     def part(self) -> Part:
         lines = [_item_line(item) for item in self.items]
-        html = "\n".join(f"<li><samp>{line[:3]}</samp>{escape(line[3:])}</li>" for line in lines)
-        return Part(
-            f'<ul style="list-style-type:none;padding-left:8px;margin:4px 0">\n{html}\n</ul>\n', "\n".join(lines)
-        )
+        items = (fill("<li><samp>{}</samp>{}</li>", escape(line[:3]), escape(line[3:])) for line in lines)
+        html = fill('<ul style="list-style-type:none;padding-left:8px;margin:4px 0">\n{}\n</ul>\n', join("\n", items))
+        return Part(html, "\n".join(lines))
 
 
 def _item_line(item: _Item) -> str:
@@ -142,9 +144,11 @@ def subagent_line(call: RecordedCall) -> str:
     return _call_line(call.name, summary(call, Arguments.read(call.edited_arguments or call.arguments)), call.status)
 
 
-def subagent_html(done: RecordedSubagent) -> str:
+def subagent_html(done: RecordedSubagent) -> Html:
     head, lines = escape(_subagent_head(done)), "\n".join(_call_lines(done))
-    return f"<details><summary>{head}</summary>\n{pre(lines)}</details>\n" if lines else f"{head}<br>\n"
+    if not lines:
+        return fill("{}<br>\n", head)
+    return fill("<details><summary>{}</summary>\n{}</details>\n", head, pre(lines))
 
 
 def subagent_text(done: RecordedSubagent) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.records import RecordedCompaction, RecordedDMail, RecordedStep, StopReason, TurnRecord
@@ -11,7 +12,7 @@ from kin_nb.render.call import render_call
 from kin_nb.render.card import AMBER, BLUE, GREEN, GREY, RED, Output, frame
 from kin_nb.render.images import render_images, render_prompt_images
 from kin_nb.render.markdown import markdown_html
-from kin_nb.render.text import clean, clip, count, escape, indent, line_count, literal, one_line, pre
+from kin_nb.render.text import clean, clip, count, escape, fill, indent, join, line_count, literal, one_line, pre
 
 
 def render_turn(record: TurnRecord) -> list[Output]:
@@ -42,7 +43,7 @@ def render_attached(record: TurnRecord) -> list[Output]:
     more = len(record.attached) - _MOST_LABELS
     others = f" and {count(more, 'other')}" if more > 0 else ""
     line = f"sent: {', '.join(labels)}{others}"
-    html = frame(f"<small>{escape(line)}</small>", label="sent with the prompt")
+    html = frame(fill("<small>{}</small>", escape(line)), label="sent with the prompt")
     return [Output.of(html, line, kind="sent", turn=record.turn)]
 
 
@@ -62,15 +63,15 @@ def render_before_reply(step: RecordedStep, *, turn: int, number: int) -> list[O
     return outputs
 
 
-def _quiet(line: str, *, kind: str, turn: int, step: int) -> Output:
-    html = frame(f"<small>{escape(line)}</small>", label=kind, color=GREY)
+def _quiet(line: str, *, kind: Literal["pruned", "told"], turn: int, step: int) -> Output:
+    html = frame(fill("<small>{}</small>", escape(line)), label=kind, color=GREY)
     return Output.of(html, f"[{line}]", kind=kind, turn=turn, step=step)
 
 
 def _dmail(mail: RecordedDMail, *, turn: int, step: int) -> Output:
     head = f"D-Mail: went back to before step {mail.step}, with this message"
     message = clip(literal(mail.message.strip()))
-    html = frame(f"<b>{head}:</b>", pre(message), label="D-Mail", color=AMBER)
+    html = frame(fill("<b>{}:</b>", escape(head)), pre(message), label="D-Mail", color=AMBER)
     return Output.of(html, f"[{head}]\n{indent(message)}", kind="dmail", turn=turn, step=step)
 
 
@@ -80,10 +81,11 @@ def render_reply(step: RecordedStep, *, turn: int, number: int) -> Output:
     parts = []
     if reasoning:
         head = f"Reasoning, {count(line_count(reasoning), 'line')}"
-        parts.append(f"<details><summary>{head}</summary>\n{markdown_html(reasoning)}</details>\n")
+        drawn = markdown_html(reasoning)
+        parts.append(fill("<details><summary>{}</summary>\n{}</details>\n", escape(head), drawn))
     if text:
         parts.append(markdown_html(text))
-    html = f'<div role="group" class="mathjax_ignore" aria-label="reply">\n{"".join(parts)}</div>'
+    html = fill('<div role="group" class="mathjax_ignore" aria-label="reply">\n{}</div>', join("", parts))
     plain = text or f"[reasoning]\n{reasoning}"
     return Output.of(html, plain, kind="reply", turn=turn, step=number, seconds=round(step.milliseconds / 1000, 3))
 
@@ -95,7 +97,7 @@ def render_compaction(compaction: RecordedCompaction, *, turn: int, step: int) -
         messages = "message" if compaction.summarised == 1 else "messages"
         fact += f"; {compaction.summarised:,} {messages} summarised, {compaction.kept:,} kept"
     summary = clean(compaction.summary).strip()
-    html = frame(f"<small>{fact}</small>", markdown_html(summary), label="compaction", unfolded=False)
+    html = frame(fill("<small>{}</small>", escape(fact)), markdown_html(summary), label="compaction", unfolded=False)
     return Output.of(html, f"[{fact}]\n{summary}", kind="compaction", turn=turn, step=step)
 
 
@@ -112,9 +114,9 @@ def render_receipt(record: TurnRecord) -> Output:
     next_line = [f"Next: {todo}"] if todo else []
     warnings = [f"warning: {clip(clean(warning).strip())}" for warning in record.warnings]
     text = "\n".join([" · ".join([*_figures(record), outcome]), *next_line, *warnings])
-    lines = escape(text).replace("\n", "<br>\n")
+    lines = join("<br>\n", map(escape, text.split("\n")))
     return Output.of(
-        frame(f"<small>{lines}</small>", label="receipt", color=_COLORS[record.outcome]),
+        frame(fill("<small>{}</small>", lines), label="receipt", color=_COLORS[record.outcome]),
         text,
         kind="receipt",
         turn=record.turn,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from kin_nb.notebook.tap import Message
+from kin_nb.render.text import Html, fill, join
 
 Answer = TypeVar("Answer")
 
@@ -64,16 +65,16 @@ class Card(Generic[Answer]):
         """Show, on every page, that a click of another client was ignored."""
         if not self._tells_where and not self._answer.done():
             self._tells_where = True
-            self.body.value += ANOTHER_CLIENT
+            show_html(self.body, join("", [Html(self.body.value), ANOTHER_CLIENT]))
 
     def answered(self, answer: Answer) -> None:
         """The first answer counts."""
         if not self._answer.done():
             self._answer.set_result(answer)
 
-    def settle_as(self, html: str) -> None:
+    def settle_as(self, html: Html) -> None:
         """Close the controls. The one line stays alive: a reloaded page misses the update that replaces this output."""
-        self.body.value = html
+        show_html(self.body, html)
         self.root.children = (self.body,)
         kept = with_parts([self.body, self.root])
         for widget in self.everything:
@@ -81,18 +82,30 @@ class Card(Generic[Answer]):
                 widget.close()
 
 
-ANOTHER_CLIENT = (
+ANOTHER_CLIENT = Html(
     "<div><b>A click was ignored: it came from a page that did not run this cell.</b><br>\n"
     "Answer where the cell was run. If that page was closed or reloaded, interrupt the kernel and run the cell again.</div>"
 )
 
-FOCUS = "<style>.kin-card :focus-visible{outline:2px solid currentColor!important;outline-offset:1px}</style>"
+FOCUS = Html("<style>.kin-card :focus-visible{outline:2px solid currentColor!important;outline-offset:1px}</style>")
 """For the body of a card whose root has the class kin-card: JupyterLab's own line is one pale pixel."""
 
 
-def text(html: str) -> str:
+def text(html: Html) -> Html:
     """For a widget of HTML: ipywidgets gives each of its lines the height of a button."""
-    return f'<div style="line-height:1.45">{html}</div>'
+    return fill('<div style="line-height:1.45">{}</div>', html)
+
+
+def html_widget(html: Html, **traits: Any) -> Any:
+    """The only way to one: ipywidgets would take any text."""
+    import ipywidgets as widgets  # noqa: PLC0415  (loaded by then)
+
+    return widgets.HTML(html, **traits)
+
+
+def show_html(widget: Any, html: Html) -> None:
+    """In place of what `widget`, which is of HTML, shows."""
+    widget.value = html
 
 
 def with_parts(widgets: Iterable[Any]) -> list[Any]:

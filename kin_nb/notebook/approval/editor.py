@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from kin_nb.core.safety.decision import ApprovalRequest
+from kin_nb.notebook.approval.card import html_widget
 from kin_nb.notebook.approval.fold import Fold
+from kin_nb.render.text import NOTHING, Html, fill, line_count, literal
 
 _FEWEST_ROWS, _MOST_ROWS = 3, 20
-_STYLE = "<style>.kin-edit textarea{font-family:var(--jp-code-font-family,monospace)}</style>"
-_HIDDEN = (
+_STYLE = Html("<style>.kin-edit textarea{font-family:var(--jp-code-font-family,monospace)}</style>")
+_HIDDEN = Html(
     "Some of its characters cannot be seen, or change the order of others. Here they are as they are; above, each is "
-    "written like ⟨U+202E⟩."
+    "written like ⟨U+202E⟩.<br>\n"
 )
 
 
@@ -38,12 +40,10 @@ class Editor(Fold):
     def __init__(self, request: ApprovalRequest) -> None:
         import ipywidgets as widgets  # noqa: PLC0415  (loaded by then)
 
-        from kin_nb.render.text import line_count, literal  # noqa: PLC0415  (likewise)
-
         self._request = request
         text, name = _lf(original_text(request)), request.editable.replace("_", " ")
-        hidden = f"{_HIDDEN}<br>\n" if literal(text) != text else ""
-        about = widgets.HTML(f"{_STYLE}{hidden}What you edit is approved as a whole, for this call only.")
+        hidden = _HIDDEN if literal(text) != text else NOTHING
+        about = html_widget(fill("{}{}What you edit is approved as a whole, for this call only.", _STYLE, hidden))
         # Sent when the field is left, as the note is.
         self._text = widgets.Textarea(
             value=text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kin_nb.core.safety.decision import ApprovalRequest
 from kin_nb.core.tools.hunks import split_patch
-from kin_nb.notebook.approval.card import text
+from kin_nb.notebook.approval.card import html_widget, text
 from kin_nb.notebook.approval.fold import show
 
 _MOST = 50
@@ -31,7 +31,7 @@ class Parts:
         layout = widgets.Layout(width="auto")
         labels = [f"Part {number} of {len(hunks)}" for number in range(1, len(hunks) + 1)]
         self._boxes = [widgets.Checkbox(value=True, description=label, indent=False, layout=layout) for label in labels]
-        lines = [widgets.HTML(text(render_diff(hunk, path=name)), layout=layout) for hunk in hunks]
+        lines = [html_widget(text(render_diff(hunk, path=name)), layout=layout) for hunk in hunks]
         shown = [widget for pair in zip(self._boxes, lines, strict=True) for widget in pair]
         self.area = widgets.VBox(shown, layout=widgets.Layout())
         self.widgets = [*shown, self.area]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from html import escape
 from typing import Any
 
 from kin_nb.core.questions import Question
-from kin_nb.notebook.approval.card import FOCUS, Card, text, with_parts
+from kin_nb.notebook.approval.card import FOCUS, Card, html_widget, text, with_parts
 from kin_nb.notebook.approval.widget import CardPlace
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.tap import TapRun
+from kin_nb.render.text import escape_quotes, fill, join, literal, one_line
 
 
 async def ask_question_by_widget(question: Question, *, io: CellOutput, run: TapRun, place: CardPlace) -> str:
@@ -50,12 +50,12 @@ class _QuestionCard(Card[str]):
         import ipywidgets as widgets  # noqa: PLC0415  (0.1 s, and only when somebody is asked)
 
         from kin_nb.render.approval import question_html  # noqa: PLC0415  (likewise)
-        from kin_nb.render.text import literal  # noqa: PLC0415  (likewise)
 
         super().__init__(answer, asker)
         self._question = question
         layout = widgets.Layout(width="auto")
-        self.body = widgets.HTML(FOCUS + text(question_html(question.text, own=not question.own_words)), layout=layout)
+        asked = text(question_html(question.text, own=not question.own_words))
+        self.body = html_widget(join("", [FOCUS, asked]), layout=layout)
         kind = partial(widgets.Checkbox, indent=False) if question.multiple else widgets.Button
         self._choices = {kind(description=literal(choice), layout=layout): choice for choice in question.choices}
         # Sent when the field is left, so a click finds it whole: updates per keystroke wait for each other.
@@ -82,7 +82,5 @@ class _QuestionCard(Card[str]):
             self.answered(answer)
 
     def settle(self, outcome: str) -> None:
-        from kin_nb.render.text import one_line  # noqa: PLC0415  (loaded by then)
-
-        question = escape(one_line(self._question.text))
-        self.settle_as(f"<code>{question}</code> <b>{escape(one_line(outcome, 400))}</b>")
+        question, answered = one_line(self._question.text), one_line(outcome, 400)
+        self.settle_as(fill("<code>{}</code> <b>{}</b>", escape_quotes(question), escape_quotes(answered)))

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from html import escape
 from typing import Any
 
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.notebook.approval.card import FOCUS, Card, text, with_parts
+from kin_nb.notebook.approval.card import FOCUS, Card, html_widget, text, with_parts
 from kin_nb.notebook.approval.choices import choices, covered
 from kin_nb.notebook.approval.editor import Editor
 from kin_nb.notebook.approval.fold import Fold
@@ -18,6 +17,7 @@ from kin_nb.notebook.approval.parts import Parts, parts_of
 from kin_nb.notebook.approval.side_by_side import SideBySide
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.tap import TapRun
+from kin_nb.render.text import escape_quotes, fill, join
 
 _HOLDS = {"session": "for this session", "always": "always"}
 _BUTTONS = {"session": "Approve for this session", "always": "Always"}
@@ -89,7 +89,7 @@ class _Card(Card[ApprovalDecision]):
         folded = self._parts is not None
         asked = (preview.summary, request.reason, preview.body, preview.kind, request.risk)
         html = approval_html(*asked, claim=preview.claim, folded=folded)
-        self.body = widgets.HTML(FOCUS + text(html), layout=layout)
+        self.body = html_widget(join("", [FOCUS, text(html)]), layout=layout)
         # Sent when the field is left, so a click finds it whole: updates per keystroke wait for each other.
         self._note = widgets.Text(
             description="Note to the agent",
@@ -149,4 +149,4 @@ class _Card(Card[ApprovalDecision]):
         return replace(decision, edited_args=args, hunks=hunks, scope="once", grant=0)
 
     def settle(self, outcome: str) -> None:
-        self.settle_as(f"<b>{escape(outcome)}</b> <code>{escape(self._summary)}</code>")
+        self.settle_as(fill("<b>{}</b> <code>{}</code>", escape_quotes(outcome), escape_quotes(self._summary)))

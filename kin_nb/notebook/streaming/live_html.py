@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
-_LOOK = "jp-RenderedHTMLCommon mathjax_ignore kin-live"
+from kin_nb.render.text import WRAPPED, Attribute, Html, clean, escape, fill
+
+_LOOK = Attribute("jp-RenderedHTMLCommon mathjax_ignore kin-live")
 """As JupyterLab and Notebook draw HTML outputs: nothing jumps when the reply settles into one."""
 _MORE, _GOES_ON = "kin-more", "kin-on"
 """Of a piece that has another before it: that one's last block has made room. And of one whose last block goes on."""
@@ -18,26 +20,23 @@ _NEED_NO_END = re.compile(r"</(?:p|li|th|td|tr|thead|tbody)>\n?")
 """Tags that HTML lets one leave out."""
 
 
-def live_html(text: str, *, more: bool = False, goes_on: bool = False) -> str:
+def live_html(text: str, *, more: bool = False, goes_on: bool = False) -> Html:
     """A piece of a reply, which is Markdown. What its tags say of themselves the style sheet says for all of them."""
     from kin_nb.render.markdown import markdown_html  # noqa: PLC0415  (the renderer is loaded with the first text)
 
-    look = " ".join([_LOOK, *[_MORE] * more, *[_GOES_ON] * goes_on])
-    html = _NEED_NO_END.sub("", _COLORED.sub(_colored, _STYLED.sub(_styled, markdown_html(text))))
-    return f'<div class="{look}"><div>{html}</div></div>'
+    look = Attribute(" ".join([_LOOK, *[_MORE] * more, *[_GOES_ON] * goes_on]))
+    html = Html(_NEED_NO_END.sub("", _COLORED.sub(_colored, _STYLED.sub(_styled, markdown_html(text)))))
+    return fill('<div class="{look}"><div>{}</div></div>', html, look=look)
 
 
-def thinking_html(reasoning: str) -> str:
-    from kin_nb.render.text import clean, escape  # noqa: PLC0415  (loaded by then)
-
+def thinking_html(reasoning: str) -> Html:
     newest = clean(reasoning[-_REASONING:]).strip()
-    return f'<div class="{_LOOK}"><small><i>Reasoning:</i> … {escape(newest)}</small></div>'
+    return fill('<div class="{look}"><small><i>Reasoning:</i> … {}</small></div>', escape(newest), look=_LOOK)
 
 
 @cache
-def style_sheet() -> str:
+def style_sheet() -> Html:
     from kin_nb.render.highlight import STYLES, palette  # noqa: PLC0415  (loaded by then)
-    from kin_nb.render.text import WRAPPED  # noqa: PLC0415
 
     live = ".kin-live.kin-live"  # twice: JupyterLab's own rules for tables are as specific
     rules = {
@@ -49,7 +48,7 @@ def style_sheet() -> str:
         f"{live} pre i": "font-style:normal",
         **{f"{live} .{name}": style for style, name in _names().items()},
     }
-    return f"<style>{''.join(f'{what}{{{how}}}' for what, how in rules.items())}</style>"
+    return Html(f"<style>{''.join(f'{what}{{{how}}}' for what, how in rules.items())}</style>")
 
 
 @cache

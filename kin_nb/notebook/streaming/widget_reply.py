@@ -8,12 +8,13 @@ from functools import partial
 from typing import Any
 
 from kin_nb.core.session.records import RecordedStep
-from kin_nb.notebook.approval.card import Card, with_parts
+from kin_nb.notebook.approval.card import Card, html_widget, show_html, with_parts
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.streaming.live_html import live_html, style_sheet, thinking_html
 from kin_nb.notebook.tap import TapRun
 from kin_nb.render import Output
 from kin_nb.render.markdown import complete, cut
+from kin_nb.render.text import Html
 
 _INTERVAL = 0.21
 _BYTES_PER_SECOND = 10_000
@@ -63,7 +64,7 @@ class WidgetReply:
             self._timer.cancel()
         for widget in self._widgets.everything:
             self._run.unwatch(widget.model_id)
-        self._widgets.end(whole.data["text/html"] if self._run.reloaded else None)
+        self._widgets.end(whole.html if self._run.reloaded else None)
         if self._refused.done():
             self._refused.exception()  # seen
 
@@ -81,7 +82,7 @@ class WidgetReply:
         else:
             self._widgets.write(self._newest(pending))
 
-    def _newest(self, pending: str) -> str:
+    def _newest(self, pending: str) -> Html:
         return live_html(pending, more=self._taken > 0) if self._text.strip() else thinking_html(self._reasoning)
 
     def _watch(self, widgets: list[Any]) -> None:
@@ -93,7 +94,7 @@ class WidgetReply:
 class _Widgets(Card[None]):
     """The comms. Nothing in them can be clicked."""
 
-    def __init__(self, refused: asyncio.Future[None], asker: str | None, html: str) -> None:
+    def __init__(self, refused: asyncio.Future[None], asker: str | None, html: Html) -> None:
         import ipywidgets as widgets  # noqa: PLC0415  (0.1 s, with the first reply)
 
         super().__init__(refused, asker)
@@ -109,22 +110,22 @@ class _Widgets(Card[None]):
     def size(self) -> int:
         return len(self.body.value)
 
-    def write(self, html: str) -> None:
-        self.body.value = html
+    def write(self, html: Html) -> None:
+        show_html(self.body, html)
 
-    def freeze(self, done: str, rest: str) -> list[Any]:
+    def freeze(self, done: Html, rest: Html) -> list[Any]:
         """What was the last piece stays as `done`, a new one comes after it. The comms that it opened.
 
         A new one above it would move the last one: front ends draw anew all that has moved.
         """
-        self.body.value = done
+        show_html(self.body, done)
         self.body = self._piece(rest)
         self.root.children = (*self.root.children, self.body)
         new = [part for part in with_parts([self.body]) if part not in self.everything]
         self.everything += new
         return new
 
-    def end(self, html: str | None) -> None:
+    def end(self, html: Html | None) -> None:
         if html is None:
             for widget in self.everything:
                 widget.close()
@@ -134,8 +135,6 @@ class _Widgets(Card[None]):
     def clicked(self, widget: Any) -> None:
         """There is nothing to click."""
 
-    def _piece(self, html: str) -> Any:
-        import ipywidgets as widgets  # noqa: PLC0415  (loaded by then)
-
+    def _piece(self, html: Html) -> Any:
         style = {"style": self._style} if self._style is not None else {}
-        return widgets.HTML(html, layout=self._layout, **style)
+        return html_widget(html, layout=self._layout, **style)
