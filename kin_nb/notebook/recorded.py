@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,7 @@ class RecordedAnswers:
         self._made: dict[str, Made] = {}
         self._replays = False
         self._went_live = False
-        self._announced = False
+        self._announced = self._kept = False
 
     @property
     def book(self) -> Book:
@@ -166,6 +166,19 @@ class RecordedAnswers:
             "To ask the model: `%kin live`. To ask one cell again: `%%kin --retry`.",
         ]
         self._show_keeping(render_notice("Recorded answers are shown", lines), self._own_notebook())
+
+    @contextmanager
+    def kept_if_it_fails(self) -> Iterator[None]:
+        """Of a cell that plays: its error stops Run All, and the cells below have lost their outputs by then."""
+        try:
+            yield
+        except (KinError, ReplayError):
+            if not (self._announced or self._kept):
+                self._kept = True
+                lines = ["They play when these cells run again."]
+                notice = render_notice("The answers of the cells below are kept here", lines)
+                self._show_keeping(notice, self._own_notebook(), only=True)
+            raise
 
     def tell_missing(self, ids: Iterable[str]) -> None:
         """Records that the conversation went on from, and that are nowhere: they are not sent."""

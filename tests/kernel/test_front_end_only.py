@@ -112,3 +112,18 @@ def test_a_pasted_saved_cell_plays_in_a_notebook_that_recorded_nothing(lived, mo
     assert lived.kin.done(ran)["content"]["status"] == "ok"
     assert "Two." in str(kept_outputs(lived.kin, ran))
     assert len(model_server.requests) == 2
+
+
+def test_a_first_cell_that_fails_keeps_the_answers_below_it(lived, model_server):
+    """Run All stops there, the front end has cleared the outputs below by then, and saves that."""
+    lived.cells.insert(1, new_code_cell("%kin redo", id="redo"))
+    lived.save()
+    assert lived.run_all()[:2] == ["ok", "error"]
+    assert KEPT in lived.cells[1]["outputs"][0]["metadata"]
+    for cell in lived.cells[2:]:
+        cell["outputs"] = []
+    lived.save()
+    run(lived.kin, "%unload_ext kin_nb\n%load_ext kin_nb")
+    assert [lived.run(cell) for cell in lived.cells[2:]] == ["ok", "ok"]
+    assert "Two." in lived.said
+    assert len(model_server.requests) == 2

@@ -99,3 +99,15 @@ def test_the_kernel_that_played_it_still_knows_what_was_saved_away(mate, model_s
     assert [mate.run(cell) for cell in mate.cells] == ["ok", "ok", "ok"]
     assert "Noted." in mate.said
     assert len(model_server.requests) == 3
+
+
+def test_what_a_new_cell_shows_of_another_one_is_its_own_once_it_is_saved(mate, model_server):
+    """The saved answer is in the metadata of the cell that asked: the new one has it in its output."""
+    mate.run_all()
+    mate.type("%%kin\nSay one.")
+    assert mate.run(mate.cells[-1]) == "ok"
+    assert mate.said.startswith("This is turn 1 again")
+    mate.save()
+    assert set(mate.run_all()) == {"ok"}
+    assert mate.said.startswith("One.")
+    assert len(model_server.requests) == 3

@@ -55,18 +55,20 @@ class PlaybackMode:
         if of_another and somebody_reads(cell.io):
             notice = render_notice(f"This is turn {self.last.turn} again", [f"Another cell asked it. {_ASK_ANEW}"])
             cell.io.display(notice.data, notice.metadata)
-        show_records(shown, self._recorded.book, cell.io, self._session, self._recorded.scratch)
+        book, scratch = self._recorded.book, self._recorded.scratch
+        show_records(shown, book, cell.io, self._session, scratch, of_another=of_another)
         return self.last
 
     def move(self, command: str, io: CellOutput) -> SessionRecord:
         try:
-            shown, _ = self._playback.play(command_key(command), io.cell_id)
+            shown, of_another = self._playback.play(command_key(command), io.cell_id)
         except (NotRecorded, AmbiguousTurn):
             raise NotRecorded(
                 f"No {command} is recorded in this cell, and {self._which} is in playback: nothing was done. "
                 f"`{self._command('live')}` to go on where it ends, then run this cell again."
             ) from None
-        show_records(shown, self._recorded.book, io, self._session, self._recorded.scratch)
+        book, scratch = self._recorded.book, self._recorded.scratch
+        show_records(shown, book, io, self._session, scratch, of_another=of_another)
         return shown[-1]
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import hearing
 from kin_nb.render import Output, render_notice, render_record
 from kin_nb.replay.book import Book
-from kin_nb.replay.format.carrying import KEY
+from kin_nb.replay.format.carrying import KEY, carried
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -26,17 +26,26 @@ _ASK, _LEAVE = "Ask the model", "Leave it"
 
 
 def show_records(
-    records: Sequence[SessionRecord], book: Book, io: CellOutput, session: str, scratch: Scratch | None = None
+    records: Sequence[SessionRecord],
+    book: Book,
+    io: CellOutput,
+    session: str,
+    scratch: Scratch | None = None,
+    *,
+    of_another: bool = False,
 ) -> None:
-    """As they were shown live, to the byte; the outputs carry what only outputs hold."""
+    """As they were shown live, to the byte; the outputs carry what only outputs hold, and of another cell all of it."""
     if len(records) > 1 and not isinstance(records[0], TurnRecord):
-        show_records(records[:1], book, io, session)  # it made room for a new answer: what it took back is not played
+        # it made room for a new answer: what it took back is not played
+        show_records(records[:1], book, io, session, of_another=of_another)
         records = records[1:]
     for record in records:
         outputs = render_record(record, session)
-        carried = book.carried.get(record.id)
-        if carried is not None:
-            outputs[-1].metadata[KEY] = carried.raw
+        found = book.carried.get(record.id)
+        if found is not None:
+            outputs[-1].metadata[KEY] = found.raw
+        elif of_another:
+            outputs[-1].metadata.update(carried(record, book.meta))
         for output in outputs + _in_scratch(record, scratch):
             io.display(output.data, output.metadata)
 

@@ -101,9 +101,31 @@ def _held(nb: Any, recording: Recording) -> dict[str, tuple[SessionRecord, ...]]
         hold(each["cell"], each["carried"].get("record"))
     known = {record_id for records in found.values() for record_id in records}
     rest = [record for record in recording.records if record.id not in known]
-    for record_id, index in place_records(nb, rest).items():
-        found.setdefault(nb["cells"][index]["id"], {})[record_id] = by_id[record_id]
+    _place(nb, rest, found)
     return {cell_id: in_order(records.values()) for cell_id, records in found.items()}
+
+
+def _place(nb: Any, rest: Sequence[SessionRecord], found: dict[str, dict[str, SessionRecord]]) -> None:
+    """Add `rest`, which nothing on the page carries, to `found`: by the id of a cell, what it holds.
+
+    What a cell made that is not here any more does not go to one that shows an answer of its own: it would show another one.
+    """
+    answered = {cell["id"] for cell in nb["cells"] if _shows_own(nb, cell, found.get(cell["id"], {}))}
+    for record in rest:
+        if record.cell_id in answered:
+            found[str(record.cell_id)][record.id] = record
+    left = [record for record in rest if record.cell_id not in answered]
+    named = all(record.cell_id is not None for record in left)
+    cells = [cell for cell in nb["cells"] if not named or cell["id"] not in answered]
+    placed = place_records({"metadata": nb["metadata"], "cells": cells}, left)
+    for record in left:
+        if record.id in placed:
+            found.setdefault(cells[placed[record.id]]["id"], {})[record.id] = record
+
+
+def _shows_own(nb: Any, cell: Any, held: Mapping[str, SessionRecord]) -> bool:
+    key = speaking_key(nb, cell)
+    return key is not None and bool(last_run(in_order(held.values()), key))
 
 
 def _makes_way(cell: Any) -> bool:

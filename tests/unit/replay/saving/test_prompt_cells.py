@@ -99,6 +99,18 @@ def test_a_cell_that_was_retried_holds_all_its_records_and_shows_the_last(retry)
     assert is_fixed(nb)
 
 
+def test_what_a_deleted_copy_of_a_cell_was_answered_does_not_go_to_the_cell_that_shows_its_own():
+    """Pasted into a page that was open, the copy was asked anew; then it was deleted, and the page shows the first answer."""
+    first = turn(1, "Go.", cell_id="a")
+    talk = recording(first, turn(2, "Go.", cell_id="copy"))
+    cell = asking("Go.", "a")
+    cell["outputs"] = [new_output("display_data", metadata=carried_of(talk, first))]
+    nb = session_notebook(talk, source_nb=new_notebook(cells=[cell]))
+    assert held(nb) == {"a": ["1"], "copy": ["2"]}
+    assert played(nb) == [("Go.", ["1"]), ("Go.", ["2"])]
+    assert is_fixed(nb)
+
+
 def test_an_undo_that_made_room_for_a_new_answer_is_held_and_shown_with_it():
     first = turn(1, "Go.", cell_id="a")
     room = undo(first, key=first.key, cell_id="a")

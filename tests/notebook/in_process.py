@@ -1,0 +1,111 @@
+"""Kernels without a process: an IPython shell, and of a kernel only what kin_nb asks of one (kin_nb/notebook/cell_io.py)."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+import kin_nb
+
+_CONFIG = Config()
+_CONFIG.HistoryManager.enabled = False
+_KERNEL = type("Kernel", (), {"__module__": "ipykernel.in_process"})
+
+
+class _Session:
+    """Keeps what a kernel would send on iopub."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+
+    def send(self, stream: object, msg_type: str, content: dict[str, Any], **_: object) -> None:
+        self.sent.append((msg_type, content))
+
+
+class _Kernel(_KERNEL):  # type: ignore[misc, valid-type]
+    ident = "kernel"
+    iopub_socket = None
+
+    def __init__(self) -> None:
+        self.session = _Session()
+        self.parent: dict[str, Any] = {}
+
+    def get_parent(self, _: str) -> dict[str, Any]:
+        return self.parent
+
+
+class _Shell(InteractiveShell):
+    def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
+        self.kernel.session.send(
+            None, "error", {"ename": etype.__name__, "evalue": str(evalue), "traceback": list(stb)}
+        )
+
+
+class Kernel:
+    """A person's kernel: `home` is theirs, `file` the notebook that it serves. `load_ext` has run."""
+
+    def __init__(self, home: Path, file: Path) -> None:
+        self.home, self.file = home, file
+        with self._at_home():
+            self.shell = _Shell(config=_CONFIG)
+            self.shell.kernel = _Kernel()
+            kin_nb.load_ipython_extension(self.shell)
+
+    def run(
+        self, source: str, cell_id: str | None, **environ: str
+    ) -> tuple[list[dict[str, Any]], BaseException | None]:
+        """What a front end keeps of the cell's outputs, and what it raised."""
+        kernel = self.shell.kernel
+        kernel.session.sent = []
+        kernel.parent = {
+            "metadata": {"cellId": cell_id} if cell_id else {},
+            "content": {"code": source, "allow_stdin": False},
+            "header": {"msg_id": "m"},
+        }
+        printed = io.StringIO()
+        with self._at_home(environ), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            result = self.shell.run_cell(source, store_history=True, cell_id=cell_id)
+        outputs = _kept(kernel.session.sent)
+        if printed.getvalue():
+            outputs.append({"output_type": "stream", "name": "stdout", "text": printed.getvalue()})
+        return outputs, result.error_before_exec or result.error_in_exec
+
+    def close(self) -> None:
+        with self._at_home():
+            kin_nb.unload_ipython_extension(self.shell)
+            self.shell.restore_sys_module_state()
+
+    @contextlib.contextmanager
+    def _at_home(self, environ: Mapping[str, str] | None = None) -> Iterator[None]:
+        before, folder = dict(os.environ), Path.cwd()
+        own = {"HOME": self.home, "KIN_HOME": self.home / "kin", "JPY_SESSION_NAME": self.file}
+        os.environ.update({name: str(path) for name, path in own.items()})
+        os.environ.update({"KIN_APPROVAL": "headless", **(environ or {})})
+        os.chdir(self.file.parent)
+        try:
+            yield
+        finally:
+            os.chdir(folder)
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def _kept(sent: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The last state of each display, and errors."""
+    kept: dict[str, dict[str, Any]] = {}
+    for number, (kind, content) in enumerate(sent):
+        name = content.get("transient", {}).get("display_id", str(number))
+        if kind in {"display_data", "update_display_data"}:
+            kept[name] = {"output_type": "display_data", "data": content["data"], "metadata": content["metadata"]}
+        elif kind == "stream":
+            kept[name] = {"output_type": "stream", **content}
+        elif kind == "error":
+            kept[name] = {"output_type": "error", **content}
+    return list(kept.values())
