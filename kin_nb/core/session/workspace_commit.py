@@ -22,18 +22,33 @@ class GitHead:
     branch: str | None = None
 
 
+@dataclass(frozen=True)
+class GitPlace:
+    """`top`: the folder with the `.git`. `own`: the git folder, `shared`: that of all worktrees, with objects and branches."""
+
+    top: Path
+    own: Path
+    shared: Path
+
+
+def git_place(workspace: Path) -> GitPlace | None:
+    """The repository around `workspace`, as files say it; None outside of git, and in a repository without files."""
+    for folder in (workspace, *workspace.parents):
+        own = _git_folder(folder / ".git")
+        if own is not None:
+            return GitPlace(folder, own, own / (_text(own / "commondir") or "."))
+    return None
+
+
 def git_head(workspace: Path) -> GitHead:
     """Uncommitted changes are not in it: a rerun shows them as drift. Linked worktrees and packed references count.
 
     Nothing that these files hold raises: what is not understood is None, as with SHA-256 and reftable repositories.
     """
-    for folder in (workspace, *workspace.parents):
-        own = _git_folder(folder / ".git")
-        if own is not None:
-            break
-    else:
+    place = git_place(workspace)
+    if place is None:
         return GitHead()
-    shared = own / (_text(own / "commondir") or ".")
+    own, shared = place.own, place.shared
     target = _text(own / "HEAD")
     named = _REF.fullmatch(target)
     branch = named[1].removeprefix("refs/heads/") if named and named[1].startswith("refs/heads/") else None
@@ -74,11 +89,12 @@ def _packed(path: Path, name: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """The first bytes of a regular file, stripped; "" for anything else: reading a pipe would never end."""
+    """The first bytes of a regular file, stripped; "" for anything else: reading a pipe would never end. No NUL is in a path."""
     try:
         if path.is_file():
             with path.open("rb") as file:
-                return file.read(_MOST_BYTES).decode("utf-8", "replace").strip()
+                text = file.read(_MOST_BYTES).decode("utf-8", "replace").strip()
+                return "" if "\0" in text else text
     except (OSError, ValueError):
         pass
     return ""

@@ -1,22 +1,26 @@
-"""A fresh copy of the workspace for tools to run in: the recorded commit if git has it, else the files as they are."""
+"""A fresh copy of the workspace for tools to run in: a clone at the recorded commit, else the files as they are.
+
+clone.py says why nothing that runs in a clone reaches the original, environments.py why virtual environments are links.
+"""
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import stat
-import subprocess
-import tarfile
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from kin_nb.core.paths import kin_home
+from kin_nb.core.session.workspace_commit import git_place
 from kin_nb.render.text import literal, one_line
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.rerun.inner_links import inner, turn_inward
+from kin_nb.replay.rerun.clone import Clone, MissingCommitError, NoGitError, Part
+from kin_nb.replay.rerun.environments import is_environment, link_environments, remove_links
+from kin_nb.replay.rerun.inner_links import turn_inward
 
 _LEFT_OUT = (".git", ".venv", "__pycache__")
 
@@ -38,7 +42,7 @@ MOST = Most()
 
 @dataclass(frozen=True)
 class WorkspaceCopy:
-    """`folder` is the copy; `says` is how it was made, for the report."""
+    """`folder` is the copy of the workspace; `says` is how it was made, for the report."""
 
     folder: Path
     says: str
@@ -48,27 +52,100 @@ class TooLargeError(ReplayError):
     """A workspace of more files than are copied."""
 
 
-def copy_workspace(workspace: Path, commit: str | None, folder: Path, most: Most = MOST) -> WorkspaceCopy:
-    """Fill `folder` (made here) from `workspace`. Never a git worktree: the repository is only read.
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """A folder for copies, without links in it when it is removed."""
+    with TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as temporary:
+        folder = Path(temporary).resolve()
+        try:
+            yield folder
+        finally:
+            remove_links(folder)
 
-    Raises ReplayError when `workspace` is no folder, holds more than `most`, or cannot be copied.
+
+def copied_top(workspace: Path, commit: str | None) -> Path:
+    """What is copied with `workspace`, and how: the repository around it where the commit is known, else it alone."""
+    place = git_place(workspace) if commit else None
+    return workspace if place is None else place.top
+
+
+def copy_workspace(
+    workspace: Path, commit: str | None, folder: Path, most: Most = MOST, *, linked: bool = True
+) -> WorkspaceCopy:
+    """Fill `folder` (made here) from `copied_top(workspace, commit)`. The original is only read.
+
+    `linked`: with links to virtual environments. Raises ReplayError when `workspace` is no folder, is not in a repository with
+    `commit`, holds more than `most`, or cannot be copied.
     """
     # the path is the recording's word: of any length, and with what a terminal obeys
     shown = one_line(str(workspace), 400)
     if not _is_folder(workspace):
         raise ReplayError(f"The workspace {shown} is not there. Say where it is: kin-nb replay --workspace PATH")
+    missing = ""
+    if commit:
+        try:
+            return _cloned(workspace, commit, folder, most, linked=linked)
+        except NoGitError:
+            missing = f" (git is not installed, so not commit {commit[:12]})"
+            shutil.rmtree(folder)
+            folder = folder / workspace.relative_to(copied_top(workspace, commit))
     folder.mkdir(parents=True)
-    if commit and (left_out := _extract_commit(workspace, commit, folder)) is not None:
-        without = f" without links that lead out of it: {', '.join(left_out)}" if left_out else ""
-        return WorkspaceCopy(folder, f"commit {commit[:12]}{without}")
-    _check_size(workspace, most)
+    _check_size(workspace, most, linked=linked)
     try:
-        shutil.copytree(workspace, folder, symlinks=True, ignore=_leaving_out(folder), dirs_exist_ok=True)
+        leaving_out = _leaving_out(folder, linked=linked)
+        shutil.copytree(workspace, folder, symlinks=True, ignore=leaving_out, dirs_exist_ok=True)
         turn_inward(folder, workspace)
+        environments = link_environments(workspace, folder) if linked else []
     except (OSError, shutil.Error) as error:
         raise ReplayError(f"The workspace {shown} cannot be copied: {one_line(str(error), 400)}") from error
-    missing = f" (git does not have commit {commit[:12]} here)" if commit else ""
-    return WorkspaceCopy(folder, f"the files as they are now{missing}")
+    return WorkspaceCopy(folder, f"the files as they are now{missing}{_as_said(environments)}")
+
+
+def _cloned(workspace: Path, commit: str, folder: Path, most: Most, *, linked: bool) -> WorkspaceCopy:
+    """Raises ReplayError, NoGitError."""
+    shown = one_line(str(workspace), 400)
+    place = git_place(workspace)
+    other = (
+        f"The workspace {shown} is not the repository of this recording: commit {commit[:12]} is not in it. "
+        "Name a folder that has it: kin-nb replay --workspace PATH"
+    )
+    if place is None:
+        raise ReplayError(other)
+    folder.mkdir(parents=True)
+    clone = Clone(place, commit, folder)
+    try:
+        clone.borrow()
+        part = _part(clone, workspace, workspace.relative_to(place.top).as_posix(), most)
+        left_out = clone.unpack(part)
+        copied = folder / workspace.relative_to(place.top)
+        copied.mkdir(parents=True, exist_ok=True)
+        environments = link_environments(place.top, folder) if linked else []
+        clone.exclude("".join(f"/{_as_pattern(name)}\n" for name in environments))
+    except MissingCommitError as error:
+        raise ReplayError(other) from error
+    except (NoGitError, TooLargeError):
+        raise
+    except (ReplayError, OSError) as error:
+        raise ReplayError(f"Commit {commit[:12]} of {shown} cannot be unpacked: {one_line(str(error), 400)}") from error
+    without = f" without links that lead out of it: {', '.join(left_out)}" if left_out else ""
+    alone = f" in {literal(part.below)} alone, since the whole is over {most}" if part.below else ""
+    return WorkspaceCopy(copied, f"commit {commit[:12]} in a clone{alone}{without}{_as_said(environments)}")
+
+
+def _part(clone: Clone, workspace: Path, below: str, most: Most) -> Part:
+    """The whole, or what is in the workspace where that is a smaller folder. Raises TooLargeError, ReplayError."""
+    for part in (clone.measure(), *([clone.measure(below)] if below != "." else [])):
+        if part.files <= most.files and part.size <= most.size:
+            return part
+    raise _too_large(workspace, most)
+
+
+def _as_said(environments: list[str]) -> str:
+    return f"; linked, not copied: {', '.join(map(literal, environments))}" if environments else ""
+
+
+def _as_pattern(name: str) -> str:
+    return "".join(f"\\{c}" if c in "\\*?[ " else c for c in name)
 
 
 def _is_folder(path: Path) -> bool:
@@ -79,63 +156,7 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _extract_commit(workspace: Path, commit: str, folder: Path) -> list[str] | None:
-    """Unpack the part of `commit` that lies under `workspace`: the links that are left out. None without git or the commit."""
-    archive = _archive(workspace, commit)
-    if archive is None:
-        return None
-    left_out: list[str] = []
-
-    def kept(member: tarfile.TarInfo, into: str) -> tarfile.TarInfo | None:
-        if member.issym():
-            target = inner(workspace, (workspace / member.name).parent, member.linkname)
-            member = member.replace(linkname=target)
-        try:
-            return tarfile.data_filter(member, into)
-        except (tarfile.AbsoluteLinkError, tarfile.LinkOutsideDestinationError):
-            left_out.append(literal(member.name))
-            return None
-
-    try:
-        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-            if hasattr(tarfile, "data_filter"):
-                tar.extractall(folder, filter=kept)  # noqa: S202  (`kept` ends in data_filter)
-            else:  # before Python 3.11.4: git itself keeps `..` and absolute paths out of its trees
-                tar.extractall(folder)  # noqa: S202
-                turn_inward(folder, workspace)
-    except (tarfile.TarError, OSError) as error:
-        raise ReplayError(f"Commit {commit[:12]} cannot be unpacked: {one_line(str(error), 400)}") from error
-    return left_out
-
-
-def _archive(workspace: Path, commit: str) -> bytes | None:
-    """A tar file; None when there is no git, no repository or no such commit.
-
-    Read through an empty repository that borrows the objects: `.git/config` is a stranger's as much as the notebook is, and
-    git runs what filters and remotes it names.
-    """
-    with tempfile.TemporaryDirectory(prefix="kin-git-") as folder:
-        try:
-            where = _git(
-                "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-path", "objects", at=workspace
-            )
-            top, objects = where.decode().splitlines()
-            _git("init", "--quiet", "--bare", "--template=", "--object-format=sha1", folder, at=workspace)
-            (Path(folder) / "objects" / "info").mkdir(exist_ok=True)
-            (Path(folder) / "objects" / "info" / "alternates").write_text(f"{objects}\n")
-            there = {"GIT_DIR": folder, "GIT_WORK_TREE": top}
-            return _git("archive", "--format=tar", commit, at=workspace, **there)
-        except (OSError, ValueError, subprocess.CalledProcessError):
-            return None
-
-
-def _git(*argv: str, at: Path, **environment: str) -> bytes:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    done = subprocess.run(["git", *argv], cwd=at, env=kept | environment, capture_output=True, check=True)
-    return done.stdout
-
-
-def _leaving_out(copy: Path) -> Callable[[str, list[str]], set[str]]:
+def _leaving_out(copy: Path, *, linked: bool) -> Callable[[str, list[str]], set[str]]:
     """For copytree: what is no work, the copy itself, kin_nb's own folder with its keys, and pipes, sockets, devices.
 
     Folders are told by what they are: any link may have led to them.
@@ -143,13 +164,19 @@ def _leaving_out(copy: Path) -> Callable[[str, list[str]], set[str]]:
     apart = {_identity(copy), _identity(kin_home())} - {None}
 
     def left_out(folder: str, names: list[str]) -> set[str]:
-        return {name for name in names if name in _LEFT_OUT or stays(Path(folder) / name)}
+        return {
+            name for name in names if _is_left_out(Path(folder) / name, linked=linked) or stays(Path(folder) / name)
+        }
 
     def stays(path: Path) -> bool:
         mode = path.lstat().st_mode
         return not _is_plain(mode) or (not stat.S_ISREG(mode) and _identity(path) in apart)
 
     return left_out
+
+
+def _is_left_out(path: Path, *, linked: bool) -> bool:
+    return path.name in _LEFT_OUT or (linked and is_environment(path))
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -165,11 +192,15 @@ def _is_plain(mode: int) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
 
 
-def _check_size(workspace: Path, most: Most) -> None:
+def _check_size(workspace: Path, most: Most, *, linked: bool) -> None:
     files = size = 0
     for root, folders, names in os.walk(workspace):
-        folders[:] = [name for name in folders if name not in _LEFT_OUT]
+        folders[:] = [name for name in folders if not _is_left_out(Path(root) / name, linked=linked)]
         files += len(names)
         size += sum((Path(root) / name).lstat().st_size for name in names)
         if files > most.files or size > most.size:
-            raise TooLargeError(f"The workspace {one_line(str(workspace), 400)} is too large to copy (over {most}).")
+            raise _too_large(workspace, most)
+
+
+def _too_large(workspace: Path, most: Most) -> TooLargeError:
+    return TooLargeError(f"The workspace {one_line(str(workspace), 400)} is too large to copy (over {most}).")

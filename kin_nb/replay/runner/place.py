@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,15 @@ from kin_nb.core.interrupts import interruptible
 from kin_nb.replay.environment import RECORD_VARIABLE, VARIABLE, ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.rerun.workspace_copy import MOST, Most, TooLargeError, WorkspaceCopy, copy_workspace
+from kin_nb.replay.rerun.workspace_copy import (
+    MOST,
+    Most,
+    TooLargeError,
+    WorkspaceCopy,
+    copied_top,
+    copy_workspace,
+    temporary_folder,
+)
 from kin_nb.replay.runner.options import ReplayOptions
 
 RECORDED_ENVIRONMENT: Mapping[str, str] = {
@@ -29,6 +36,20 @@ RECORDED_ENVIRONMENT: Mapping[str, str] = {
 """What tools see when they run again, so that what they print depends on the workspace alone."""
 
 _NOT_INHERITED = (VARIABLE, RECORD_VARIABLE, "PYTEST_CURRENT_TEST", "KIN_APPROVAL")
+_OF_A_REPOSITORY = frozenset(
+    {
+        *("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_NAMESPACE", "GIT_PREFIX"),
+        *(
+            "GIT_OBJECT_DIRECTORY",
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+            "GIT_QUARANTINE_PATH",
+            "GIT_INTERNAL_SUPER_PREFIX",
+        ),
+        *("GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE"),
+        *("GIT_REPLACE_REF_BASE", "GIT_NO_REPLACE_OBJECTS"),
+    }
+)
+"""`git rev-parse --local-env-vars`, without the count of settings, which a person may have set for all of git."""
 _OF_CI = frozenset({"CI", "BUILD_NUMBER"})
 """With these pytest and others print more than they did for the person."""
 
@@ -54,8 +75,7 @@ def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[
         yield Place(path.parent, env)
         return
     workspace = workspace_of(path, recording, options.workspace)
-    with interruptible(), tempfile.TemporaryDirectory(prefix="kin-replay-", ignore_cleanup_errors=True) as temporary:
-        root = Path(temporary).resolve()
+    with interruptible(), temporary_folder("kin-replay-") as root:
         cwd, copied = copy_beside(path, workspace, recording.meta.workspace.commit, root / "workspace")
         replayed = ReplayEnvironment(
             mode="scratch" if options.way == "playback" else options.way,
@@ -66,6 +86,7 @@ def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[
             sandbox=_sandbox() if options.way == "tools" else {},
             rules=tuple(file.resolve() for file in options.rules),
         )
+        env = _away_from_other_repositories(env, root)
         if options.way == "live":
             env |= {"KIN_WORKDIR": str(copied.folder), RECORD_VARIABLE: "all"}
         else:
@@ -82,9 +103,9 @@ def copy_around(path: Path, recording: Recording, most: Most = MOST) -> Iterator
 
     Raises ReplayError.
     """
-    with tempfile.TemporaryDirectory(prefix="kin-check-", ignore_cleanup_errors=True) as temporary:
+    with temporary_folder("kin-check-") as temporary:
         folder = _folder_around(path, recording)
-        copied = copy_workspace(folder, None, Path(temporary).resolve() / "files", most)
+        copied = copy_workspace(folder, None, temporary / "files", most, linked=False)
         yield folder, copied.folder
 
 
@@ -114,16 +135,23 @@ def workspace_of(path: Path, recording: Recording, named: Path | None = None) ->
 
 def copy_beside(path: Path, workspace: Path, commit: str | None, top: Path) -> tuple[Path, WorkspaceCopy]:
     """(where in `top`, made here, the notebook's own folder is, the copy). A workspace below the notebook stays below it."""
-    below = workspace.is_relative_to(path.parent)  # then cells find it where it was
+    original = copied_top(workspace, commit)
+    below = original.is_relative_to(path.parent)  # then cells find it where it was
     try:
-        copied = copy_workspace(workspace, commit, top / workspace.relative_to(path.parent) if below else top)
+        copied = copy_workspace(workspace, commit, top / original.relative_to(path.parent) if below else top)
     except TooLargeError as error:
         raise ReplayError(f"{error} Name a smaller one: kin-nb replay --workspace PATH") from error
-    if path.parent.is_relative_to(workspace):
-        inside = top / path.parent.relative_to(workspace)
-        if inside.is_dir():
-            return inside, copied
-    return top, copied
+    if below:
+        return top, copied
+    inside = top / path.parent.relative_to(original) if path.parent.is_relative_to(original) else None
+    return (inside if inside is not None and inside.is_dir() else copied.folder), copied
+
+
+def _away_from_other_repositories(env: Mapping[str, str], root: Path) -> dict[str, str]:
+    """Without what names a repository, as git's hooks have it; and git looks for none above `root`, where the copy is."""
+    return {name: value for name, value in env.items() if name not in _OF_A_REPOSITORY} | {
+        "GIT_CEILING_DIRECTORIES": str(root)
+    }
 
 
 def _sandbox() -> dict[str, str | bool]:

@@ -13,6 +13,7 @@ from kin_nb.core.session.records import FileChange, TurnRecord, UndoRecord
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.playback.finding import Found
+from kin_nb.replay.rerun.environments import remove_links
 from kin_nb.replay.rerun.subagent_files import change_again
 from kin_nb.replay.runner.place import copy_beside, workspace_of
 from kin_nb.replay.runner.report import SCRATCH
@@ -63,6 +64,7 @@ class Scratch:
         self._store.close()
         if self._temporary is not None and self._cwd is not None:
             os.chdir(self._cwd)
+            remove_links(Path(self._temporary.name))
             self._temporary.cleanup()
 
     def play(self, record: TurnRecord | UndoRecord) -> list[Output]:

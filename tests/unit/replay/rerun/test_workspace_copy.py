@@ -1,4 +1,4 @@
-"""Tools run again in a copy: of the recorded commit when git has it, else of the files as they are."""
+"""Tools run again in a copy: a clone at the recorded commit, the files as they are where there is none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def commit(folder):
 
 
 def files(folder):
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    """Without git's."""
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return sorted(str(path) for path in found if ".git" not in path.parts)
 
 
 def test_the_recorded_commit_is_unpacked_and_the_repository_left_alone(workspace, tmp_path):
@@ -39,7 +41,7 @@ def test_the_recorded_commit_is_unpacked_and_the_repository_left_alone(workspace
     copied = copy_workspace(workspace, recorded, tmp_path / "copy")
     assert (tmp_path / "copy" / "src" / "a.py").read_text() == "committed\n"
     assert files(copied.folder) == ["src/a.py"]
-    assert copied.says == f"commit {recorded[:12]}"
+    assert copied.says == f"commit {recorded[:12]} in a clone"
     worktrees = subprocess.run(["git", "worktree", "list"], cwd=workspace, check=True, capture_output=True, text=True)
     assert len(worktrees.stdout.splitlines()) == 1
 
@@ -49,14 +51,35 @@ def test_a_workspace_within_a_repository_is_only_its_own_part(workspace, tmp_pat
     assert files(copy_workspace(workspace / "src", recorded, tmp_path / "copy").folder) == ["a.py"]
 
 
-def test_without_the_commit_the_files_are_copied_and_that_is_said(workspace, tmp_path):
+def test_without_a_recorded_commit_the_files_are_copied_and_that_is_said(workspace, tmp_path):
     commit(workspace)
     for name in (".venv/bin/python", "src/__pycache__/a.pyc", "src/b.py"):
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).write_text("x")
-    copied = copy_workspace(workspace, "d" * 40, tmp_path / "copy")
+    copied = copy_workspace(workspace, None, tmp_path / "copy")
     assert files(copied.folder) == ["src/a.py", "src/b.py"]
-    assert copied.says == "the files as they are now (git does not have commit dddddddddddd here)"
+    assert copied.says == "the files as they are now"
+
+
+@pytest.mark.parametrize("of", ["another repository", "no repository"])
+def test_a_folder_without_the_recorded_commit_is_refused_in_one_sentence(of, workspace, tmp_path):
+    if of == "another repository":
+        commit(workspace)
+    with pytest.raises(ReplayError) as caught:
+        copy_workspace(workspace, "d" * 40, tmp_path / "copy")
+    assert str(caught.value) == (
+        f"The workspace {workspace} is not the repository of this recording: commit dddddddddddd is not in it. "
+        "Name a folder that has it: kin-nb replay --workspace PATH"
+    )
+
+
+def test_without_git_the_files_are_copied_and_that_is_said(workspace, tmp_path, monkeypatch):
+    recorded = commit(workspace)
+    (workspace / "src" / "a.py").write_text("edited since\n")
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    copied = copy_workspace(workspace / "src", recorded, tmp_path / "copy")
+    assert copied.says == f"the files as they are now (git is not installed, so not commit {recorded[:12]})"
+    assert (copied.folder / "a.py").read_text() == "edited since\n"
 
 
 def test_a_workspace_too_large_is_refused_before_anything_is_copied(workspace, tmp_path):
@@ -111,8 +134,7 @@ def test_a_strangers_repository_runs_nothing(settings, workspace, tmp_path):
         command = ["git", "config", key, value.replace("CANARY", str(canary))]
         subprocess.run(command, cwd=workspace, check=True)
     copied = copy_workspace(workspace, recorded, tmp_path / "copy")
-    there = (copied.folder / "src" / "a.py").read_text()
-    assert there == ("edited since\n" if "core.worktree" in settings else "committed\n")
+    assert (copied.folder / "src" / "a.py").read_text() == "committed\n"
     assert not canary.exists()
 
 

@@ -1,0 +1,266 @@
+"""A repository of the copy's own, at the recorded commit: git works in it, and nothing that it does reaches the original.
+
+It is made empty, with no hooks, no template and settings of ours, and borrows the original's objects (objects/info/alternates),
+which git only reads; of those that it would write anew it sets the time. Branches, tags, remote branches and harmless
+settings are copied as text (original.py). Remotes keep their names and lead nowhere, so that `git status` says what it said
+and neither push nor fetch reaches anybody. No file is shared by a hard link. What git runs here is what the person's own
+settings say (~/.gitconfig), as in every repository of theirs; nothing that the original, or the commit, names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kin_nb.core.paths import real_path
+from kin_nb.core.session.workspace_commit import GitPlace
+from kin_nb.render.text import literal, one_line
+from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.rerun.inner_links import inner
+from kin_nb.replay.rerun.original import Original, is_ref, without_git
+
+NOWHERE = "/dev/null"
+"""The address of every remote."""
+_OURS = {
+    "core.repositoryformatversion": "0",
+    "core.bare": "false",
+    "core.logallrefupdates": "true",
+    "core.fsmonitor": "false",
+    "gc.auto": "0",  # nothing goes on in the background while the copy is removed
+    "maintenance.auto": "false",
+}
+_QUIET = ("core.hooksPath=/dev/null", "protocol.allow=never", "submodule.recurse=false", "advice.detachedHead=false")
+"""While the copy is made."""
+_QUIETLY = {
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_DEFAULT_REF_FORMAT": "files",
+}
+_NOBODY = {"user.name": "kin_nb", "user.email": "kin_nb@localhost"}
+"""Who commits where git knows nobody."""
+_LINK = "120000"
+
+
+class NoGitError(ReplayError):
+    """git is not installed here."""
+
+
+class MissingCommitError(ReplayError):
+    """The recorded commit is not in the repository."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """How much of the commit is unpacked: `files` of `size` bytes; `below` is the one folder whose files these are, "" for all."""
+
+    files: int
+    size: int
+    below: str = ""
+
+
+class Clone:
+    """A clone in `folder`, which is there and empty, of the repository at `place`."""
+
+    def __init__(self, place: GitPlace, commit: str, folder: Path) -> None:
+        self._original, self._top = Original(place), place.top
+        self._commit, self.folder = commit, folder
+
+    def borrow(self) -> None:
+        """Make the repository. Raises NoGitError, ReplayError; MissingCommitError where the original has no such commit."""
+        self._git("init", "--quiet", "--template=", "--object-format=sha1", str(self.folder), made=False)
+        git = self.folder / ".git"
+        (git / "objects" / "info").mkdir(exist_ok=True)
+        (git / "info").mkdir(exist_ok=True)
+        (git / "objects" / "info" / "alternates").write_bytes(_as_alternate(self._original.objects))
+        if self._original.shallow:
+            (git / "shallow").write_text("".join(f"{commit}\n" for commit in self._original.shallow), encoding="ascii")
+        try:
+            self._git("cat-file", "-e", f"{self._commit}^{{commit}}")
+        except ReplayError as error:
+            raise MissingCommitError(str(error)) from error
+
+    def measure(self, below: str = "") -> Part:
+        """How much the commit holds, in the folder `below`. Raises ReplayError."""
+        within = ("--", f"{below}/") if below else ()
+        listed = self._git("ls-tree", "-r", "--long", "--full-tree", "-z", self._commit, *within)
+        sizes = [line.split(b"\t", 1)[0].split()[3] for line in listed.split(b"\0") if line]
+        return Part(len(sizes), sum(int(size) for size in sizes if size.isdigit()), below)
+
+    def unpack(self, part: Part) -> list[str]:
+        """Put branches and files where they were: the links that are left out, as they lead out of it. Raises ReplayError."""
+        settings = self._original.settings()
+        refs, named = self._original.refs()
+        refs = self._held(refs)
+        self._write_settings(settings, {name.split("/")[2] for name in refs if name.startswith("refs/remotes/")})
+        self._write_refs(refs, named, settings)
+        self.exclude(self._original.excludes)
+        if part.below:
+            self._set("core.sparseCheckout", "true")
+            only = "".join(f"\\{c}" if c in "\\*?[ !#" else c for c in part.below)
+            (self.folder / ".git" / "info" / "sparse-checkout").write_text(
+                f"/{only}/\n", encoding="utf-8", errors="surrogateescape"
+            )
+        self._git("read-tree", "-u", "--reset", "--no-recurse-submodules", "HEAD")
+        return self._mend_links()
+
+    def exclude(self, patterns: str) -> None:
+        """Let git ignore what `patterns` say, besides."""
+        with (self.folder / ".git" / "info" / "exclude").open("a", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(patterns)
+
+    def _write_refs(self, refs: dict[str, str], named: Mapping[str, str], settings: Mapping[str, str]) -> None:
+        """As they are now; the branch that the session was on, as far as can be told, is at the recorded commit.
+
+        So is the remote branch that this one follows, where it has that commit: how far it was then is not known.
+        """
+        self._write_packed(refs)
+        branch = self._branch(refs)
+        if branch is None:
+            self._git("update-ref", "--no-deref", "HEAD", self._commit)
+            return
+        refs[f"refs/heads/{branch}"] = self._commit
+        remote, followed = (settings.get(f"branch.{branch}.{key}", "") for key in ("remote", "merge"))
+        upstream = f"refs/remotes/{remote}/{followed.removeprefix('refs/heads/')}"
+        if upstream in refs and self._is_ancestor(refs[upstream]):
+            refs[upstream] = self._commit
+        self._write_packed(refs)
+        self._git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+        for name, target in named.items():
+            if target in refs and name not in refs:
+                self._git("symbolic-ref", name, target)
+
+    def _held(self, refs: dict[str, str]) -> dict[str, str]:
+        """Those that name something that is there: git refuses to work with others."""
+        asked = "".join(f"{value}\n" for value in refs.values()).encode()
+        told = self._git("cat-file", "--batch-check", asked=asked).decode("ascii", "replace").splitlines()
+        return {name: value for (name, value), line in zip(refs.items(), told, strict=False) if "missing" not in line}
+
+    def _write_packed(self, refs: Mapping[str, str]) -> None:
+        lines = "".join(f"{value} {name}\n" for name, value in refs.items())
+        path = self.folder / ".git" / "packed-refs"
+        path.write_text(lines, encoding="utf-8", errors="surrogateescape")
+
+    def _branch(self, refs: Mapping[str, str]) -> str | None:
+        """The one that is checked out now, if it has the commit; else one that has it, main or master if need be."""
+        now = self._original.branch
+        if now is not None and f"refs/heads/{now}" in refs and self._is_ancestor(refs[f"refs/heads/{now}"]):
+            return now
+        argv = ("for-each-ref", "--contains", self._commit, "--format=%(refname)", "refs/heads", "refs/remotes")
+        holding = self._git(*argv).decode("utf-8", "surrogateescape").splitlines()
+        local = [name.removeprefix("refs/heads/") for name in holding if name.startswith("refs/heads/")]
+        remote = [name.split("/", 3)[3] for name in holding if re.fullmatch(r"refs/remotes/[^/]+/(?!HEAD$).+", name)]
+        for found in (local, remote):
+            if found:
+                return next((name for name in ("main", "master") if name in found), found[0])
+        return now if now is not None and is_ref(f"refs/heads/{now}") else None
+
+    def _is_ancestor(self, of: str) -> bool:
+        try:
+            self._git("merge-base", "--is-ancestor", self._commit, of)
+        except ReplayError:
+            return False
+        return True
+
+    def _write_settings(self, settings: Mapping[str, str], remotes: set[str]) -> None:
+        """In place of those that git made."""
+        remotes = remotes | {
+            value for key, value in settings.items() if key.startswith("branch.") and key.endswith(".remote")
+        }
+        ways: dict[str, str] = {}
+        for remote in sorted(remotes):
+            ways[f"remote.{remote}.url"] = NOWHERE
+            ways[f"remote.{remote}.fetch"] = f"+refs/heads/*:refs/remotes/{remote}/*"
+        text = "".join(_as_setting(key, value) for key, value in {**settings, **ways, **_OURS}.items())
+        path = self.folder / ".git" / "config"
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        try:
+            self._git("var", "GIT_COMMITTER_IDENT")
+        except ReplayError:
+            for key, value in _NOBODY.items():
+                self._set(key, value)
+
+    def _set(self, key: str, value: str) -> None:
+        with (self.folder / ".git" / "config").open("a", encoding="utf-8") as file:
+            file.write(_as_setting(key, value))
+
+    def _mend_links(self) -> list[str]:
+        """Links that lead into the original lead into the copy; those that lead out are not there. git sees no change."""
+        staged = self._git("ls-files", "--stage", "-z").split(b"\0")
+        names = [line.split(b"\t", 1)[1] for line in staged if line.startswith(_LINK.encode())]
+        links = [path for path in map(os.fsdecode, names) if (self.folder / path).is_symlink()]
+        changed = []
+        for name in links:
+            path = self.folder / name
+            target = str(path.readlink())
+            mended = inner(self._top, (self._top / name).parent, target)
+            if mended != target:
+                path.unlink()
+                path.symlink_to(mended)
+                changed.append(name)
+        out = [name for name in links if self._leads_out(self.folder / name)]
+        for name in out:
+            (self.folder / name).unlink()
+        self._hide_changes({*changed, *out})
+        return [literal(name) for name in out]
+
+    def _leads_out(self, path: Path) -> bool:
+        return path.readlink().is_absolute() or not real_path(path).is_relative_to(real_path(self.folder))
+
+    def _hide_changes(self, names: Iterable[str]) -> None:
+        asked = b"".join(os.fsencode(name) + b"\0" for name in sorted(names))
+        if asked:
+            self._git("update-index", "--skip-worktree", "-z", "--stdin", asked=asked)
+
+    def _git(self, *argv: str, asked: bytes = b"", made: bool = True) -> bytes:
+        """What git prints. Raises ReplayError with what it says, NoGitError when it is not there."""
+        settings = [word for setting in _QUIET for word in ("-c", setting)]
+        place = {"GIT_DIR": str(self.folder / ".git"), "GIT_WORK_TREE": str(self.folder)} if made else {}
+        environment = (
+            without_git() | place | {"GIT_NO_LAZY_FETCH": "1", "GIT_LFS_SKIP_SMUDGE": "1", "GIT_TERMINAL_PROMPT": "0"}
+        )
+        try:
+            done = subprocess.run(
+                ["git", *settings, *argv],
+                cwd=self.folder,
+                env=environment,
+                input=asked,
+                capture_output=True,
+                check=True,
+            )
+        except FileNotFoundError as error:
+            raise NoGitError("git is not installed here") from error
+        except OSError as error:
+            raise ReplayError(f"git cannot be run: {error.strerror}") from error
+        except subprocess.CalledProcessError as error:
+            said = error.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise ReplayError(f"git {argv[0]}: {one_line(said or f'exit code {error.returncode}', 300)}") from error
+        return done.stdout
+
+
+def _as_alternate(objects: Path) -> bytes:
+    """The line of objects/info/alternates; a path with a line end is quoted."""
+    path = os.fsencode(objects)
+    if b"\n" in path:
+        escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+        path = b'"' + escaped + b'"'
+    return path + b"\n"
+
+
+def _as_setting(key: str, value: str) -> str:
+    """A section of a config file; nothing for a name that no section can have."""
+    section, _, rest = key.partition(".")
+    between, _, name = rest.rpartition(".")
+    if not re.fullmatch(r"[\w-]+", name) or "\n" in between or "\0" in value:
+        return ""
+    heading = f' "{_escaped(between)}"' if between else ""
+    shown = _escaped(value).replace("\n", "\\n").replace("\t", "\\t")
+    return f'[{section}{heading}]\n\t{name} = "{shown}"\n'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

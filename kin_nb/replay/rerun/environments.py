@@ -1,0 +1,144 @@
+"""Virtual environments of the workspace in a copy: folders of the copy's own with links to the original's files.
+
+Programs of a session need the packages that it had (.venv, venv, env, node_modules), which no commit holds. To copy them would
+take longer than most replays, and an installation from a recipe would need a network and give other versions. So they are
+linked, for reading. What keeps the original as it is:
+
+* folders are made anew, and files in them are links: what a program adds there (bytecode, an installed package) or removes is
+  the copy's alone. Only who opens a linked file and writes into it changes the original; pip and npm replace files instead.
+  A package of node_modules is linked as a whole, and so are folders beyond the first MOST_FILES files of Python packages.
+* a small text in which the workspace's path stands is no link but a copy with the path of the copy in it: the scripts of
+  bin/, pyvenv.cfg, and what leads to an editable installation (*.pth and the like), which would import the original's code.
+* `remove_links` takes all links away before the copy is removed: no removal follows one, nor changes permissions by one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from kin_nb.core.paths import real_path
+from kin_nb.replay.rerun.inner_links import inner
+
+_PYTHON = (".venv", "venv", "env")
+_NODE = "node_modules"
+NAMES = (*_PYTHON, _NODE)
+MOST_FILES = 20_000
+"""That are linked one by one."""
+_MARKS = ("pyvenv.cfg", "conda-meta")
+_TEXT = 200_000
+"""Bytes of the largest text that may be a copy."""
+_MOST_PLACES = 50
+_ALWAYS = re.compile(r"bin|lib|lib64|python3\.\d+t?|site-packages")
+"""Folders of an environment that are always made anew: what leads to places is in them."""
+_CACHES = frozenset({".cache", ".vite", ".vite-temp"})
+"""Of node_modules: what programs write anew in place."""
+
+
+def is_environment(path: Path) -> bool:
+    """Whether the folder at `path` is one, by its name and what is in it. A link may lead to it."""
+    try:
+        if path.name in _PYTHON:
+            return any((path / mark).exists() for mark in _MARKS)
+        return path.name == _NODE and path.is_dir()
+    except OSError:
+        return False
+
+
+def link_environments(original: Path, copy: Path, most: int = MOST_FILES) -> list[str]:
+    """Link those of `original` into `copy`, in all folders that both have: where they are. What the copy has itself stays."""
+    linked: list[str] = []
+    for folder in _folders(copy):
+        for name in NAMES:
+            source = original / folder / name
+            target = copy / folder / name
+            if len(linked) < _MOST_PLACES and not os.path.lexists(target) and is_environment(source):
+                with suppress(OSError):
+                    _Mirror(original, copy, most).make(source, target)
+                    linked.append((folder / name).as_posix())
+    return linked
+
+
+def remove_links(folder: Path) -> None:
+    """Take every link in `folder`, which is to be removed, away.
+
+    tempfile changes the permissions of what it cannot remove, before Python 3.11.8 also of what a link leads to. Commands may
+    have put a link in any folder's place: none is followed.
+    """
+    for _, folders, names, descriptor in os.fwalk(folder, follow_symlinks=False):
+        with suppress(OSError):
+            os.fchmod(descriptor, 0o700)
+        for name in (*folders, *names):
+            with suppress(OSError):
+                if stat.S_ISLNK(os.lstat(name, dir_fd=descriptor).st_mode):
+                    os.unlink(name, dir_fd=descriptor)
+
+
+def _folders(copy: Path) -> Iterator[Path]:
+    """Relative to it; not those of git, nor of environments."""
+    for folder, folders, _ in os.walk(copy):
+        yield Path(folder).relative_to(copy)
+        folders[:] = sorted(name for name in folders if name not in (".git", *NAMES))
+
+
+class _Mirror:
+    """What is linked from `original` into `copy`; `left`: how many more files are linked one by one."""
+
+    def __init__(self, original: Path, copy: Path, left: int) -> None:
+        self._original, self._copy, self._left = original, copy, left
+        self._named = re.compile(re.escape(os.fsencode(original)) + rb"(?![\w.-])")
+
+    def make(self, source: Path, target: Path) -> None:
+        """Raises OSError."""
+        target.mkdir()
+        node = source.name == _NODE
+        for entry in sorted(os.scandir(source), key=lambda entry: entry.name):
+            if node and entry.name in _CACHES:
+                continue
+            self._entry(entry, target / entry.name, whole=node and not entry.name.startswith(("@", ".bin")))
+
+    def _entry(self, entry: os.DirEntry[str], target: Path, *, whole: bool) -> None:
+        if entry.is_symlink():
+            self._link(entry, target)
+        elif entry.is_dir():
+            if whole or (self._left <= 0 and not _ALWAYS.fullmatch(entry.name)):
+                target.symlink_to(Path(entry.path).absolute())
+                return
+            target.mkdir()
+            for each in sorted(os.scandir(entry.path), key=lambda each: each.name):
+                self._entry(each, target / each.name, whole=entry.name.startswith("@"))
+        elif entry.is_file():
+            self._left -= 1
+            self._file(entry, target)
+
+    def _link(self, entry: os.DirEntry[str], target: Path) -> None:
+        """As it is: a relative one leads to what is linked beside it. One into the original's own files leads into the copy."""
+        path = Path(entry.path)
+        named = str(path.readlink())
+        if real_path(path.parent).is_relative_to(real_path(self._original)):
+            named = inner(self._original, path.parent, named)
+        if not Path(os.path.normpath(target.parent / named)).is_relative_to(self._copy):
+            named = os.path.normpath(path.parent.absolute() / named)
+        target.symlink_to(named)
+
+    def _file(self, entry: os.DirEntry[str], target: Path) -> None:
+        path, status = Path(entry.path), entry.stat(follow_symlinks=False)
+        if status.st_size <= _TEXT and _may_name_places(path, status.st_mode):
+            with suppress(OSError):
+                content = path.read_bytes()
+                here = self._named.sub(lambda _: os.fsencode(self._copy), content)
+                if here != content and b"\0" not in content:
+                    target.write_bytes(here)
+                    target.chmod(stat.S_IMODE(status.st_mode) | stat.S_IWUSR)
+                    return
+        target.symlink_to(path.absolute())
+
+
+def _may_name_places(path: Path, mode: int) -> bool:
+    """Only these are read: programs, and what Python and conda keep of where things are."""
+    kept = path.suffix in (".pth", ".cfg", ".egg-link") or path.name.startswith("__editable__")
+    return kept or bool(mode & stat.S_IXUSR) or path.parent.name == "bin"
