@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from kin_nb.core.session.records import SessionRecord
 from kin_nb.replay.cells.placing import named_session, speaking_key
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
-from kin_nb.replay.format.carrying import carried_in
+from kin_nb.replay.format.carrying import carried_in, kept_in
 from kin_nb.replay.format.conflicted import merge_conflict
 from kin_nb.replay.format.later import later_field, later_format, refuse_later, short
 from kin_nb.replay.format.reading import RecordReader, record_json, stored
@@ -82,7 +82,7 @@ def read_saved(nb: Any) -> Saved:
             "workspace, kin_nb, system_prompt or tools was",
         )
     found = saved.recording.shas
-    if listed and not found and any(speaking_key(nb, cell) for cell in nb["cells"]):  # not deleted: a cleaner's work
+    if listed and not found and _was_cleaned(nb):
         raise NoRecordingError(_no_recording(nb))
     for index, known_as, what in _ids(saved):
         if listed.get(known_as, found[known_as]) != found[known_as]:
@@ -136,6 +136,15 @@ def raw_records(nb: Any) -> Iterator[tuple[int, Any]]:
         records = kin.get(RECORDS) if isinstance(kin, dict) else None
         for raw in records if isinstance(records, list) else []:
             yield index, raw
+
+
+def _was_cleaned(nb: Any) -> bool:
+    """Whether cells that ask, or move the conversation, are here and nothing is recorded in any, in outputs neither.
+
+    Else the cells that were saved were deleted, and those that are here were answered since.
+    """
+    carries = any(any(carried_in(cell)) for cell in nb["cells"]) or any(kept_in(nb))
+    return not carries and any(speaking_key(nb, cell) for cell in nb["cells"])
 
 
 def session_of(nb: Any) -> tuple[str, str]:

@@ -232,6 +232,20 @@ def test_a_deleted_cell_is_no_error_and_the_others_play(make, gone, ids):
     assert found.missing == ((TALK.records[gone].id,) if gone < 2 else ())
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["in its output", "kept by the first cell"])
+def test_where_all_saved_cells_were_deleted_what_was_answered_since_plays(kept):
+    """The notebook's metadata still names what was saved: that its cells hold none of it is no cleaner's work."""
+    nb, more = saved(TALK), recording(turn(7, "More.", cell_id="more"))
+    nb["cells"] = [cell for cell in nb["cells"] if not cell["metadata"].get("kin")] + live(more)["cells"]
+    nb["cells"].append(new_code_cell("%%kin\nNot asked yet.", id="draft"))
+    if kept:
+        nb["cells"][0]["outputs"] = [new_output("display_data", {}, metadata=keeping(nb))]
+        nb["cells"][-2]["outputs"] = []
+    book = Book.collect(nb)
+    assert [*book.records.values()] == [*more.records]
+    assert book.conversation(book.head()).turns == more.turns
+
+
 @pytest.mark.parametrize("source", [saved, live], ids=["saved", "live"])
 @pytest.mark.parametrize("target", [saved, live, lambda _: new_notebook()], ids=["saved", "live", "no recording"])
 @pytest.mark.parametrize("copied", [True, False], ids=["a new id", "its id"])
