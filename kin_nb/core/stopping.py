@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kin_nb.core.callback_errors import describe_error
-from kin_nb.core.config import MissingAPIKeyError
 from kin_nb.core.session.records import StopReason
 
 
 class Stop(NamedTuple):
-    """`message`, `reason` and `missing_key`: as `message`, `stop_reason` and `missing_key` of a TurnRecord."""
+    """`message` and `reason`: as `message` and `stop_reason` of a TurnRecord."""
 
     message: str = ""
     reason: StopReason = ""
-    missing_key: str = ""
 
 
 ADVICE: Mapping[StopReason, str] = {
@@ -37,13 +35,6 @@ def refused(tool: str) -> Stop:
     return Stop(f"you refused {tool}; {ADVICE['refused']}", "refused")
 
 
-def failed(error: Exception) -> Stop:
-    """An error that the turn is told of by its own words."""
-    if isinstance(error, MissingAPIKeyError):
-        return Stop(str(error), "no_key", error.env_key)
-    return Stop(str(error))
-
-
 def crashed(error: Exception) -> Stop:
-    """Any other error."""
+    """An error that no turn should have: one of kin_nb's own."""
     return Stop(f"kin_nb failed: {describe_error(error)}", "crash")

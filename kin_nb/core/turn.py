@@ -10,7 +10,7 @@ import itertools
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from kin_nb.core.accounting import count_reply
 from kin_nb.core.compacting import compacting, prune
@@ -35,9 +35,9 @@ from kin_nb.core.going_in_circles import endless, look_for_loops
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
 from kin_nb.core.middleware import SHORTEST, MiddlewareAction, MiddlewareError, MiddlewareResult
 from kin_nb.core.reply import Reply
-from kin_nb.core.session.records import Outcome, RecordedDMail, RecordedImage, RecordedStep, TurnRecord
+from kin_nb.core.session.records import Outcome, RecordedDMail, RecordedImage, RecordedStep, StopReason, TurnRecord
 from kin_nb.core.skills.models import SkillError
-from kin_nb.core.stopping import CUT_OFF, Stop, crashed, failed, refused, too_many_steps
+from kin_nb.core.stopping import CUT_OFF, Stop, crashed, refused, too_many_steps
 from kin_nb.core.tools.executor import ToolExecutor
 from kin_nb.core.types import ImageContent, LLMMessage, Role
 
@@ -108,7 +108,7 @@ class Turn:
                     yield event
             outcome, why = ("done", why) if self._stopped is None else ("stopped", self._stopped)
         except (BackendError, ConfigError, CompactionError, MiddlewareError, SkillError) as error:
-            outcome, why = "error", failed(error)
+            outcome, why = "error", Stop(str(error))
             yield ErrorEvent(message=why.message, kind=type(error).__name__, status=getattr(error, "status", None))
         except Exception as error:
             outcome, why = "error", crashed(error)
@@ -327,7 +327,9 @@ _STILL_TOO_LONG = (
 
 
 def _stop_of(result: MiddlewareResult) -> Stop:
-    return Stop(result.reason or "stopped by middleware", result.stop_reason)
+    """A program's middleware says what it likes; the record has known reasons only."""
+    reason = result.stop_reason if result.stop_reason in get_args(StopReason) else "middleware"
+    return Stop(result.reason or "stopped by middleware", reason)
 
 
 def _with(injected: str, messages: list[LLMMessage]) -> list[LLMMessage]:

@@ -184,8 +184,6 @@ def _after_stop(record: TurnRecord, message: str) -> tuple[str, str]:
 
 def _after_error(record: TurnRecord, message: str) -> tuple[str, str]:
     """Errors of model servers and of compaction are two lines: what happened, what to do."""
-    if key := record.missing_key:
-        return message, f"set {key} or write it into ~/.kin-code/.env, or choose another model: %kin model NAME"
     what, *todo = message.split("\n")
     if len(todo) == 1 and record.stop_reason != "crash":
         return what, todo[0]

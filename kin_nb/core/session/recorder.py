@@ -117,9 +117,13 @@ class TurnRecorder:
     ) -> TurnRecord:
         """Close the turn, once; a second call changes nothing. `begun`: how many steps had begun."""
         if self.record.outcome == "running":
-            ending: dict[str, Any] = {"outcome": outcome, "message": self._redact(why.message)}
-            ending |= {"stop_reason": why.reason, "missing_key": self._redact(why.missing_key)}
-            ending |= {"cost": cost, "milliseconds": milliseconds}
+            ending = {
+                "outcome": outcome,
+                "message": self._redact(why.message),
+                "cost": cost,
+                "milliseconds": milliseconds,
+            }
+            ending |= {"stop_reason": why.reason} if why.reason else {}
             if outcome != "done" and begun is not None:
                 ending["no_reply"] = begun > len(self.record.steps)
             self.record = self.record.model_copy(update=ending)

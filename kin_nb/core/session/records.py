@@ -15,15 +15,11 @@ from pydantic import BaseModel, ConfigDict
 
 CallStatus = Literal["pending", "ok", "error", "refused", "interrupted"]
 Outcome = Literal["running", "done", "stopped", "interrupted", "error"]
-StopReason = Literal[
-    "", "max_steps", "max_turns", "price", "loop", "cut_off", "refused", "middleware", "no_key", "crash"
-]
+StopReason = Literal["", "max_steps", "max_turns", "price", "loop", "cut_off", "refused", "middleware", "crash"]
 """What ended a turn early, where that is known: a limit on steps in the turn, in the session, on its price; the model went
 in circles, or was cut off at its limit of tokens; the person refused a call without a word; a program's own middleware. Of
-errors: its model has no key; kin_nb itself failed.
+errors: kin_nb itself failed.
 """
-
-
 IDENTICAL = "identical"
 """Who decided on a call that was made twice in one reply: nobody, it was run once."""
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode
@@ -289,8 +285,6 @@ class TurnRecord(Record):
     """Why it stopped, when the outcome is not done."""
     stop_reason: StopReason = ""
     """The same as a value."""
-    missing_key: str = ""
-    """The environment variable that the model's key was to come from, where it is `no_key`."""
     cost: str = ""
     milliseconds: int = 0
 

@@ -53,7 +53,19 @@ _AS_THEY_ARE = frozenset(
             "before_mode",
             "after_mode",
         ),
-        *("status", "outcome", "verdict", "by", "scope", "name", "profile", "mode", "media_type", "withheld"),
+        *(
+            "status",
+            "outcome",
+            "stop_reason",
+            "verdict",
+            "by",
+            "scope",
+            "name",
+            "profile",
+            "mode",
+            "media_type",
+            "withheld",
+        ),
         *("whole", "session", "kin_nb", "system_prompt_sha", "tools_sha", "commit", "format"),
     }
 )

@@ -147,6 +147,7 @@ async def test_a_person_is_asked_with_the_reason_and_undo_names_what_it_cannot_r
     call = the_call(agent)
     assert (call.status, call.decision.by) == ("ok", "person")
     assert call.output.startswith(NOTE)
+    assert call.output == f"{call.no_undo}\n{call.result}"
     assert told(model_server)[0].startswith(NOTE)
     assert call.uncovered.startswith("not covered: no snapshot was kept")
     disks.history.free()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kin_nb.core.config import ProviderConfig
-from kin_nb.core.config.errors import MissingAPIKeyError
 from kin_nb.core.context.loops.wording import message as loop_message
 from kin_nb.core.llm.errors import BackendErrorBuilder
 from kin_nb.core.session.records import FileChange, RecordedCall, RecordedStep, TurnRecord
-from kin_nb.core.stopping import CUT_OFF, Stop, failed, refused, too_many_steps
+from kin_nb.core.stopping import CUT_OFF, Stop, refused, too_many_steps
 from kin_nb.render import render_receipt
 
 IN_A_NEW_CELL = "write what to do instead in a new cell"
@@ -19,7 +18,7 @@ CHANGED = RecordedStep(calls=(RecordedCall(id="c", name="bash", arguments="{}", 
 
 def lines(outcome: str, why: Stop | str = "", steps: tuple[RecordedStep, ...] = ()) -> list[str]:
     why = Stop(why) if isinstance(why, str) else why
-    ended = {"message": why.message, "stop_reason": why.reason, "missing_key": why.missing_key}
+    ended = {"message": why.message, "stop_reason": why.reason}
     record = TurnRecord(turn=1, prompt="p", outcome=outcome, steps=steps, **ended)
     text = render_receipt(record).data["text/plain"]
     return text.split(" · ", text.count(" · "))[-1].split("\n")
@@ -86,13 +85,6 @@ def test_an_interrupted_turn_can_go_on_or_be_taken_back() -> None:
     assert lines("interrupted", steps=(CHANGED,)) == [
         "interrupted",
         "Next: go on in a new cell, or take back what it changed: %kin undo",
-    ]
-
-
-def test_a_missing_key_says_where_it_goes() -> None:
-    assert lines("error", failed(MissingAPIKeyError("MISTRAL_API_KEY", "mistral"))) == [
-        "error: No key for mistral: the variable MISTRAL_API_KEY is not set.",
-        "Next: set MISTRAL_API_KEY or write it into ~/.kin-code/.env, or choose another model: %kin model NAME",
     ]
 
 

@@ -119,7 +119,6 @@ TURN = TurnRecord(
     no_reply=True,
     message="the limit",
     stop_reason="max_turns",
-    missing_key="MISTRAL_API_KEY",
     cost="0.01",
     milliseconds=1200,
 )

@@ -66,6 +66,7 @@ def told_everywhere():
     )
     step = RecordedStep(fingerprint="f1", content="I look for ACME-1.", reasoning="ACME-1?", calls=(asked,))
     first = turn(1, "Find ACME-1", steps=(step,), attached=("ACME-1.csv",), warnings=("no ACME-1",), message="ACME-1")
+    first = first.model_copy(update={"stop_reason": "max_steps"})
     undone = undo(first, kept=(KeptFile(path="ACME-1.py", why="yours"),), files=(patch,))
     summary = RecordedCompaction(summary="About ACME-1.")
     compacted = CompactRecord(id="c" * 16, seq=3, key=command_key("compact"), compaction=summary)
@@ -187,6 +188,7 @@ def test_arguments_stay_json_and_names_and_hashes_stay_as_they_are():
     assert json.loads(step.calls[0].arguments) == {REDACTED: f'{REDACTED} {REDACTED}-{REDACTED} "{REDACTED}"'}
     assert (step.fingerprint, step.calls[0].name, step.calls[0].id, step.calls[0].status) == ("f1", "bash", "c1", "ok")
     assert (step.calls[0].files[0].before, clean.turns[0].outcome) == ("1" * 64, "done")
+    assert clean.turns[0].stop_reason == "max_steps"
 
 
 def test_nothing_to_take_out_changes_nothing():
