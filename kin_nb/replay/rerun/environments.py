@@ -6,7 +6,8 @@ linked, for reading. What keeps the original as it is:
 
 * folders are made anew, and files in them are links: what a program adds there (bytecode, an installed package) or removes is
   the copy's alone. Only who opens a linked file and writes into it changes the original; pip and npm replace files instead.
-  A package of node_modules is linked as a whole, and so are folders beyond the first MOST_FILES files of Python packages.
+  A package of node_modules is linked as a whole, and so are Python packages beyond the first MOST_FILES files: bytecode of
+  those that the original has not yet is written there, as it was when the session ran.
 * a small text in which the workspace's path stands is no link but a copy with the path of the copy in it: the scripts of
   bin/, pyvenv.cfg, and what leads to an editable installation (*.pth and the like), which would import the original's code.
 * `remove_links` takes all links away before the copy is removed: no removal follows one, nor changes permissions by one.
@@ -27,8 +28,8 @@ from kin_nb.replay.rerun.inner_links import inner
 _PYTHON = (".venv", "venv", "env")
 _NODE = "node_modules"
 NAMES = (*_PYTHON, _NODE)
-MOST_FILES = 20_000
-"""That are linked one by one."""
+MOST_FILES = 2_000
+"""That are linked one by one: each takes a moment, when it is made and when it is removed."""
 _MARKS = ("pyvenv.cfg", "conda-meta")
 _TEXT = 200_000
 """Bytes of the largest text that may be a copy."""
