@@ -173,7 +173,9 @@ def test_playback_carries_nothing(asked, tmp_path):
     run(asked, "%kin save talk.ipynb")
     nb = as_node(load_notebook(tmp_path / "talk.ipynb"))
     run(asked, "%unload_ext kin_nb")
-    shown_now = [output for cell in played(nb) for output in kept_outputs(asked, run(asked, cell["source"]))]
+    ran = [asked.run(cell["source"], cell=cell["id"]) for cell in played(nb)]
+    assert {asked.done(each)["content"]["status"] for each in ran} == {"ok"}
+    shown_now = [output for each in ran for output in kept_outputs(asked, each)]
     assert shown_now
     assert not any("kin_recording" in output.get("metadata", {}) for output in shown_now)
 

@@ -319,7 +319,9 @@ class PageHistory:
         for cell in self.cells:
             cell["outputs"] = []
         for cell in self.cells:
-            if self.run(cell, allowed=False) is not None:
+            error = self.run(cell, allowed=False)
+            self._check_same("played", cell, before[cell["id"]], error)
+            if error is not None:
                 break
         self.lost = {cell["id"]: before[cell["id"]] for cell in self.cells if not cell["outputs"]}
         if self.lost:
