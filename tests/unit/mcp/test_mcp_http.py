@@ -36,7 +36,8 @@ async def test_tools_are_listed_and_called(make, web, sse):
     assert await servers.connect() == []
     assert len(web.seen) == asked
     await servers.aclose()
-    assert web.seen[-1][0] == "DELETE"
+    # the stream may be asked for once more while the session ends
+    assert "DELETE" in [request[0] for request in web.seen[asked:]]
 
 
 async def test_a_changed_list_is_heard_between_two_calls(make, web):
