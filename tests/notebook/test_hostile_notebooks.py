@@ -107,9 +107,7 @@ def _recording(
         uncovered=(text,),
     )
     second = second.model_copy(update={"id": "3" * 16, "seq": 3})
-    meta = SessionMeta(
-        session=SESSION, kin_nb="0.1.0", model=text, workspace=WorkspaceMeta(path=folder, commit="a" * 40)
-    )
+    meta = SessionMeta(session=SESSION, kin_nb="0.1.0", model=text, workspace=WorkspaceMeta(path=folder))
     return Recording(meta, (first, undo, second))
 
 
