@@ -181,7 +181,8 @@ class Cleaner:
         if _ENCODED.match(kind):
             return item
         if isinstance(item, str) and kind.startswith(_MARKUP):  # first as it reads: to the letter a part may be there
-            item = clean_markup(item, lambda text: self.text(text, where))
+            look = Cleaner(self._patterns, self._secrets).plain
+            item = clean_markup(item, lambda text: self.text(text, where), look=look)
         return self._everything(item, where)
 
     def _attached(self, kind: str, item: Any, where: str) -> Any:
