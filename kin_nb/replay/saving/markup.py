@@ -33,6 +33,8 @@ _APART = frozenset(
 _RUN = re.compile(r"""[^<>"']+""")
 _UNSEEN = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
 """Characters that show nothing between two others."""
+_OPEN_VALUE = re.compile(r"""=\s*+(["'])(?:(?!\1).)*+\Z""", re.DOTALL)
+"""At the end of a tag that was taken to end in the middle of an attribute's value."""
 _COMMENT_ENDS = re.compile("--!?>")
 _BLANKS = " \t\n\r\f"
 
@@ -49,12 +51,12 @@ def clean_markup(text: str, clean: Clean, deepest: int = _DEEPEST, look: Clean |
         return text
     page = _Page(clean, look or clean, deepest)
     parts = _parts(text)
-    cleaned = "".join(map(page.cleaned, parts))
-    cleaned = _RUN.sub(lambda run: page.reading(run[0], clean), cleaned)
-    shown = "".join(part.raw for part in parts if part.kind is not _Kind.PROGRAM)
+    sources = list(map(page.cleaned, parts))
+    shown = "".join(source for part, source in zip(parts, sources, strict=True) if part.kind is not _Kind.PROGRAM)
     for runs in (_seen(parts), _seen_between_brackets(shown)):
         if any(map(page.is_split, runs)):
             return page.as_text(runs)
+    cleaned = _RUN.sub(lambda run: page.reading(run[0], clean), "".join(sources))
     return page.as_text(_seen(parts)) if page.shows_more_unescaped(cleaned) else cleaned
 
 
@@ -204,8 +206,13 @@ def _values(tag: str, part: _Part) -> list[tuple[int, int]] | None:
             return None
         found.append((named, begin, at))
     read = [(name, html.unescape(_unquoted(tag[begin:at]))) for name, begin, at in found]
-    same = read == [(name, value or "") for name, value in part.attributes]
+    same = _unescaped(read) == _unescaped([(name, value or "") for name, value in part.attributes])
     return [(begin, at) for _, begin, at in found] if same else None
+
+
+def _unescaped(attributes: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Versions of html.parser differ in `&amp` without its semicolon."""
+    return [(name, html.unescape(value)) for name, value in attributes]
 
 
 def _after(tag: str, at: int, those: str) -> int:
@@ -235,32 +242,54 @@ Runs = list[list[str]]
 """What is read together: each text of it stands between two tags or unseen characters."""
 
 
+class _Seen:
+    """Collects the runs of a page."""
+
+    def __init__(self) -> None:
+        self._runs: Runs = [[]]
+        self._inline: set[str] = set()
+
+    @property
+    def runs(self) -> Runs:
+        return [run for run in self._runs if run]
+
+    def tag(self, name: str, style: str = "") -> None:
+        """A tag, or the end of an element. One whose style says how it is displayed may be within a line."""
+        if "display" in style.lower():
+            self._inline.add(name)
+        if name in _APART and name not in self._inline:
+            self._runs.append([])
+
+    def text(self, text: str) -> None:
+        self._runs[-1] += _UNSEEN.split(text)
+
+
 def _seen(parts: Sequence[_Part]) -> Runs:
-    runs: Runs = [[]]
+    seen = _Seen()
     for part in parts:
         if part.kind in (_Kind.TAG, _Kind.END):
-            style = next((value or "" for name, value in part.attributes if name == "style"), "")
-            if part.said in _APART and "display" not in style:
-                runs.append([])
+            seen.tag(part.said, next((value or "" for name, value in part.attributes if name == "style"), ""))
         elif part.kind is _Kind.TEXT:
-            runs[-1] += _UNSEEN.split(part.said)
+            seen.text(part.said)
         elif (cdata := _cdata(part)) is not None:
-            runs[-1] += _UNSEEN.split(cdata)
-    return [run for run in runs if run]
+            seen.text(cdata)
+    return seen.runs
 
 
 def _seen_between_brackets(text: str) -> Runs:
     """As who takes every `<...>` for a tag: a comment that one parser goes on reading may have an end for another."""
-    runs: Runs = [[]]
-    for n, piece in enumerate(text.split("<")):
-        tag, closed, after = piece.partition(">") if n else ("", ">", piece)
-        if not closed:
-            tag, after = "", f"<{piece}"
-        name = re.split(r"[\s>]", tag.strip("/"), maxsplit=1)[0].lower()
-        if name in _APART and "display" not in tag:
-            runs.append([])
-        runs[-1] += _UNSEEN.split(html.unescape(after))
-    return [run for run in runs if run]
+    seen = _Seen()
+    before, *pieces = text.split("<")
+    seen.text(html.unescape(before))
+    for piece in pieces:
+        tag, closed, after = piece.partition(">")
+        while (value := _OPEN_VALUE.search(tag)) and value[1] in after:
+            more, _, after = after.partition(value[1])[2].partition(">")
+            tag = f"{value[1]}{more}"
+        if closed:
+            seen.tag(re.split(r"[\s/>]", piece.lstrip("/"), maxsplit=1)[0].lower(), piece[: len(piece) - len(after)])
+        seen.text(html.unescape(after if closed else f"<{piece}"))
+    return seen.runs
 
 
 @dataclass(frozen=True)
@@ -287,19 +316,25 @@ class _Page:
         whole = part.raw + part.end
         places = _values(whole, part)
         if places is None:
-            values = [(name, value, self._value(value or "", "")) for name, value in part.attributes]
-            if all(new == (value or "") for _, value, new in values):
-                return part.raw
-            written = (f'{name}="{html.escape(new)}"' for name, _, new in values)
-            return f"<{part.said} {' '.join(written)}>"
+            return self._written_again(part)
         tag, read = "", 0
-        for (begin, end), (_, value) in zip(places, part.attributes, strict=True):
-            if value and (new := self._value(value, whole[begin:end])) != value:
+        for begin, end in places:
+            written = _unquoted(whole[begin:end])
+            value = html.unescape(written)
+            if (new := self._value(value, written)) != value:
                 tag, read = f'{tag}{whole[read:begin]}"{html.escape(new)}"', end
         return f"{tag}{whole[read:]}".removesuffix(">" if part.end else "") if tag else part.raw
 
+    def _written_again(self, part: _Part) -> str:
+        """A tag with its attributes as html.parser read them, if something of them goes."""
+        before = [(name, html.unescape(value or "")) for name, value in part.attributes]
+        after = [(name, self._value(value, "")) for name, value in before]
+        written = (f'{name}="{html.escape(value)}"' for name, value in after)
+        return part.raw if after == before else f"<{part.said} {' '.join(written)}>"
+
     def _value(self, value: str, written: str) -> str:
-        plain = value if value in (written, written[1:-1]) else self.clean(value)
+        """A value, which may be a page; one without anything escaped is the caller's to clean, as long as it is none."""
+        plain = value if value == written else self.clean(value)
         return clean_markup(plain, self.clean, self.deepest - 1, self.look) if self.deepest else plain
 
     def reading(self, escaped: str, clean: Clean) -> str:

@@ -285,6 +285,17 @@ def test_a_secret_with_signs_that_html_escapes_goes_as_pandas_writes_it(secret):
     assert cleaner.report() == ["Taken out:", "  cell 1, outputs, text/html: 1 secret"]
 
 
+def test_a_secret_that_tags_split_takes_the_markup_with_it_and_is_counted_once():
+    shown = {"text/html": "<p>key: <b>hun</b>ter22</p>", "image/svg+xml": "<svg>hunter22 <b>hun</b></svg>"}
+    nb = new_notebook(cells=[new_code_cell("", id="py", outputs=[new_output("display_data", shown)])])
+    cleaner = Cleaner((), secrets=Redactor(("hunter22",), Path("/")).text)
+    clean_notebook(nb, recording(turn(1, "a")), cleaner)
+    data = nb["cells"][0]["outputs"][0]["data"]
+    assert data == {"text/html": "key: [secret]", "image/svg+xml": "<svg>[secret] <b>hun</b></svg>"}
+    places = [f"  cell 1, outputs, {kind}: 1 secret" for kind in shown]
+    assert cleaner.report() == ["Taken out:", *places]
+
+
 def test_a_match_that_colours_split_goes_from_tracebacks_and_from_what_a_tool_printed():
     coloured = "\x1b[31mACME\x1b[0m-1"
     error = new_output("error", ename="E", evalue="", traceback=[coloured])
