@@ -27,7 +27,7 @@ from kin_nb.core.safety.secrets import Redactor
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.tokens import tokens
 from kin_nb.core.skills.flows import FlowError, read_flow
-from kin_nb.notebook.live.printed import plain
+from kin_nb.notebook.live.capture import plain
 from kin_nb.replay.rerun.patterns import Pattern
 from kin_nb.replay.rerun.rules_file import built_in_rules
 from kin_nb.replay.saving.live_cells import keep_what_plays
