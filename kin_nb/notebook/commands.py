@@ -59,7 +59,7 @@ def show_command(session: Session, typed: TypedCommand) -> None:
 
     In playback one that moves the conversation shows what is recorded; of any other that needs one there is a notice.
     """
-    from kin_nb.notebook.modes.showing import is_watched  # noqa: PLC0415  (unknown commands need none)
+    from kin_nb.notebook.modes.mode import is_watched  # noqa: PLC0415  (unknown commands need none)
     from kin_nb.render import render_notice  # noqa: PLC0415
 
     try:

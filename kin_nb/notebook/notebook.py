@@ -13,8 +13,7 @@ from kin_nb.core.session.records import SessionRecord
 from kin_nb.notebook.carried import notebook_folder
 from kin_nb.notebook.cell_io import CellOutput, cell_io
 from kin_nb.notebook.live_agent import LiveAgent
-from kin_nb.notebook.modes.mode import RecordMode, record_mode
-from kin_nb.notebook.modes.showing import is_watched
+from kin_nb.notebook.modes.mode import RecordMode, is_watched, record_mode
 from kin_nb.notebook.own_file import own_file, surroundings
 from kin_nb.notebook.session import Session
 from kin_nb.notebook.since_written import SinceWritten

@@ -11,9 +11,8 @@ from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.commands import NotebookHost, command_in, show_command
 from kin_nb.notebook.errors import InPlaybackError, KinError
 from kin_nb.notebook.live_agent import LiveAgent
-from kin_nb.notebook.modes.blocked import BlockedMode
 from kin_nb.notebook.modes.live import LiveMode
-from kin_nb.notebook.modes.mode import Cell, CellMode, Leave, RecordMode, record_mode
+from kin_nb.notebook.modes.mode import BlockedMode, Cell, CellMode, Leave, RecordMode, record_mode
 from kin_nb.notebook.modes.playback import PlaybackMode
 from kin_nb.notebook.modes.rerun import RerunMode
 from kin_nb.notebook.options import CellOptions

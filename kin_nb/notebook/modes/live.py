@@ -15,8 +15,7 @@ from kin_nb.notebook.carried import carried_by
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.live import attach
-from kin_nb.notebook.modes.mode import Cell, Leave
-from kin_nb.notebook.modes.showing import is_watched, show_records
+from kin_nb.notebook.modes.mode import Cell, Leave, is_watched, show_records
 from kin_nb.notebook.recorded_approvals import through_recorded
 from kin_nb.notebook.turn_runner import CellTurns, limits, run_flow, run_turn
 from kin_nb.render import render_notice, render_undo

@@ -12,8 +12,7 @@ from kin_nb.core.context.history import images_of
 from kin_nb.core.session.records import SessionRecord, TurnRecord, UndoRecord
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.live import Attached, add_live_tools
-from kin_nb.notebook.modes.mode import Cell, Leave
-from kin_nb.notebook.modes.showing import show_records
+from kin_nb.notebook.modes.mode import Cell, Leave, show_records
 from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.notebook.turn_runner import CellTurns, run_turn
 from kin_nb.render import render_notice, render_undo
