@@ -16,7 +16,7 @@ from kin_nb.core.commands import (
     typed_command,
 )
 from kin_nb.notebook.cell_io import cell_io
-from kin_nb.notebook.errors import InPlaybackError, KinError
+from kin_nb.notebook.options import InPlaybackError, KinError
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent

@@ -9,8 +9,7 @@ from traitlets import Float, TraitError, Unicode, validate
 
 from kin_nb.core.commands.registry import magic_help
 from kin_nb.notebook.completion import matcher
-from kin_nb.notebook.errors import KinError
-from kin_nb.notebook.options import options_parser, parse_options, session_named
+from kin_nb.notebook.options import KinError, options_parser, parse_options, session_named
 from kin_nb.notebook.since_written import SinceWritten
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.options import KinError
 from kin_nb.replay.playback.surroundings import Surroundings
 
 if TYPE_CHECKING:

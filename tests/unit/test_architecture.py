@@ -36,18 +36,16 @@ REPLAY = [
 NOTEBOOK = [
     *(
         "__init__",
-        "errors",
         "options",
         "own_file",
         "carried",
-        "agent_thread",
         "cell_io",
         "pump",
         "tap",
         "since_written",
     ),
-    *("approval", "streaming", "cell_view", "live", "live_agent", "recorded_approvals", "rerun_view", "turn_runner"),
-    *("modes", "commands", "saving_in_place", "saving", "session", "notebook", "safe_imports", "completion"),
+    *("approval", "streaming", "cell_view", "live", "live_agent", "turn_runner"),
+    *("modes", "commands", "saving", "session", "notebook", "safe_imports", "completion"),
     *("welcome", "magics", "extension", "kernel", "papermill"),
 ]
 """Functions may import upwards: they do, so that `%load_ext` stays light."""

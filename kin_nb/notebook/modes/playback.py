@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kin_nb.core.session.records import SessionRecord, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
-from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.modes.mode import Cell, Leave, RecordMode, asks_the_model, is_watched, record_mode, show_records
+from kin_nb.notebook.options import KinError
 from kin_nb.render import render_notice
 from kin_nb.replay.cells.matching import command_key, is_answer
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded

@@ -57,20 +57,17 @@ def is_literal(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def drawing() -> dict[str, ast.Module]:
-    """The modules that make Html: no other `join` or `fill` is theirs."""
-    return {
-        name: tree
-        for name, tree in MODULES.items()
-        if name != TYPES
-        and any(isinstance(node, ast.ImportFrom) and node.module == "kin_nb.render.text" for node in ast.walk(tree))
-    }
-
-
 def templates() -> Iterator[tuple[str, ast.Call]]:
-    for module, tree in drawing().items():
+    """Calls of `fill` and `join`, where these are ours."""
+    for module, tree in MODULES.items():
+        ours = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module == "kin_nb.render.text"
+            for alias in node.names
+        }
         for _, name, call in calls(tree):
-            if isinstance(call.func, ast.Name) and name in TEMPLATES:
+            if isinstance(call.func, ast.Name) and name in TEMPLATES & ours:
                 yield f"{module}:{call.lineno}", call
 
 
