@@ -38,7 +38,7 @@ def through_recorded(ask: Ask) -> Ask:
     environment = ReplayEnvironment.from_environ(os.environ)
     if environment is None or environment.mode != "live" or not environment.approve_recorded:
         return ask
-    from kin_nb.replay.rerun.approvals import covers  # noqa: PLC0415  (--live only)
+    from kin_nb.replay.rerun.stand_ins import covers  # noqa: PLC0415  (--live only)
 
     allowed, workspace = list(_allowed(environment.notebook)), environment.workspace
 

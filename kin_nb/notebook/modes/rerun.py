@@ -31,8 +31,7 @@ from kin_nb.replay.errors import ReplayEndedError
 from kin_nb.replay.playback.cells import Playback
 from kin_nb.replay.rerun.rules_file import load_rules
 from kin_nb.replay.rerun.stand_ins import servers
-from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar
-from kin_nb.replay.rerun.undos import undo_again
+from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar, undo_again
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

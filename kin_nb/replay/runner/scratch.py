@@ -13,7 +13,7 @@ from kin_nb.core.session.records import FileChange, TurnRecord, UndoRecord
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.playback.finding import Found
-from kin_nb.replay.rerun.subagent_files import change_again
+from kin_nb.replay.rerun.stand_ins import change_again
 from kin_nb.replay.runner.place import copy_beside, workspace_of
 from kin_nb.replay.runner.report import SCRATCH
 

@@ -36,8 +36,7 @@ from kin_nb.replay.format.in_notebook import raw_records, read_recording, write_
 from kin_nb.replay.playback.cells import Playback
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import Drift
-from kin_nb.replay.rerun.turns import Rerun, SoFar
-from kin_nb.replay.rerun.undos import compare_undo, undo_again
+from kin_nb.replay.rerun.turns import Rerun, SoFar, compare_undo, undo_again
 from kin_nb.replay.saving.making import Cell, session_notebook
 from tests.unit.replay.sessions import LONG, recording, turn, undo
 
