@@ -25,7 +25,7 @@ from kin_nb.replay.format.carrying import KEY
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kin_nb.replay.runner.scratch import Scratch
+    from kin_nb.replay.runner.place import Scratch
 
 
 class RecordMode(StrEnum):
