@@ -24,10 +24,10 @@ from kin_nb.replay.format.in_notebook import raw_records, read_saved
 from kin_nb.replay.format.jupytext import pairing_warnings
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta
-from kin_nb.replay.saving.live_cells import is_told, keep_what_plays, what_goes
 from kin_nb.replay.saving.making import Cell, is_made_anew, session_notebook
 from kin_nb.replay.saving.named_recording import in_folder, join
 from kin_nb.replay.saving.options import SaveOptions, about_files, parse_save
+from kin_nb.replay.saving.own_cells import is_told, keep_what_plays, what_goes
 from kin_nb.replay.saving.preflight import about_run
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.prompt_cells import about_stops

@@ -16,11 +16,10 @@ from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.merging.cells import comparable, merge_cells
 from kin_nb.replay.merging.recordings import Merged, merge_recordings
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.live_cells import drop_commands
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.named_recording import in_folder
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.own_cells import marks_of_both, with_marks
+from kin_nb.replay.saving.own_cells import drop_commands, marks_of_both, with_marks
 from kin_nb.replay.saving.prompt_cells import about_stops
 
 

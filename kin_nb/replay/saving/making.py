@@ -18,9 +18,8 @@ from kin_nb.replay.format.loading import as_node, import_nbformat
 from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.playback.notice import playback_notice
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.head import is_head, put_head
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.prompt_cells import HeldRecords, code_cell, complete_ids, hold_records
+from kin_nb.replay.saving.prompt_cells import HeldRecords, code_cell, complete_ids, hold_records, is_head, put_head
 from kin_nb.replay.saving.widgets import keep_shown_widgets
 
 FAILED = "kin-failed"

@@ -313,7 +313,7 @@ def test_a_notebook_that_is_not_valid_is_named_with_its_cell(saved, capsys):
 
 def test_in_place_is_refused_while_a_server_has_the_file_open(saved, tmp_path, monkeypatch):
     path = saved()
-    monkeypatch.setattr("kin_nb.replay.saving.open_notebooks.open_in", lambda _: "http://127.0.0.1:8888/")
+    monkeypatch.setattr("kin_nb.replay.saving.writing.open_in", lambda _: "http://127.0.0.1:8888/")
     with pytest.raises(RecordingError, match=r"is open in http://127\.0\.0\.1:8888/, whose next save would erase"):
         SaveCommand(str(path), path, SaveOptions(in_place=True)).run()
 
