@@ -10,9 +10,9 @@ from typing import Any
 from kin_nb.render.text import count
 from kin_nb.replay.book import Book
 from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.format.embedded import KEY as SIDECAR
 from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import read_saved
-from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.merging.cells import comparable, merge_cells
 from kin_nb.replay.merging.recordings import Merged, merge_recordings
 from kin_nb.replay.recording import Recording

@@ -11,11 +11,11 @@ from kin_nb.render import Output, render_record
 from kin_nb.replay.cells.bound import BOUND, HEAD, IGNORED, RAISES, drop_bound_cells, put_bound_cells
 from kin_nb.replay.cells.placing import asked_key, named_session
 from kin_nb.replay.format.carrying import KEPT, KEY
+from kin_nb.replay.format.embedded import KEY as SIDECAR
 from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import write_recording
 from kin_nb.replay.format.jupytext import keep_out_of_text
 from kin_nb.replay.format.loading import as_node, import_nbformat
-from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.playback.notice import playback_notice
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.options import SaveOptions

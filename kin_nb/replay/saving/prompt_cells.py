@@ -22,7 +22,7 @@ from kin_nb.replay.cells.placing import asked_key, moving_source, named_session,
 from kin_nb.replay.format.carrying import carried_in, kept_in
 from kin_nb.replay.format.embedded import embedding_source, is_embedding
 from kin_nb.replay.format.in_notebook import raw_records
-from kin_nb.replay.format.validity import is_id
+from kin_nb.replay.format.loading import is_id
 from kin_nb.replay.recording import Recording
 
 _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")

@@ -15,14 +15,28 @@ from typing import Any
 from kin_nb.render import one_line
 from kin_nb.replay.errors import LaterFormatError, RecordingError, UnreadableNotebookError
 from kin_nb.replay.format.carrying import carried_in, kept_in
-from kin_nb.replay.format.conflicted import merge_conflict
-from kin_nb.replay.format.embedded import fold, is_embedding
+from kin_nb.replay.format.embedded import KEY as SIDECAR
+from kin_nb.replay.format.embedded import (
+    Sidecar,
+    fold,
+    is_embedding,
+    named_sidecar,
+    session_of_sidecar,
+    sidecar_name,
+    split,
+    texts_in,
+)
 from kin_nb.replay.format.in_notebook import raw_records, session_of
-from kin_nb.replay.format.later import later_format, short
-from kin_nb.replay.format.loading import MAX_BYTES, import_nbformat, load_notebook, read_text
+from kin_nb.replay.format.loading import (
+    MAX_BYTES,
+    import_nbformat,
+    later_format,
+    load_notebook,
+    merge_conflict,
+    read_text,
+    short,
+)
 from kin_nb.replay.format.reading import TYPES, RecordReader
-from kin_nb.replay.format.sidecar import KEY as SIDECAR
-from kin_nb.replay.format.sidecar import Sidecar, named_sidecar, session_of_sidecar, sidecar_name, split, texts_in
 from kin_nb.replay.recording import FORMAT, SessionMeta
 from kin_nb.replay.saving.own_cells import check_own_cells_stay, marked
 
