@@ -97,7 +97,7 @@ class TerminalHost:
         """Raises ReplayError."""
         from kin_nb.replay.book import Book  # noqa: PLC0415
         from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
-        from kin_nb.replay.playback.going_on import go_on  # noqa: PLC0415
+        from kin_nb.replay.playback.cells import go_on  # noqa: PLC0415
 
         book = Book.collect(load_notebook(path))
 

@@ -25,7 +25,7 @@ from kin_nb.render import render_notice, render_undo
 from kin_nb.replay.cells.matching import is_answer, last_run, runs
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.playback.going_on import go_on
+from kin_nb.replay.playback.cells import go_on
 
 if TYPE_CHECKING:
     from kin_nb.core.commands import CommandHost

@@ -1,4 +1,4 @@
-"""Playback: the recording that a cell names is found (finding.py), and shown (player.py).
+"""Playback: the recording that a cell names is found (finding.py), and shown (cells.py).
 
 Owns the search, what a cell says whose text was edited, what ships in the wheel, and how an agent goes on from a recording.
 Never runs anything, never writes, never calls a model, and takes no file's word for which recording it holds.

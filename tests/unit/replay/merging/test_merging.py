@@ -39,8 +39,7 @@ from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.merging.cells import comparable, merge_cells
 from kin_nb.replay.merging.notebooks import merge_notebooks
 from kin_nb.replay.merging.recordings import merge_recordings
-from kin_nb.replay.playback.cells import Playback
-from kin_nb.replay.playback.going_on import go_on
+from kin_nb.replay.playback.cells import Playback, go_on
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.rerun.turns import Rerun, SoFar
 from kin_nb.replay.saving.making import session_notebook
