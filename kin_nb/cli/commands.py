@@ -58,7 +58,7 @@ class TerminalHost:
 
     def asking_cell(self, command: str) -> dict[str, Any]:
         """Saved, a cell has it."""
-        from kin_nb.replay.cells.matching import command_key  # noqa: PLC0415  (few commands need it)
+        from kin_nb.replay.cells import command_key  # noqa: PLC0415  (few commands need it)
 
         return {"key": command_key(command)}
 

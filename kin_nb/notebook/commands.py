@@ -135,7 +135,7 @@ class NotebookHost:
             )
 
     def asking_cell(self, command: str) -> dict[str, Any]:
-        from kin_nb.replay.cells.matching import command_key  # noqa: PLC0415  (few commands need it)
+        from kin_nb.replay.cells import command_key  # noqa: PLC0415  (few commands need it)
 
         return {"key": command_key(command), "cell_id": cell_io(self._session.shell).cell_id}
 

@@ -18,7 +18,7 @@ from kin_nb.render import Output, render_notice
 from kin_nb.render.card import render_progress
 from kin_nb.render.text import count
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.placing import asked_key, place_records
+from kin_nb.replay.cells import asked_key, place_records
 from kin_nb.replay.format.carrying import carried_in
 from kin_nb.replay.format.in_notebook import raw_records, read_saved
 from kin_nb.replay.format.jupytext import pairing_warnings

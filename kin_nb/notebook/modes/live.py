@@ -22,7 +22,7 @@ from kin_nb.notebook.modes.mode import Cell, Leave, is_watched, show_records
 from kin_nb.notebook.options import KinError
 from kin_nb.notebook.turn_runner import CellTurns, limits, run_flow, run_turn
 from kin_nb.render import render_notice, render_undo
-from kin_nb.replay.cells.matching import is_answer, last_run, runs
+from kin_nb.replay.cells import is_answer, last_run, runs
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.playback.cells import go_on

@@ -9,7 +9,7 @@ from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.modes.mode import Cell, Leave, RecordMode, asks_the_model, is_watched, record_mode, show_records
 from kin_nb.notebook.options import KinError
 from kin_nb.render import render_notice
-from kin_nb.replay.cells.matching import command_key, is_answer
+from kin_nb.replay.cells import command_key, is_answer
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 from kin_nb.replay.playback.cells import Playback
 from kin_nb.replay.playback.notice import not_recorded

@@ -25,7 +25,7 @@ from kin_nb.notebook.modes.mode import Cell, Leave, show_records
 from kin_nb.notebook.turn_runner import CellTurns, run_turn
 from kin_nb.render import Output, render_call, render_notice, render_receipt, render_undo
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import command_key
+from kin_nb.replay.cells import command_key
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayEndedError
 from kin_nb.replay.playback.cells import Playback

@@ -14,8 +14,7 @@ from typing import Any
 
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.replay.book import standing_steps
-from kin_nb.replay.cells.bound import RAISES, is_bound_cell, tolerant
-from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, moving_command
+from kin_nb.replay.cells import RAISES, asked_key, is_bound_cell, is_kin_kernel, moving_command, tolerant
 from kin_nb.replay.format.in_notebook import read_saved
 from kin_nb.replay.format.taken_out import TAKEN_OUT
 from kin_nb.replay.plain.calls import PlainCell, code_span, fenced, plain_call, plain_undone, safe_markdown

@@ -24,7 +24,7 @@ from kin_nb.core.session.records import (
 )
 from kin_nb.core.time_travel import UndoError
 from kin_nb.replay.book import Book, CellEntry, Conversation
-from kin_nb.replay.cells.matching import last_run
+from kin_nb.replay.cells import last_run
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, ReplayError
 
 if TYPE_CHECKING:

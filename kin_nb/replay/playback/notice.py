@@ -8,7 +8,7 @@ from kin_nb.core.commands import escaped
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.render import Output, render_notice
 from kin_nb.render.text import count, literal
-from kin_nb.replay.cells.matching import normal_body
+from kin_nb.replay.cells import normal_body
 from kin_nb.replay.recording import Recording
 
 _WIDTH = 100

@@ -19,8 +19,7 @@ from typing import Any
 
 from kin_nb.core.interrupts import run_interruptible
 from kin_nb.render.text import clean
-from kin_nb.replay.cells.bound import is_bound_cell
-from kin_nb.replay.cells.placing import is_kin_kernel
+from kin_nb.replay.cells import is_bound_cell, is_kin_kernel
 from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, HiddenText
 from kin_nb.replay.runner.confined import Failure
 from kin_nb.replay.runner.options import ReplayOptions

@@ -13,7 +13,7 @@ from typing import Any
 
 from kin_nb.core.paths import real_path
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.bound import drop_bound_cells
+from kin_nb.replay.cells import drop_bound_cells
 from kin_nb.replay.diffing.runs import compare_runs
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.embedded import is_embedding

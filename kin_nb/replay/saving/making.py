@@ -8,8 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kin_nb.render import Output, render_record
-from kin_nb.replay.cells.bound import BOUND, HEAD, IGNORED, RAISES, drop_bound_cells, put_bound_cells
-from kin_nb.replay.cells.placing import asked_key, named_session
+from kin_nb.replay.cells import (
+    BOUND,
+    HEAD,
+    IGNORED,
+    RAISES,
+    asked_key,
+    drop_bound_cells,
+    named_session,
+    put_bound_cells,
+)
 from kin_nb.replay.format.carrying import KEPT, KEY
 from kin_nb.replay.format.embedded import KEY as SIDECAR
 from kin_nb.replay.format.embedded import is_embedding

@@ -16,9 +16,7 @@ from kin_nb.core.safety.secrets import REDACTED, SECRET
 from kin_nb.core.session.records import sha256
 from kin_nb.render import one_line
 from kin_nb.render.text import count
-from kin_nb.replay.cells.bound import is_bound_cell
-from kin_nb.replay.cells.matching import normal_body
-from kin_nb.replay.cells.placing import as_prompt, asked_key, is_kin_kernel, place_records
+from kin_nb.replay.cells import as_prompt, asked_key, is_bound_cell, is_kin_kernel, normal_body, place_records
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import carried_in, kept_in
 from kin_nb.replay.format.in_notebook import CELLS as KEY

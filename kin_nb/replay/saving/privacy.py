@@ -26,9 +26,7 @@ from kin_nb.core.session.records import (
     sha256,
 )
 from kin_nb.core.session.whole_outputs import without_note
-from kin_nb.replay.cells.bound import IGNORED
-from kin_nb.replay.cells.matching import following_key
-from kin_nb.replay.cells.placing import asked_key, moving_command, named_session, speaking_key
+from kin_nb.replay.cells import IGNORED, asked_key, following_key, moving_command, named_session, speaking_key
 from kin_nb.replay.format.carrying import KEPT, carried_in, kept_in
 from kin_nb.replay.format.carrying import KEY as CARRIED
 from kin_nb.replay.format.taken_out import COLOUR, TAKEN_OUT, holds_marks

@@ -16,9 +16,19 @@ from typing import Any
 from kin_nb.core.commands import escaped
 from kin_nb.core.session.records import SessionRecord, TurnRecord
 from kin_nb.replay.book import in_order
-from kin_nb.replay.cells.bound import IGNORED
-from kin_nb.replay.cells.matching import cell_key, command_key, following_key, last_run, runs
-from kin_nb.replay.cells.placing import asked_key, moving_source, named_session, place_records, speaking_key
+from kin_nb.replay.cells import (
+    IGNORED,
+    asked_key,
+    cell_key,
+    command_key,
+    following_key,
+    last_run,
+    moving_source,
+    named_session,
+    place_records,
+    runs,
+    speaking_key,
+)
 from kin_nb.replay.format.carrying import carried_in, kept_in
 from kin_nb.replay.format.embedded import embedding_source, is_embedding
 from kin_nb.replay.format.in_notebook import raw_records

@@ -17,8 +17,7 @@ from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import ClearRecord, RecordedStep, SessionRecord, TurnRecord
 from kin_nb.render import render_record
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import command_key
-from kin_nb.replay.cells.placing import named_session, speaking_key
+from kin_nb.replay.cells import command_key, named_session, speaking_key
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import NoRecordingError, RecordingError, ReplayError
 from kin_nb.replay.format.carrying import KEPT, KEY

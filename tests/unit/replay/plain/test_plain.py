@@ -33,8 +33,7 @@ from kin_nb.core.session.records import (
 )
 from kin_nb.core.session.records import sha256 as sha
 from kin_nb.core.tools.file_changes import _patch
-from kin_nb.replay.cells.bound import tolerant
-from kin_nb.replay.cells.matching import command_key
+from kin_nb.replay.cells import command_key, tolerant
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.plain.calls import code_span, fenced, safe_markdown
 from kin_nb.replay.plain.export import apply_change, plain_notebook

@@ -21,7 +21,7 @@ from kin_nb.core.session.records import (
 )
 from kin_nb.core.tools.file_changes import Content, file_change
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import command_key
+from kin_nb.replay.cells import command_key
 from kin_nb.replay.merging.recordings import merge_recordings
 from kin_nb.replay.playback.cells import go_on
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta

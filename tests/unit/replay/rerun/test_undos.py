@@ -29,8 +29,7 @@ from kin_nb.core.session.records import (
 )
 from kin_nb.render import render_undo
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import command_key
-from kin_nb.replay.cells.placing import moving_command, moving_source, speaking_key
+from kin_nb.replay.cells import command_key, moving_command, moving_source, speaking_key
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.in_notebook import raw_records, read_recording, write_recording
 from kin_nb.replay.playback.cells import Playback

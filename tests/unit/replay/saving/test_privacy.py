@@ -27,7 +27,7 @@ from kin_nb.core.session.records import (
 )
 from kin_nb.render import render_turn
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import cell_key, command_key, following_key
+from kin_nb.replay.cells import cell_key, command_key, following_key
 from kin_nb.replay.format.carrying import KEPT
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.recording import Recording
