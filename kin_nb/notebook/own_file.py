@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.notebook.options import KinError
-from kin_nb.replay.playback.finding import Surroundings
+from kin_nb.replay.playback.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
