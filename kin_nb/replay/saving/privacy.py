@@ -31,9 +31,8 @@ from kin_nb.replay.format.carrying import KEPT, carried_in, kept_in
 from kin_nb.replay.format.carrying import KEY as CARRIED
 from kin_nb.replay.format.taken_out import COLOUR, TAKEN_OUT, holds_marks
 from kin_nb.replay.recording import Recording, SessionMeta, label
-from kin_nb.replay.saving.making import is_made_anew
+from kin_nb.replay.saving.making import REFERENCE, WIDGETS, is_made_anew
 from kin_nb.replay.saving.markup import clean_markup
-from kin_nb.replay.saving.widgets import REFERENCE, WIDGETS
 
 _MOST_LINES = 12
 _SESSION = "--session"
