@@ -18,8 +18,7 @@ from kin_nb.replay.runner.execution import CellProgress
 from kin_nb.replay.runner.options import ReplayOptions, output_folders, selected
 from kin_nb.replay.runner.pool import replay_many, replay_on_dask
 from kin_nb.replay.runner.results import ReplayReport, Row, junit_xml, rows_json, table, worst
-from kin_nb.replay.runner.run_notebook import replay_notebook
-from kin_nb.replay.runner.worker import Request, row_of
+from kin_nb.replay.runner.run_notebook import Request, replay_notebook, row_of
 from kin_nb.replay.saving.privacy import known_secrets
 
 FAILED = 1

@@ -125,7 +125,7 @@ def in_words(played: Played, seconds: int, lacks: str) -> str:
     return f"Stopped at cell {played.at}: {one_line(str(played.failure), _LONGEST)} (played once, in a copy; {before})."
 
 
-WORKER = (sys.executable, "-P", "-m", "kin_nb.replay.runner.worker", "confined")
+WORKER = (sys.executable, "-P", "-m", "kin_nb.replay.runner.run_notebook", "confined")
 """-P: a module that lies in the current directory is none of ours."""
 MOST = Most(files=10_000, size=200 * 1024**2)
 """Of files that are copied for it, which nobody asked for."""

@@ -29,7 +29,7 @@ from kin_nb.replay.runner.results import (
     table,
     worst,
 )
-from kin_nb.replay.runner.worker import Request
+from kin_nb.replay.runner.run_notebook import Request
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
