@@ -192,7 +192,7 @@ def test_a_name_that_is_none_is_refused(name, tmp_path):
 def test_a_real_child_sees_its_parents_notebook_and_no_other_variables(saved, tmp_path):
     path = saved("real/in.ipynb")
     child = (
-        "from kin_nb.replay.playback.surroundings import Surroundings; here = Surroundings.here; "
+        "from kin_nb.replay.playback.surroundings import Surroundings; here = Surroundings.here(); "
         "print(*here.near_files(), sorted(here.environ))"
     )
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}], check=True, cwd='..')"
