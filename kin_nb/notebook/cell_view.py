@@ -33,8 +33,7 @@ from kin_nb.core.events import (
 )
 from kin_nb.core.session.records import RecordedCall, RecordedCompaction, RecordedDMail, RecordedStep, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
-from kin_nb.notebook.streaming.display import Display
-from kin_nb.notebook.streaming.progress import Progress
+from kin_nb.notebook.streaming.display import Display, Progress
 from kin_nb.notebook.streaming.reply import Reply
 from kin_nb.notebook.tap import TapRun
 from kin_nb.render import Output, render_before_reply, render_call, render_compaction, render_receipt, render_reply

@@ -16,7 +16,7 @@ from kin_nb.core.commands import (
     typed_command,
 )
 from kin_nb.notebook.cell_io import cell_io, somebody_reads
-from kin_nb.notebook.errors import InPlaybackError, KinError
+from kin_nb.notebook.options import InPlaybackError, KinError
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -99,7 +99,7 @@ def show_command(session: Commanded, typed: TypedCommand) -> None:
 
 
 def _show(session: Commanded, typed: TypedCommand) -> None:
-    from kin_nb.notebook.carried import carried_by  # noqa: PLC0415  (as above)
+    from kin_nb.notebook.own_file import carried_by  # noqa: PLC0415  (as above)
     from kin_nb.render import render_result  # noqa: PLC0415
 
     name = typed.command.name
@@ -163,7 +163,7 @@ class NotebookHost:
             )
 
     def asking_cell(self, command: str) -> dict[str, Any]:
-        from kin_nb.replay.cells.matching import command_key  # noqa: PLC0415  (few commands need it)
+        from kin_nb.replay.cells import command_key  # noqa: PLC0415  (few commands need it)
 
         return {"key": command_key(command), "cell_id": cell_io(self._session.shell).cell_id}
 
@@ -187,7 +187,7 @@ class NotebookHost:
         """Raises ReplayError."""
         from kin_nb.replay.book import Book  # noqa: PLC0415  (/load only)
         from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
-        from kin_nb.replay.playback.going_on import go_on  # noqa: PLC0415
+        from kin_nb.replay.playback.cells import go_on  # noqa: PLC0415
 
         book = Book.collect(load_notebook(path))
 

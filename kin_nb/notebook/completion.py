@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
-from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.options import KinError
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext

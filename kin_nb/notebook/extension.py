@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from IPython.core.inputtransformer2 import cell_magic as to_python
 from IPython.core.inputtransformer2 import leading_empty_lines
 
-from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.magics import KinMagics
+from kin_nb.notebook.options import KinError
 from kin_nb.notebook.welcome import welcome
 
 if TYPE_CHECKING:

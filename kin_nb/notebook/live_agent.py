@@ -13,11 +13,10 @@ from kin_nb.core.custom_modes import CustomMode, load_mode
 from kin_nb.core.first_steps import explain
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.tools.watched_files import watched_files
-from kin_nb.notebook.agent_thread import AgentThread
-from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.live import move_in
+from kin_nb.notebook.options import KinError
 from kin_nb.notebook.own_file import surroundings
-from kin_nb.notebook.pump import run_on_agent_thread
+from kin_nb.notebook.pump import AgentThread, run_on_agent_thread
 from kin_nb.notebook.tap import ShellTap
 
 if TYPE_CHECKING:

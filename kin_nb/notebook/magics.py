@@ -9,8 +9,7 @@ from traitlets import Float, TraitError, Unicode, validate
 
 from kin_nb.core.commands.registry import magic_help
 from kin_nb.notebook.completion import matcher
-from kin_nb.notebook.errors import KinError
-from kin_nb.notebook.options import options_parser, parse_options, session_named
+from kin_nb.notebook.options import KinError, options_parser, parse_options, session_named
 from kin_nb.notebook.since_written import SinceWritten
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class KinMagics(Magics):
     def _asked(self, name: str = "") -> Session:
         """`session(name)`, for a person. Raises KinError when it is a tool's code that asks: it would allow itself more."""
         session = self.session(name)
-        from kin_nb.notebook.live.main_thread import for_a_tool  # noqa: PLC0415  (the session has it by now)
+        from kin_nb.notebook.live.time_limit import for_a_tool  # noqa: PLC0415  (the session has it by now)
 
         if for_a_tool.get():
             raise KinError("Only the person can use %kin and %%kin: code that a tool runs cannot.")

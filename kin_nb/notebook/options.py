@@ -1,4 +1,4 @@
-"""What stands on a %%kin line. Light: `%load_ext` imports it."""
+"""What stands on a %%kin line, and what goes wrong in a cell. Light: `%load_ext` imports it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from kin_nb.notebook.errors import KinError
+
+class KinError(Exception):
+    """Shown by IPython as its message alone; the cell counts as failed, so Run All stops there."""
+
+    def _render_traceback_(self) -> list[str]:
+        """IPython's own hook for exceptions that know how to show themselves."""
+        return str(self).splitlines()
+
+
+class InPlaybackError(KinError):
+    """A command that can do nothing in playback. Where a person is there it is a notice, so that Run All goes on."""
+
+
+class TurnFailedError(KinError):
+    """The turn ended with an error; what had happened until then is shown above."""
+
 
 _DESCRIPTION = "Ask the agent: the cell's text is the prompt, to the letter."
 _EPILOG = """In a prompt, @name attaches a variable, @path a file, @error the last error.

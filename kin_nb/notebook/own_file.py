@@ -1,4 +1,4 @@
-"""Which notebook this kernel serves, as far as a kernel can know."""
+"""The notebook that this kernel serves, as far as a kernel can know: its file, its folder, and what its outputs carry."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.options import KinError
 from kin_nb.replay.playback.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+    from kin_nb.core.agent import Agent
+    from kin_nb.core.session.records import SessionRecord
 
 _MOST_FILES = 200
 
@@ -38,6 +41,24 @@ def own_file(shell: InteractiveShell) -> Path | None:
         return next(here.own_files(), None)
     except OSError:  # the folder that this process works in is gone
         return None
+
+
+def notebook_folder(shell: InteractiveShell) -> Path:
+    """Return the folder of the notebook's file, or else the working directory; absolute."""
+    here = surroundings(shell)
+    own = next(here.own_files(), None)
+    return (own.parent if own is not None else here.cwd).resolve()
+
+
+def carried_by(shell: InteractiveShell, agent: Agent, record: SessionRecord) -> dict[str, Any]:
+    """Return the metadata for the last output of a turn, or of a command that moved the conversation: its record.
+
+    It lets a notebook play that only its front end ever saved.
+    """
+    from kin_nb.replay.format.carrying import carried  # noqa: PLC0415  (pydantic: not at %load_ext)
+    from kin_nb.replay.recording import SessionMeta  # noqa: PLC0415
+
+    return carried(record, SessionMeta.of_session(agent.header, notebook_folder(shell)))
 
 
 def renamed_file(shell: InteractiveShell, ran: Mapping[str, Ran]) -> Path | None:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.session.records import SessionRecord
-from kin_nb.notebook.carried import notebook_folder
 from kin_nb.notebook.cell_io import CellOutput, cell_io, somebody_reads
-from kin_nb.notebook.errors import KinError
-from kin_nb.notebook.own_file import own_file, surroundings
+from kin_nb.notebook.options import KinError
+from kin_nb.notebook.own_file import notebook_folder, own_file, surroundings
 from kin_nb.render import Output, render_notice
 from kin_nb.render.text import count
 from kin_nb.replay.book import Book, Made

@@ -1,4 +1,4 @@
-"""`%kin save`: the session of this kernel as a notebook that re-executes."""
+"""`%kin save`: the session of this kernel as a notebook that re-executes, beside its notebook or in place."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.safety.secrets import Redactor, secret_values
-from kin_nb.notebook.carried import notebook_folder
 from kin_nb.notebook.cell_io import cell_io
-from kin_nb.notebook.errors import KinError
-from kin_nb.notebook.saving_in_place import agreed
+from kin_nb.notebook.options import KinError
+from kin_nb.notebook.own_file import notebook_folder
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
 from kin_nb.render.card import render_progress
+from kin_nb.render.text import count
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.placing import asked_key, place_records
+from kin_nb.replay.cells import asked_key, place_records
 from kin_nb.replay.format.carrying import carried_in
 from kin_nb.replay.format.in_notebook import raw_records, read_saved
 from kin_nb.replay.format.jupytext import pairing_warnings
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta
-from kin_nb.replay.saving.live_cells import is_told, keep_what_plays
 from kin_nb.replay.saving.making import Cell, is_made_anew, session_notebook
 from kin_nb.replay.saving.named_recording import in_folder, join
 from kin_nb.replay.saving.options import SaveOptions, about_files, parse_save
+from kin_nb.replay.saving.own_cells import is_told, keep_what_plays, what_goes
 from kin_nb.replay.saving.preflight import about_run
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.prompt_cells import about_stops
@@ -40,6 +40,44 @@ if TYPE_CHECKING:
     from kin_nb.notebook.recorded import RecordedAnswers
     from kin_nb.notebook.since_written import SinceWritten
     from kin_nb.replay.runner.confined import AfterSaving
+
+
+def agreed(own: Path, nb: Any, recording: Recording, *, ran: int) -> Any:
+    """What `own` holds, once the person agreed that it is written; until then `nb`. Raises KinError, saying why it is not.
+
+    `ran`: how many cells ran since it was written, which the reload would take from the page.
+    """
+    if ran:
+        raise KinError(
+            f"{count(ran, 'cell')} ran since {own.name} was written, and the reload would take away what it does not hold: nothing "
+            "was written. Save the notebook (Ctrl-S), then run this again."
+        )
+    commands, prompts = goes = what_goes(nb, recording)
+    if prompts:
+        raise KinError(
+            f"In a session notebook each prompt has a recorded answer, and --in-place would delete {', '.join(prompts)}: "
+            "nothing was written. Run it or move it elsewhere, save the notebook (Ctrl-S), then run this again; or leave "
+            "out --in-place: a copy is written, and it stays here."
+        )
+    warning = (
+        f"{own.name} is open here, and its front end's next save would erase the recording, unless you reload the file "
+        "from disk first"
+    )
+    lost = "What is on the page and was not saved (Ctrl-S) goes with the reload"
+    if commands:
+        lost += f"; commands go from the file: {', '.join(commands)}"
+    try:
+        answer = input(f"{warning}. {lost}. Write it now, and reload it then? [y/N] ")
+    except (EOFError, NotImplementedError):
+        raise KinError(
+            f"{warning}. Nobody is here to do that: nothing was written. Without --in-place a copy is."
+        ) from None
+    if answer.strip().lower() not in {"y", "yes"}:
+        raise KinError("Nothing was written.")
+    now = as_node(load_notebook(own))  # some front ends save by themselves, after a second
+    if what_goes(now, recording) != goes:
+        raise KinError(f"{own.name} was changed while this was asked: nothing was written. Run it again.")
+    return now
 
 
 _RELOAD = "Now reload it: File > Reload Notebook from Disk. Saving what is open here would erase it."

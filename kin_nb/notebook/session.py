@@ -11,17 +11,16 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.commands import NotebookHost, command_in, show_command
-from kin_nb.notebook.errors import InPlaybackError, KinError
-from kin_nb.notebook.modes.blocked import BlockedMode
+from kin_nb.notebook.live_agent import LiveAgent
 from kin_nb.notebook.modes.live import LiveMode
-from kin_nb.notebook.modes.mode import Cell, CellMode, Leave
+from kin_nb.notebook.modes.mode import BlockedMode, Cell, CellMode, Leave
 from kin_nb.notebook.modes.playback import PlaybackMode
 from kin_nb.notebook.modes.rerun import RerunMode
-from kin_nb.notebook.options import CellOptions
+from kin_nb.notebook.options import CellOptions, InPlaybackError, KinError
 from kin_nb.notebook.recorded import RecordedAnswers, RecordMode, record_mode
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
-from kin_nb.replay.cells.matching import cell_key, normal_body
+from kin_nb.replay.cells import cell_key, normal_body
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -64,10 +64,10 @@ class SinceWritten:
         Or all prompts that ran here, `by_text`, since tools write files with new ids; where there are no ids any cell that
         ran, commands apart.
         """
-        from kin_nb.replay.cells.placing import asked_key  # noqa: PLC0415  (as below)
+        from kin_nb.replay.cells import asked_key  # noqa: PLC0415  (as below)
         from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415  (%load_ext reads no notebooks)
-        from kin_nb.replay.saving.live_cells import is_told  # noqa: PLC0415  (as above)
         from kin_nb.replay.saving.making import is_made_anew  # noqa: PLC0415  (as above)
+        from kin_nb.replay.saving.own_cells import is_told  # noqa: PLC0415  (as above)
 
         nb = load_notebook(path)
         ids = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}

@@ -20,17 +20,15 @@ from kin_nb.core.safety.decision import ApprovalRequest
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.core.time_travel import TurnRunningError
-from kin_nb.notebook.agent_thread import AgentThread
 from kin_nb.notebook.approval import CardPlace, choose_channel, choose_question_channel, draws_widgets
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView
-from kin_nb.notebook.errors import KinError, TurnFailedError
 from kin_nb.notebook.live import Attached, main_thread
-from kin_nb.notebook.options import CellOptions
-from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
+from kin_nb.notebook.options import CellOptions, KinError, TurnFailedError
+from kin_nb.notebook.pump import AgentThread, SubmitMain, run_on_agent_thread
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import TapRun, hearing
-from kin_nb.replay.cells.matching import following_key
+from kin_nb.replay.cells import following_key
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

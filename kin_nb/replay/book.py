@@ -19,8 +19,7 @@ from kin_nb.core.session.records import (
     TurnRecord,
     UndoRecord,
 )
-from kin_nb.replay.cells.matching import last_run
-from kin_nb.replay.cells.placing import asked_with, named_session, speaking_key
+from kin_nb.replay.cells import asked_with, last_run, named_session, speaking_key
 from kin_nb.replay.errors import NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import Carried, carried_in, kept_in, read_carried
 from kin_nb.replay.format.in_notebook import Saved, differing_field, read_cells, read_saved, replayed_session

@@ -14,7 +14,7 @@ from browser.lab import Lab
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.playback.shipped import examples_folder
+from kin_nb.replay.playback.finding import examples_folder
 from kin_nb.replay.rerun.drift import HARMLESS, compare_call
 from tests.model_server import ModelServer
 

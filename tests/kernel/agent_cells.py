@@ -12,10 +12,9 @@ from pydantic import BaseModel
 
 from kin_nb.core.safety.decision import ApprovalRequest, Grant
 from kin_nb.core.tools.base import Preview
-from kin_nb.notebook.agent_thread import AgentThread
 from kin_nb.notebook.approval import CardPlace, choose_channel
 from kin_nb.notebook.cell_io import cell_io
-from kin_nb.notebook.pump import run_on_agent_thread
+from kin_nb.notebook.pump import AgentThread, run_on_agent_thread
 from kin_nb.notebook.tap import ShellTap, hearing
 
 

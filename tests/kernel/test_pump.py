@@ -9,8 +9,7 @@ import threading
 
 import pytest
 
-from kin_nb.notebook.agent_thread import AgentThread
-from kin_nb.notebook.pump import Interrupted, run_on_agent_thread
+from kin_nb.notebook.pump import AgentThread, Interrupted, run_on_agent_thread
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from kin_nb.notebook.errors import KinError
+from kin_nb.notebook.options import KinError
 from kin_nb.replay.errors import ReplayError
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.conversation_model import Finding, Raw, Talk, copy_of, last_turn, read_page, session_of, shown

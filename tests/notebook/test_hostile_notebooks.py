@@ -25,7 +25,7 @@ from kin_nb.core.session.records import (
     UndoRecord,
     sha256,
 )
-from kin_nb.replay.cells.matching import cell_key, command_key
+from kin_nb.replay.cells import cell_key, command_key
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta

@@ -10,35 +10,41 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "kin_nb"
 ORDER = ["core", "render", "replay", "notebook", "cli"]
-REPLAY = [
-    *("__init__", "errors", "environment", "recording", "cells", "format", "book", "playback", "saving"),
-    *("rerun", "plain", "diffing", "merging", "runner", "commands"),
+RENDER = [
+    ("terminal", "text"),
+    ("card", "highlight"),
+    ("diff", "images", "markdown"),
+    ("approval", "changes", "summary"),
+    ("tool_parts",),
+    ("call",),
+    ("turn",),
+    ("command",),
+    ("__init__",),
 ]
+REPLAY = [
+    ("__init__",),
+    ("errors", "recording"),
+    ("environment", "cells"),
+    ("format",),
+    ("book", "rerun"),
+    ("playback", "diffing"),
+    ("saving",),
+    ("plain", "merging", "runner"),
+    ("commands",),
+]
+"""Each imports those above it, and none beside it, inside functions too."""
 NOTEBOOK = [
     *(
         "__init__",
-        "errors",
         "options",
         "own_file",
-        "carried",
-        "agent_thread",
         "cell_io",
         "pump",
         "tap",
         "since_written",
     ),
-    *(
-        "approval",
-        "streaming",
-        "cell_view",
-        "live",
-        "live_agent",
-        "recorded_approvals",
-        "rerun_view",
-        "turn_runner",
-        "recorded",
-    ),
-    *("modes", "commands", "saving_in_place", "saving", "session", "notebook", "safe_imports", "completion"),
+    *("approval", "streaming", "cell_view", "live", "live_agent", "turn_runner", "recorded"),
+    *("modes", "commands", "saving", "session", "notebook", "safe_imports", "completion"),
     *("welcome", "magics", "extension", "kernel", "papermill"),
 ]
 """Functions may import upwards: they do, so that `%load_ext` stays light."""
@@ -65,7 +71,7 @@ def imports(path: Path) -> set[str]:
 
 
 def imports_at_once(path: Path) -> set[str]:
-    """Every module that is imported when the file's own is: not inside functions, and not for type checkers alone."""
+    """What is imported when the file's own module is, by full names: not inside functions, nor for type checkers alone."""
     found: set[str] = set()
     left: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
     while left:
@@ -73,7 +79,7 @@ def imports_at_once(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             left += node.orelse
         elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -91,6 +97,10 @@ def private_names_of_others(path: Path) -> set[str]:
         and not node.attr.startswith("__")
         and ast.unparse(node.value) not in {"self", "cls", "super()"}
     }
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
 def modules_in(folder: Path) -> set[str]:
@@ -124,9 +134,39 @@ def test_imports_point_one_way():
     assert wrong_imports(PACKAGE, ["", *ORDER], "kin_nb") == {}
 
 
-def test_imports_within_replay_point_one_way():
-    assert modules_in(PACKAGE / "replay") == set(REPLAY)
-    assert wrong_imports(PACKAGE / "replay", REPLAY, "kin_nb.replay") == {}
+def wrong_levels(package: str, levels: list[tuple[str, ...]]) -> set[tuple[str, str]]:
+    """(module, room) where a module imports one that is not above its own room in `levels`."""
+    folder = PACKAGE / package
+    level_of = {name: number for number, names in enumerate(levels) for name in names}
+    wrong = set()
+    for path in folder.rglob("*.py"):
+        own = path.relative_to(folder).parts[0].removesuffix(".py")
+        rooms = {room(name, 2) for name in imports(path) if name.startswith(f"kin_nb.{package}")} - {"", own}
+        wrong |= {(str(path.relative_to(folder)), each) for each in rooms if level_of[each] >= level_of[own]}
+    return wrong
+
+
+def test_modules_of_render_import_those_above_them():
+    assert modules_in(PACKAGE / "render") == {name for names in RENDER for name in names}
+    assert wrong_levels("render", RENDER) == set()
+
+
+def test_packages_of_replay_import_those_above_them():
+    assert modules_in(PACKAGE / "replay") == {name for names in REPLAY for name in names}
+    assert wrong_levels("replay", REPLAY) == set()
+
+
+def test_no_modules_import_each_other_when_they_are_imported():
+    """A module whose imports are all known to be without circles is without one itself, until none is left."""
+    modules = {dotted(path): imports_at_once(path) for path in FILES}
+    left = {
+        module: {name if name in modules else name.rpartition(".")[0] for name in names}
+        for module, names in modules.items()
+    }
+    while free := [name for name, imported in left.items() if not imported & set(left)]:
+        for name in free:
+            del left[name]
+    assert left == {}
 
 
 def test_modules_of_notebook_import_those_below_them_when_they_are_imported():

@@ -23,7 +23,7 @@ from kin_nb.core.session.records import (
     UndoRecord,
 )
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import cell_key, command_key
+from kin_nb.replay.cells import cell_key, command_key
 from kin_nb.replay.format import reading
 from kin_nb.replay.format.carrying import KEPT, KEY, carried, keeping
 from kin_nb.replay.format.in_notebook import read_recording

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.extension import check_kernel
+from kin_nb.notebook.options import KinError
 
 METADATA = importlib.metadata.metadata("kin-nb")
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,7 @@
-"""Asking with buttons in the tool call's own output. The card is a control, not a record: it settles into one line."""
+"""Asking with buttons in the tool call's own output. The card is a control, not a record: it settles into one line.
+
+What it offers besides yes and no: scopes, the call to edit, the parts of an edit, an edit in two columns.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,159 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.notebook.approval.card import FOCUS, Card, html_widget, text, with_parts
-from kin_nb.notebook.approval.choices import choices, covered
-from kin_nb.notebook.approval.editor import Editor
-from kin_nb.notebook.approval.fold import Fold
-from kin_nb.notebook.approval.parts import Parts, parts_of
-from kin_nb.notebook.approval.side_by_side import SideBySide
+from kin_nb.core.tools.base import Preview
+from kin_nb.core.tools.hunks import split_patch
+from kin_nb.notebook.approval.card import FOCUS, Card, Fold, html_widget, show, show_html, text, with_parts
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.tap import TapRun
-from kin_nb.render.text import escape_quotes, fill, join
+from kin_nb.render.text import NOTHING, Html, escape_quotes, fill, join, line_count, literal
+
+_MOST_SCOPES = 2
+
+
+class Choice(NamedTuple):
+    """`key` is what is typed for it, `covers` the scope in words, safe to show."""
+
+    key: str
+    covers: str
+    decision: ApprovalDecision
+
+
+def choices(request: ApprovalRequest) -> list[Choice]:
+    """For this session, then always: each of the first two scopes, and "always" for those that a rule can say."""
+    offered = list(enumerate(request.scopes[:_MOST_SCOPES]))
+    session = [ApprovalDecision(True, scope="session", grant=index) for index, _ in offered]
+    always = [ApprovalDecision(True, scope="always", grant=index) for index, grant in offered if grant.may_last]
+    return [_choice(request, decision) for decision in (*session, *always)]
+
+
+def covered(request: ApprovalRequest, decision: ApprovalDecision) -> str:
+    """The scope of a decision in words: "" for one that is about this call only."""
+    from kin_nb.render.text import one_line  # noqa: PLC0415  (drawing is only needed when somebody is asked)
+
+    return one_line(request.scopes[decision.grant].label) if decision.scope != "once" else ""
+
+
+def _choice(request: ApprovalRequest, decision: ApprovalDecision) -> Choice:
+    number = str(decision.grant + 1) if decision.grant else ""
+    return Choice(decision.scope[0] + number, covered(request, decision), decision)
+
+
+_FEWEST_ROWS, _MOST_ROWS = 3, 20
+_STYLE = Html("<style>.kin-edit textarea{font-family:var(--jp-code-font-family,monospace)}</style>")
+_HIDDEN = Html(
+    "Some of its characters cannot be seen, or change the order of others. Here they are as they are; above, each is "
+    "written like ⟨U+202E⟩.<br>\n"
+)
+
+
+def edited_args(request: ApprovalRequest, text: str) -> dict[str, Any] | None:
+    """The request's arguments with `text` in place of what may be edited; None when it is the same.
+
+    Fields know one line ending: text that had CRLF throughout has it again.
+    """
+    original = original_text(request)
+    if _lf(text) == _lf(original):
+        return None
+    if original.count("\r\n") == original.count("\n") > 0:
+        text = _lf(text).replace("\n", "\r\n")
+    return {**request.args.model_dump(mode="json", exclude_none=True), request.editable: text}
+
+
+def original_text(request: ApprovalRequest) -> str:
+    return str(getattr(request.args, request.editable))
+
+
+class Editor(Fold):
+    """A text area with the argument that may be edited, all of it and raw. It counts while it is shown."""
+
+    def __init__(self, request: ApprovalRequest) -> None:
+        import ipywidgets as widgets  # noqa: PLC0415  (loaded by then)
+
+        self._request = request
+        text, name = _lf(original_text(request)), request.editable.replace("_", " ")
+        hidden = _HIDDEN if literal(text) != text else NOTHING
+        about = html_widget(fill("{}{}What you edit is approved as a whole, for this call only.", _STYLE, hidden))
+        # Sent when the field is left, as the note is.
+        self._text = widgets.Textarea(
+            value=text,
+            description=name.capitalize(),  # its label, for who cannot see it too
+            rows=min(max(line_count(text), _FEWEST_ROWS), _MOST_ROWS),
+            continuous_update=False,
+            layout=widgets.Layout(width="auto"),
+            style={"description_width": "initial"},
+        ).add_class("kin-edit")
+        super().__init__("Edit", "Cancel edit", f"Change the {name} before it runs", [about, self._text])
+
+    @property
+    def args(self) -> dict[str, Any] | None:
+        return edited_args(self._request, self._text.value) if self.is_shown else None
+
+    def toggle(self) -> None:
+        super().toggle()
+        if self.is_shown:
+            self._text.focus()
+
+
+def _lf(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+_MOST = 50
+"""Parts of an edit that can be chosen from: each is widgets on the wire. Of more, all or nothing."""
+
+
+def parts_of(request: ApprovalRequest) -> Parts | None:
+    """None for what is no edit of one file, or an edit in one place."""
+    preview = request.preview
+    if preview.kind != "diff" or preview.texts is None:
+        return None
+    header, hunks = split_patch(preview.body)
+    return Parts(hunks, header.rstrip().rpartition("/")[2]) if 1 < len(hunks) <= _MOST else None
+
+
+class Parts:
+    """A box to tick for each hunk, above its lines. `name`: the file's, by which they are highlighted."""
+
+    def __init__(self, hunks: list[str], name: str) -> None:
+        import ipywidgets as widgets  # noqa: PLC0415  (loaded by then)
+
+        from kin_nb.render.diff import render_diff  # noqa: PLC0415  (likewise)
+
+        layout = widgets.Layout(width="auto")
+        labels = [f"Part {number} of {len(hunks)}" for number in range(1, len(hunks) + 1)]
+        self._boxes = [widgets.Checkbox(value=True, description=label, indent=False, layout=layout) for label in labels]
+        lines = [html_widget(text(render_diff(hunk, path=name)), layout=layout) for hunk in hunks]
+        shown = [widget for pair in zip(self._boxes, lines, strict=True) for widget in pair]
+        self.area = widgets.VBox(shown, layout=widgets.Layout())
+        self.widgets = [*shown, self.area]
+
+    @property
+    def chosen(self) -> tuple[int, ...] | None:
+        """None for all."""
+        ticked = tuple(number for number, box in enumerate(self._boxes) if box.value)
+        return None if len(ticked) == len(self._boxes) else ticked
+
+    def show(self, *, shown: bool) -> None:
+        show(self.area, shown=shown)
+
+
+class SideBySide(Fold):
+    def __init__(self, preview: Preview) -> None:
+        self._patch, self._html = preview.body, html_widget(NOTHING)
+        super().__init__("Side by side", "Hide side by side", "Show before and after beside each other", [self._html])
+
+    def toggle(self) -> None:
+        """Drawn when somebody wants to see it: it is large."""
+        from kin_nb.render.diff import side_by_side  # noqa: PLC0415  (likewise)
+
+        if not self._html.value:
+            show_html(self._html, text(side_by_side(self._patch)))
+        super().toggle()
+
 
 _HOLDS = {"session": "for this session", "always": "always"}
 _BUTTONS = {"session": "Approve for this session", "always": "Always"}

@@ -1,4 +1,4 @@
-"""python: code in the notebook's namespace."""
+"""python: code in the notebook's namespace; and all the tools of one notebook, classes that know its shell."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import BaseModel, Field
 
 from kin_nb.core.session.records import listed
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview
+from kin_nb.core.tools.base import Accesses, AnyTool, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.types import ImageContent
-from kin_nb.notebook.live.changed_modules import Imports
-from kin_nb.notebook.live.main_thread import on_main_thread
+from kin_nb.notebook.live.capture import Printed
+from kin_nb.notebook.live.cells import Notebook
+from kin_nb.notebook.live.changed_modules import ChangedModules, ChangedPackages, Imports
 from kin_nb.notebook.live.pictures import fitted
-from kin_nb.notebook.live.printed import Printed
 from kin_nb.notebook.live.running_code import Ran, run_code
+from kin_nb.notebook.live.time_limit import on_main_thread
+from kin_nb.notebook.live.variables import Variables
 from kin_nb.render.tool_parts import changed_note, pictures_note
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+    from kin_nb.core.agent import Agent
 
 _WHY = "it runs in your notebook's kernel, where it can also change what kin_nb allows"
 _LONGEST_SUMMARY = 100
@@ -110,3 +114,26 @@ class Python(BaseTool[PythonArgs, PythonResult, BaseToolConfig, BaseToolState]):
 
     def bound(self, result: PythonResult) -> list[str]:
         return [*result.changed, *result.deleted]
+
+
+def live_tools(shell: InteractiveShell, imports: Imports | None = None) -> dict[str, type[AnyTool]]:
+    """By name. They work in turns that a cell of `shell` waits for. `imports`: where `python` notes what it imports."""
+    bases: tuple[type[AnyTool], ...] = (Variables, Python, Notebook)
+    own = {"shell": shell, "imports": imports or Imports()}
+    return {base.get_name(): type(base.__name__, (base,), own) for base in bases}
+
+
+def add_live_tools(agent: Agent, shell: InteractiveShell, imports: Imports | None = None) -> None:
+    """A name that one of the person's own tools has stays theirs; a warning says so, in the next turn."""
+    for tool in live_tools(shell, imports).values():
+        try:
+            agent.tool_manager.add(tool)
+        except ToolError as error:
+            agent.journal.warnings.append(str(error))
+
+
+def move_in(agent: Agent, shell: InteractiveShell) -> None:
+    """The tools, and a hint in the receipt when this kernel goes on with code that a turn has changed."""
+    imports = Imports()
+    add_live_tools(agent, shell, imports)
+    agent.onlookers += [ChangedModules(agent, shell, imports), ChangedPackages()]

@@ -21,8 +21,8 @@ from kin_nb.core.tools.base import (
 )
 from kin_nb.notebook.live.describing import in_bytes
 from kin_nb.notebook.live.looking import SECONDS, VariableRow, row, summary, user_variables
-from kin_nb.notebook.live.main_thread import on_main_thread
 from kin_nb.notebook.live.own_secrets import without_secrets
+from kin_nb.notebook.live.time_limit import on_main_thread
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

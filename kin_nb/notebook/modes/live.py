@@ -1,33 +1,66 @@
-"""LiveMode: the model is asked, unless the cell's answer is known already."""
+"""LiveMode: the model is asked, unless the cell's answer is known already; and the recorded approvals of `--approve recorded`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.commands import CommandError, CommandResult, run_command, unescaped
-from kin_nb.core.session.records import SessionRecord, TurnRecord
+from kin_nb.core.safety.callbacks import Ask
+from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.core.session.records import RecordedDecision, SessionRecord, TurnRecord
 from kin_nb.core.time_travel import UndoError
-from kin_nb.notebook.carried import carried_by
 from kin_nb.notebook.cell_io import CellOutput, somebody_reads
-from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.live import attach
 from kin_nb.notebook.modes.mode import Cell, Leave
 from kin_nb.notebook.modes.showing import show_records
+from kin_nb.notebook.options import KinError
+from kin_nb.notebook.own_file import carried_by
 from kin_nb.notebook.recorded import RecordedAnswers
-from kin_nb.notebook.recorded_approvals import through_recorded
 from kin_nb.notebook.turn_runner import CellTurns, limits, run_flow, run_turn
 from kin_nb.render import render_notice, render_undo
-from kin_nb.replay.cells.matching import is_answer, last_run, runs
+from kin_nb.replay.cells import is_answer, last_run, runs
+from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.playback.going_on import go_on
+from kin_nb.replay.playback.cells import go_on
 
 if TYPE_CHECKING:
     from kin_nb.core.commands import CommandHost
     from kin_nb.notebook.live_agent import Budget, LiveAgent
+
+
+def through_recorded(ask: Ask) -> Ask:
+    """`ask`, after the recording that the runner of this kernel named, if it did and allows that. Raises ReplayError."""
+    environment = ReplayEnvironment.from_environ(os.environ)
+    if environment is None or environment.mode != "live" or not environment.approve_recorded:
+        return ask
+    from kin_nb.replay.rerun.stand_ins import covers  # noqa: PLC0415  (--live only)
+
+    allowed, workspace = list(_allowed(environment.notebook)), environment.workspace
+
+    async def answer(request: ApprovalRequest) -> ApprovalDecision:
+        for name, arguments, decision in allowed:
+            if name == request.tool_name and covers(decision, arguments, request, workspace):
+                return ApprovalDecision(True, None, by="recorded")
+        return await ask(request)
+
+    return answer
+
+
+def _allowed(path: Path) -> Iterator[tuple[str, str, RecordedDecision]]:
+    """(tool, arguments as JSON, decision) of each call that ran."""
+    from kin_nb.replay.format.in_notebook import read_recording  # noqa: PLC0415  (--live only)
+    from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
+
+    for turn in read_recording(load_notebook(path)).turns:
+        for call in turn.calls:
+            if call.decision is not None and call.decision.verdict == "allow":
+                yield call.name, call.edited_arguments or call.arguments, call.decision
 
 
 class LiveMode:

@@ -8,7 +8,7 @@ from typing import Protocol
 from kin_nb.core.commands import TypedCommand
 from kin_nb.core.session.records import SessionRecord, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
-from kin_nb.notebook.options import CellOptions
+from kin_nb.notebook.options import CellOptions, KinError
 
 
 @dataclass(frozen=True)
@@ -57,3 +57,25 @@ class CellMode(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class BlockedMode:
+    """`why`: the beginning of a sentence."""
+
+    is_live = False
+    last = None
+    name = "nothing plays, and no model is asked"
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def run(self, cell: Cell) -> Leave:
+        if cell.options.live:
+            return Leave("")
+        raise KinError(f"{self._why}, so this cell plays nothing and calls no model. `%kin live` to ask.")
+
+    def move(self, command: str, io: CellOutput) -> SessionRecord:  # noqa: ARG002
+        raise KinError(f"{self._why}, so {command} does nothing here. `%kin live` to ask a model.")
+
+    def close(self) -> None:
+        """Nothing is open."""

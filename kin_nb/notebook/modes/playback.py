@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from kin_nb.core.session.records import SessionRecord, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput, somebody_reads
-from kin_nb.notebook.errors import KinError
 from kin_nb.notebook.modes.mode import Cell, Leave
 from kin_nb.notebook.modes.showing import asks_the_model, show_records
+from kin_nb.notebook.options import KinError
 from kin_nb.notebook.recorded import RecordedAnswers, RecordMode, record_mode
 from kin_nb.render import render_notice
-from kin_nb.replay.cells.matching import command_key, is_answer
+from kin_nb.replay.cells import command_key, is_answer
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 from kin_nb.replay.playback.cells import Playback
-from kin_nb.replay.playback.edited import not_recorded
+from kin_nb.replay.playback.notice import not_recorded
 
 if TYPE_CHECKING:
     from kin_nb.notebook.live_agent import LiveAgent

@@ -1,4 +1,4 @@
-"""RerunMode: the recorded model with real tools (`kin-nb replay --tools`), in a copy of the workspace."""
+"""RerunMode: the recorded model with real tools (`kin-nb replay --tools`), in a copy of the workspace; and what its cells show."""
 
 from __future__ import annotations
 
@@ -9,28 +9,82 @@ from typing import TYPE_CHECKING, Any
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.history import images_of
-from kin_nb.core.session.records import SessionRecord, TurnRecord, UndoRecord
+from kin_nb.core.events import BaseEvent
+from kin_nb.core.session.records import (
+    RecordedCall,
+    RecordedCompaction,
+    RecordedStep,
+    SessionRecord,
+    TurnRecord,
+    UndoRecord,
+)
 from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.cell_view import CellView
 from kin_nb.notebook.live import Attached, add_live_tools
 from kin_nb.notebook.modes.mode import Cell, Leave
 from kin_nb.notebook.modes.showing import show_records
-from kin_nb.notebook.rerun_view import RerunView
 from kin_nb.notebook.turn_runner import CellTurns, run_turn
-from kin_nb.render import render_notice, render_undo
+from kin_nb.render import Output, render_call, render_notice, render_receipt, render_undo
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import command_key
+from kin_nb.replay.cells import command_key
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayEndedError
 from kin_nb.replay.playback.cells import Playback
 from kin_nb.replay.rerun.rules_file import load_rules
 from kin_nb.replay.rerun.stand_ins import servers
-from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar
-from kin_nb.replay.rerun.undos import undo_again
+from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar, undo_again
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.notebook.live_agent import LiveAgent
+
+
+class RerunView(CellView):
+    """`kin-nb replay --tools` reads each call's `drift` from its output's metadata."""
+
+    def __init__(self, io: CellOutput, rerun: Rerun) -> None:
+        super().__init__(io)
+        self._rerun = rerun
+        self._shown: dict[str, RecordedCall] = {}
+
+    def begin(self, record: TurnRecord) -> None:  # noqa: ARG002
+        """As recorded: here the model gets nothing."""
+        super().begin(self._rerun.turn)
+
+    def handle(self, event: BaseEvent) -> None:
+        super().handle(event)
+        self._turn = self._rerun.turn.turn  # the agent counts, and cells may have been deleted
+
+    def _settled_card(self, call: RecordedCall) -> Output:
+        shown, drift = self._rerun.compare(call)
+        self._shown[call.id] = shown
+        output = render_call(shown, turn=self._turn, step=self._step)
+        output.metadata["kin"]["drift"] = drift.told
+        return output
+
+    def _pictures(self, call: RecordedCall) -> list[Output]:
+        return super()._pictures(self._shown.get(call.id, call))
+
+    def _compaction_card(self, compaction: RecordedCompaction) -> Output:
+        """With the recorded sizes: nothing was counted here."""
+        steps = self._rerun.turn.steps
+        recorded = steps[self._next - 1].compaction if self._next <= len(steps) else None
+        return super()._compaction_card(recorded or compaction)
+
+    def _before_cards(self, step: RecordedStep) -> list[Output]:
+        """As recorded: nothing here looks for loops, or runs out of room."""
+        steps = self._rerun.turn.steps
+        return super()._before_cards(steps[self._step - 1] if self._step <= len(steps) else step)
+
+    def _ending(self, record: TurnRecord) -> list[Output]:
+        """The recorded figures: what this run took says nothing about the session."""
+        drifts = self._rerun.drifts
+        receipt = render_receipt(self._rerun.turn)
+        if not drifts:
+            return [receipt]
+        count = len(record.calls)
+        return [receipt, render_notice(f"{len(drifts)} of {count} tool calls drifted", drifts, kind="error")]
 
 
 class RerunMode:

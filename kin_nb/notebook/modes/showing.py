@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from kin_nb.core.questions import Question
 from kin_nb.core.session.records import SessionRecord, TurnRecord, UndoRecord
-from kin_nb.notebook.agent_thread import AgentThread
 from kin_nb.notebook.approval import CardPlace, choose_question_channel, somebody_answers
 from kin_nb.notebook.cell_io import CellOutput
-from kin_nb.notebook.pump import SubmitMain, run_on_agent_thread
+from kin_nb.notebook.pump import AgentThread, SubmitMain, run_on_agent_thread
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import hearing
 from kin_nb.render import Output, render_notice, render_record

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.playback.shipped import examples_folder, is_shipped
+from kin_nb.replay.playback.finding import examples_folder, is_shipped
 from kin_nb.replay.rerun.rules_file import load_rules
 from kin_nb.replay.runner.execution import CellProgress
 from kin_nb.replay.runner.options import ReplayOptions, output_folders, selected
 from kin_nb.replay.runner.pool import replay_many, replay_on_dask
-from kin_nb.replay.runner.report import ReplayReport
-from kin_nb.replay.runner.results import Row, junit_xml, rows_json, table, worst
-from kin_nb.replay.runner.run_notebook import replay_notebook
-from kin_nb.replay.runner.worker import Request, row_of
+from kin_nb.replay.runner.results import ReplayReport, Row, junit_xml, rows_json, table, worst
+from kin_nb.replay.runner.run_notebook import Request, replay_notebook, row_of
 from kin_nb.replay.saving.privacy import known_secrets
 
 FAILED = 1

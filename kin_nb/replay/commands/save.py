@@ -19,10 +19,10 @@ from kin_nb.replay.format.jupytext import pairing_warnings
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.plain.export import plain_notebook
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.live_cells import keep_what_plays, what_goes
 from kin_nb.replay.saving.making import empty_notebook, session_notebook
 from kin_nb.replay.saving.named_recording import named_recording
 from kin_nb.replay.saving.options import SaveOptions, about_files
+from kin_nb.replay.saving.own_cells import keep_what_plays, what_goes
 from kin_nb.replay.saving.preflight import Preflight, about_run
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.prompt_cells import about_stops
@@ -194,7 +194,7 @@ def save(command: SaveCommand) -> int:
 
 
 def _check_nobody_has_it_open(path: Path) -> None:
-    from kin_nb.replay.saving.open_notebooks import open_in  # noqa: PLC0415  (asks servers)
+    from kin_nb.replay.saving.writing import open_in  # noqa: PLC0415  (asks servers)
 
     server = open_in(path)
     if server:

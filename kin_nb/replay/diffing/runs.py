@@ -17,7 +17,7 @@ from kin_nb.core.session.records import FileChange, RecordedCall, TurnRecord
 from kin_nb.render.diff import changed_lines, without_header
 from kin_nb.render.summary import in_words
 from kin_nb.replay.book import standing_steps
-from kin_nb.replay.cells.matching import normal_body
+from kin_nb.replay.cells import normal_body
 from kin_nb.replay.recording import Recording
 
 Mark = Literal["=", "-", "+", "~"]

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from kin_nb.core.session.records import SessionRecord
 from kin_nb.replay.errors import LaterFormatError, RecordingError
-from kin_nb.replay.format.later import later_format, refuse_later
+from kin_nb.replay.format.loading import later_format, refuse_later
 from kin_nb.replay.format.reading import RecordReader, record_json
 from kin_nb.replay.recording import FORMAT, SessionMeta
 

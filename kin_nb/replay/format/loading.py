@@ -1,4 +1,8 @@
-"""Reading an .ipynb that anyone may have written: size and depth are checked before a parser sees it."""
+"""Reading an .ipynb that anyone may have written: size and depth are checked before a parser sees it.
+
+Then what of it is refused or completed: a merge that a person must finish, what a later version wrote and this one would
+lose, and what nbformat asks for and the file lacks.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,156 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from kin_nb.replay.errors import UnreadableNotebookError
-from kin_nb.replay.format.embedded import unfold
-from kin_nb.replay.format.sidecar import join
-from kin_nb.replay.format.validity import check_valid, complete
+from kin_nb.core.session.records import Record
+from kin_nb.render import one_line
+from kin_nb.replay.errors import LaterFormatError, UnreadableNotebookError
+from kin_nb.replay.format.embedded import join, unfold
+from kin_nb.replay.recording import FORMAT, whole_numbers
+
+_KEYS = ("local_metadata", "remote_metadata", "nbdime-conflicts")
+_FIRST = re.compile(r"^<<<<<<< local$", re.MULTILINE)
+_LAST = re.compile(r"^>>>>>>> remote$", re.MULTILINE)
+
+
+def merge_conflict(nb: Any) -> str:
+    """Where the first conflict is that a merge left, and what to do; "" when there is none."""
+    for number, cell in enumerate(nb["cells"], 1):
+        left = _left(cell)
+        if left:
+            return _said(f"in cell {number} (`{left}`)")
+    left = next((key for key in _KEYS if key in nb["metadata"]), "")
+    return _said(f"in the notebook's metadata (`{left}`)") if left else ""
+
+
+def _left(cell: Any) -> str:
+    if isinstance(cell.get("id"), dict):
+        return short(next(iter(cell["id"]), "id"))
+    found = next((key for key in _KEYS if key in cell["metadata"]), "")
+    in_code = cell.get("cell_type") == "code" and _is_marked(cell["source"])
+    return found or ("<<<<<<< local" if in_code else "")
+
+
+def _is_marked(source: str) -> bool:
+    first = _FIRST.search(source)
+    return first is not None and _LAST.search(source, first.end()) is not None
+
+
+def _said(where: str) -> str:
+    return f"nbmerge left a conflict {where}: merge the notebooks again with kin-nb merge BASE A B"
+
+
+def later_format(found: object, wrote: object) -> str:
+    """The sentence about a recording in another format, `found`, by the version `wrote`."""
+    what = "use that version" if isinstance(found, int | float) and found < FORMAT else "update kin_nb"
+    return f"Recorded in format {short(found)} by kin_nb {short(wrote)}; this one reads format {FORMAT}: {what}."
+
+
+def refuse_later(where: str, raw: Any, known: Record, wrote: str) -> None:
+    """Raises LaterFormatError when `raw`, of which `known` was read, has a field that `known` has not.
+
+    Hashes cover known fields alone, so one that somebody added by hand looks the same.
+    """
+    field = _later_field(raw, known)
+    if field:
+        raise later_field(where, field, wrote)
+
+
+def later_field(where: str, field: str, wrote: str) -> LaterFormatError:
+    """`wrote`: the version that the notebook names, "" when it names none."""
+    return LaterFormatError(
+        f"{where}: field {short(field)} is of a later version (kin_nb {short(wrote) or '?'} wrote this): update kin_nb, or "
+        "take the field out if it was added by hand."
+    )
+
+
+def short(value: object) -> str:
+    """What a file says of itself, on a line with our words: it may be of any length, and hold what a terminal obeys."""
+    return one_line(str(value), 80)
+
+
+def _later_field(raw: Any, known: Any) -> str:
+    """The first field of `raw` that `known` has not, dotted; "" when there is none."""
+    if isinstance(raw, list) and isinstance(known, tuple):
+        return next((found for pair in zip(raw, known, strict=False) if (found := _later_field(*pair))), "")
+    if not isinstance(raw, dict) or not isinstance(known, Record):
+        return ""
+    for key, item in raw.items():
+        if key not in type(known).model_fields:
+            return str(key)
+        if found := _later_field(item, getattr(known, key)):
+            return f"{key}.{found}"
+    return ""
+
+
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NO_MINOR = 1000
+_WITH_IDS = 5
+"""The minor version of nbformat 4 from which on cells have ids: what is saved is of this one."""
+
+
+def complete(nb: Any) -> None:
+    """Put in what scripts and front ends leave out, and take out ids that are none. No text of a person changes."""
+    for cell in nb["cells"]:
+        # one that is an object is what a merge left, and named as that by who reads the recording
+        if "id" in cell and not isinstance(cell["id"], dict) and not is_id(cell["id"]):
+            del cell["id"]
+        if cell["cell_type"] == "code":
+            cell.setdefault("outputs", [])
+            cell.setdefault("execution_count", None)
+        for output in cell.get("outputs", []):
+            output.pop("transient", None)  # of messages; some front ends keep it
+            if output.get("output_type") == "stream":
+                output.pop("metadata", None)
+            if output.get("output_type") in ("display_data", "execute_result"):
+                output.setdefault("metadata", {})
+            if output.get("output_type") == "execute_result":
+                output.setdefault("execution_count", None)
+    _complete_kernel(nb["metadata"])
+    minor = whole_numbers(nb.get("nbformat_minor"))
+    known = isinstance(minor, int) and not isinstance(minor, bool) and 0 <= minor < _NO_MINOR
+    has_ids = any("id" in cell for cell in nb["cells"])
+    nb["nbformat_minor"] = max(minor if known else 0, _WITH_IDS if has_ids else 0)
+
+
+def _complete_kernel(metadata: Any) -> None:
+    kernel, language = metadata.get("kernelspec"), metadata.get("language_info")
+    if isinstance(kernel, dict) and isinstance(kernel.get("name"), str):
+        kernel.setdefault("display_name", kernel["name"])
+    if isinstance(language, dict) and "name" not in language:
+        del metadata["language_info"]  # nbformat has nobody's language without a name; kernels say theirs again
+
+
+def check_valid(nb: Any, name: str) -> None:
+    """Raises UnreadableNotebookError when `nb` could not be saved as nbformat 4.5 (or its own, later minor version).
+
+    Whatever its ids: saving gives each cell one.
+    """
+    from nbformat import ValidationError, validate  # noqa: PLC0415  (first use)
+
+    cells = [{**cell, "id": str(number)} for number, cell in enumerate(nb["cells"], 1)]
+    try:
+        validate({**nb, "cells": cells, "nbformat_minor": max(nb["nbformat_minor"], _WITH_IDS)})
+    except ValidationError as error:
+        what = "it is of no known kind" if error.validator in ("oneOf", "anyOf") else short(error.message)
+        raise UnreadableNotebookError(
+            f"{name} is not a valid notebook: {_place(list(error.relative_path))}{what}. Correct it in a text editor, or "
+            "restore the notebook from a copy."
+        ) from error
+
+
+def is_id(value: object) -> bool:
+    """Whether nbformat takes it for a cell's id."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def _place(path: list[str | int]) -> str:
+    """`["cells", 1, "outputs", 0, "text"]` is `cell 2, outputs.1.text: `."""
+    dotted = [str(part + 1 if isinstance(part, int) else part) for part in path]
+    if path[:1] == ["cells"] and len(path) > 1:
+        dotted = [f"cell {dotted[1]}", *dotted[2:]]
+        dotted[:2] = [", ".join(dotted[:2])]
+    return f"{short('.'.join(dotted))}: " if dotted else ""
+
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 200

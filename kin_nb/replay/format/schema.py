@@ -15,9 +15,9 @@ from pydantic.json_schema import models_json_schema
 
 from kin_nb.core.session.records import ClearRecord, CompactRecord, RecordedStep, TurnRecord, UndoRecord
 from kin_nb.replay.format.carrying import KEY as CARRIED
+from kin_nb.replay.format.embedded import KEY as SIDECAR
 from kin_nb.replay.format.in_notebook import CELLS, RECORDS
 from kin_nb.replay.format.reading import TYPES
-from kin_nb.replay.format.sidecar import KEY as SIDECAR
 from kin_nb.replay.recording import FORMAT, SHORT, SessionMeta
 
 _SHA = {"type": "string", "pattern": "^[0-9a-f]{64}$"}

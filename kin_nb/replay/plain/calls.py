@@ -1,21 +1,74 @@
-"""A recorded call as cells that do what it did, with no kin_nb: `%%bash`, `%%writefile`, Python; or a line saying why not."""
+"""A recorded call as cells that do what it did, with no kin_nb: `%%bash`, `%%writefile`, Python; or a line saying why not.
+
+And what people and models wrote, as Markdown cells in which nothing runs, wherever they are shown.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kin_nb.core.safety.secrets import SECRET, WORKSPACE
 from kin_nb.core.session.file_history.names import file_name
 from kin_nb.core.session.file_history.patches import backwards, patched
 from kin_nb.core.session.records import FileChange, RecordedCall, sha256
-from kin_nb.render import one_line
+from kin_nb.render import clean, one_line
 from kin_nb.render.diff import without_header
 from kin_nb.render.summary import PYTHON, in_words
-from kin_nb.replay.plain.text import code_span
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_SAFE_LINK = re.compile(r"(https?://|mailto:)|(?![\w+.-]*:|//)", re.IGNORECASE)
+_ODD = re.compile(r"javascript:|\\(href|class|style|cssId|require|unicode|html)\b", re.IGNORECASE)
+"""Also what only some viewers act on: in maths."""
+
+
+def safe_markdown(text: str) -> str:
+    """`text`, which may hold anything: in a fence when it has raw HTML, pictures, or links to other than pages and mail."""
+    from markdown_it import MarkdownIt  # noqa: PLC0415  (on first use)
+
+    text = clean(text).strip("\n")
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
+    # what is no link here may be one to another viewer
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]  # noqa: ARG005
+    harmless = not _ODD.search(text) and all(map(_is_harmless, _all(parser.parse(text))))
+    return text if harmless else fenced(text, "markdown")
+
+
+def fenced(text: str, language: str = "text") -> str:
+    """A block that shows `text` as it is."""
+    text = clean(text).strip("\n")
+    fence = _ticks(text, 3)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def code_span(text: str) -> str:
+    """One line, as code."""
+    text = one_line(text) or " "
+    ticks = _ticks(text, 1)
+    blank = " " if text[0] == "`" or text[-1] == "`" else ""
+    return f"{ticks}{blank}{text}{blank}{ticks}"
+
+
+def _ticks(text: str, least: int) -> str:
+    return "`" * max(least, *(len(run) + 1 for run in re.findall("`+", text)), least)
+
+
+def _all(tokens: Iterable[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from _all(token.children or ())
+
+
+def _is_harmless(token: Token) -> bool:
+    if token.type == "link_open":
+        return bool(_SAFE_LINK.match(str(token.attrGet("href") or "")))
+    return token.type not in {"html_block", "html_inline", "image"}
+
 
 _FOLDER, _LINK, _RUNS = "040000", "120000", "100755"
 _TIME_WAS_UP = 124

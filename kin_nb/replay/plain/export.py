@@ -1,4 +1,7 @@
-"""The plain export: what a session did as ordinary cells, for where there is no kin_nb (docs/saving.md)."""
+"""The plain export: what a session did as ordinary cells, for where there is no kin_nb (docs/saving.md).
+
+`apply_change` is the one function that it brings along: its source goes into a cell, so it needs nothing from here.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,38 @@ from typing import Any
 
 from kin_nb.core.session.records import TurnRecord
 from kin_nb.replay.book import standing_steps
-from kin_nb.replay.cells.bound import RAISES, is_bound_cell, tolerant
-from kin_nb.replay.cells.placing import asked_key, is_kin_kernel, moving_command
+from kin_nb.replay.cells import RAISES, asked_key, is_bound_cell, is_kin_kernel, moving_command, tolerant
 from kin_nb.replay.format.in_notebook import read_saved
 from kin_nb.replay.format.taken_out import TAKEN_OUT
-from kin_nb.replay.plain.calls import PlainCell, plain_call, plain_undone
-from kin_nb.replay.plain.change import apply_change
-from kin_nb.replay.plain.text import code_span, fenced, safe_markdown
+from kin_nb.replay.plain.calls import PlainCell, code_span, fenced, plain_call, plain_undone, safe_markdown
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import FAILED, Cell, session_notebook
+
+
+def apply_change(path: str, patch: str) -> None:
+    """Change the text file at `path` as a unified diff says; ValueError when the lines to change are not there."""
+    import re  # noqa: PLC0415  (it travels alone)
+    from pathlib import Path  # noqa: PLC0415
+
+    file = Path(path)
+    text = file.read_bytes().decode() if file.exists() else ""
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    hunks = re.split(r"(?m)^@@ -(\d+)(?:,(\d+))? .*\n", patch)
+    moved = 0
+    for start, length, body in zip(hunks[1::3], hunks[2::3], hunks[3::3], strict=True):
+        rows = re.findall(r"(?m)^([ +-]|(?=\n))(.*\n)(\\.*\n)?", body)
+        old, new = ([row[: -1 if end else None] for mark, row, end in rows if mark in side] for side in (" -", " +"))
+        at = int(start) - (length != "0") + moved
+        if lines[at : at + len(old)] != old or (not old and lines):
+            places = [n for n in range(len(lines)) if old and lines[n : n + len(old)] == old]
+            if len(places) != 1:
+                raise ValueError(f"{path}: not once in the file, so not changed:\n{''.join(old) or '(an empty file)'}")
+            moved, at = moved + places[0] - at, places[0]
+        lines[at : at + len(old)] = new
+        moved += len(new) - len(old)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes("".join(lines).encode())
+
 
 _OURS = re.compile(r"[ \t]*%(kin|(re)?load_ext[ \t]+kin_nb)\b")
 _PROMPT = re.compile(r"\n*%%kin\b")

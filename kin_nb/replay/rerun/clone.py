@@ -20,8 +20,8 @@ from kin_nb.core.paths import real_path
 from kin_nb.core.session.workspace_commit import GitPlace
 from kin_nb.render.text import literal, one_line
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.rerun.inner_links import inner
 from kin_nb.replay.rerun.original import Original, is_ref, without_git
+from kin_nb.replay.rerun.symlinks import relative_target
 
 NOWHERE = "/dev/null"
 """The address of every remote."""
@@ -197,7 +197,7 @@ class Clone:
         for name in links:
             path = self.folder / name
             target = str(path.readlink())
-            mended = inner(self._top, (self._top / name).parent, target)
+            mended = relative_target(self._top, (self._top / name).parent, target)
             if mended != target:
                 path.unlink()
                 path.symlink_to(mended)

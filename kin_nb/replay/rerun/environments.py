@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kin_nb.core.paths import real_path
-from kin_nb.replay.rerun.inner_links import inner
+from kin_nb.replay.rerun.symlinks import relative_target
 
 _PYTHON = (".venv", "venv", "env")
 _NODE = "node_modules"
@@ -121,7 +121,7 @@ class _Mirror:
         path = Path(entry.path)
         named = str(path.readlink())
         if real_path(path.parent).is_relative_to(real_path(self._original)):
-            named = inner(self._original, path.parent, named)
+            named = relative_target(self._original, path.parent, named)
         if not Path(os.path.normpath(target.parent / named)).is_relative_to(self._copy):
             named = os.path.normpath(path.parent.absolute() / named)
         target.symlink_to(named)

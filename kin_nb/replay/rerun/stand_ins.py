@@ -1,25 +1,244 @@
-"""Tools that a rerun has not, an MCP server's or a tool file's: their calls are answered from the recording, and run nothing.
+"""What answers from the recording when tools run again: the model, a person's approvals, and tools that this place has not.
 
-A notebook starts no server of its own accord. The person who re-executes it may say which run again: KIN_REPLAY_SERVERS.
+A subagent's changes of files are made again from their patches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar
+import json
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from kin_nb.core.config import KinConfig, MCPServer
-from kin_nb.core.session.records import RecordedCall
+from kin_nb.core.context.compaction import Compacted
+from kin_nb.core.safety.decision import ApprovalRequest
+from kin_nb.core.safety.secrets import SECRET, WORKSPACE, Redactor
+from kin_nb.core.session.file_history import BlobStore, FileHistory, StoreError, workspace_store
+from kin_nb.core.session.file_history.patches import patched
+from kin_nb.core.session.file_history.plan import CHANGED_SINCE
+from kin_nb.core.session.records import (
+    FileChange,
+    RecordedCall,
+    RecordedCompaction,
+    RecordedDecision,
+    RecordedStep,
+    TurnRecord,
+    sha256,
+)
 from kin_nb.core.tools.base import BaseTool, BaseToolConfig, ToolError
 from kin_nb.core.tools.builtins.task import TaskState
 from kin_nb.core.tools.mcp import MCPArgs
 from kin_nb.core.tools.running import running_call
-from kin_nb.replay.errors import ReplayError
+from kin_nb.core.types import CallOrigin, FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+from kin_nb.replay.errors import ReplayEndedError, ReplayError
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
+
+
+class ReplayBackend:
+    """A BackendLike (core.llm.types) whose n-th reply is the turn's n-th recorded step.
+
+    `matched[step]` says whether the request that got that reply was the recorded one; the agent's caller reports it
+    with `check_request`, since only the agent knows what it redacted. Steps count from 1.
+    """
+
+    def __init__(self, record: TurnRecord) -> None:
+        self.record = record
+        self.matched: dict[int, bool] = {}
+        self._sent = 0
+        self._compacted = -1
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        """Nothing was opened."""
+
+    async def complete(self, **_request: Any) -> LLMChunk:
+        """The next recorded reply. Raises ReplayEndedError after the last."""
+        return self._next()
+
+    def compacted(self) -> Compacted:
+        """What the compaction before the next step left, once. Raises ReplayEndedError when there is none."""
+        due = self.compaction_due
+        if due is None:
+            raise ReplayEndedError(_ended(self.record))
+        self._compacted = self._sent
+        usage = LLMUsage(prompt_tokens=due.prompt_tokens, completion_tokens=due.completion_tokens)
+        return Compacted(due.summary, due.kept, usage, due.words)
+
+    @property
+    def compaction_due(self) -> RecordedCompaction | None:
+        """What was compacted before the next step and is not yet in this run."""
+        steps = self.record.steps
+        if self._sent >= len(steps) or self._compacted == self._sent:
+            return None
+        return steps[self._sent].compaction
+
+    @property
+    def pruning_due(self) -> tuple[str, ...]:
+        """The calls whose results were stubs from the next step on."""
+        return () if self.is_over else self.record.steps[self._sent].pruned
+
+    @property
+    def is_over(self) -> bool:
+        return self._sent >= len(self.record.steps)
+
+    async def complete_streaming(self, **_request: Any) -> AsyncGenerator[LLMChunk]:
+        """The next recorded reply as one chunk, finish reason and all. Raises ReplayEndedError after the last."""
+        yield self._next()
+
+    async def count_tokens(self, **_request: Any) -> int:
+        """The tokens that the provider counted for the request about to be answered; 0 after the last."""
+        steps = self.record.steps
+        return steps[self._sent].prompt_tokens if self._sent < len(steps) else 0
+
+    def check_request(self, step: int, fingerprint: str) -> bool:
+        """Whether `fingerprint` is that of the request recorded for `step`; noted in `matched`."""
+        steps = self.record.steps
+        self.matched[step] = 0 < step <= len(steps) and steps[step - 1].fingerprint == fingerprint
+        return self.matched[step]
+
+    def _next(self) -> LLMChunk:
+        steps = self.record.steps
+        if self._sent >= len(steps):
+            raise ReplayEndedError(_ended(self.record))
+        self._sent += 1
+        return _chunk(steps[self._sent - 1])
+
+
+def _chunk(step: RecordedStep) -> LLMChunk:
+    calls = [
+        ToolCall(
+            id=call.id or None,
+            index=n,
+            function=FunctionCall(name=call.name, arguments=call.arguments),
+            origin=CallOrigin.from_text(call.provider_data),
+        )
+        for n, call in enumerate(step.calls)
+    ]
+    message = LLMMessage(
+        role=Role.assistant,
+        content=step.content,
+        reasoning_content=step.reasoning or None,
+        tool_calls=calls or None,
+        origin=CallOrigin.from_text(step.provider_data),
+    )
+    usage = LLMUsage(prompt_tokens=step.prompt_tokens, completion_tokens=step.completion_tokens)
+    return LLMChunk(message=message, usage=usage, finish_reason="tool_calls" if calls else "stop")
+
+
+def _ended(record: TurnRecord) -> str:
+    count = len(record.steps)
+    if record.outcome != "done":
+        why = f": {record.message}" if record.message else ""
+        return f"turn {record.turn} was recorded up to step {count} and ended there ({record.outcome}{why})"
+    return f"turn {record.turn} was recorded with {count} steps and the agent asks for another: its rules have changed"
+
+
+def covers(decision: RecordedDecision, arguments: str, request: ApprovalRequest, workspace: Path) -> bool:
+    """Whether `decision`, which allowed a call with `arguments` as they are recorded, answers `request` for that tool.
+
+    What was approved for a place in the workspace is not for another one, where a name or a link leads out of it now.
+    """
+    if decision.verdict != "allow" or not _same(arguments_here(arguments, workspace), request):
+        return False
+    return not request.writes_outside or Redactor((), workspace).text(request.reason) == decision.reason
+
+
+def arguments_here(arguments: str, workspace: Path) -> str:
+    """JSON text with this run's folder in it."""
+    return arguments.replace(WORKSPACE, json.dumps(str(workspace))[1:-1])
+
+
+def _same(arguments: str, request: ApprovalRequest) -> bool:
+    try:
+        return type(request.args).model_validate_json(arguments) == request.args
+    except ValidationError:
+        return False
+
+
+OUTSIDE = "it is outside of the workspace"
+NOT_HELD = "the recording does not hold what was written there"
+_LARGEST = 2_000_000
+"""Bytes: larger files have no patch in a recording."""
+_NOT_AS_IT_WAS = dict.fromkeys((CHANGED_SINCE, "you deleted it since"), "it is not what it was when that was recorded")
+"""What undo says of a file, in words for a run that does a recording again."""
+
+
+def write_again(root: Path, changes: Sequence[FileChange]) -> dict[str, str]:
+    """Change the files of the workspace at `root` as recorded; (path -> why) for those that no recording can give back.
+
+    A file is written only where its content comes out to the byte, by its hash. One that is not now what it was then
+    stays as it is, as undo has it (core.session.file_history), and is not among those returned.
+    """
+    return _written(root, changes, workspace_store(root))[0]
+
+
+def change_again(root: Path, changes: Sequence[FileChange], store: BlobStore) -> dict[str, str]:
+    """As `write_again`, with contents kept in `store`; those that are not now what they were then are returned too."""
+    missing, kept = _written(root, changes, store)
+    return kept | missing
+
+
+def _written(root: Path, changes: Sequence[FileChange], store: BlobStore) -> tuple[dict[str, str], dict[str, str]]:
+    """(what the recording does not hold, what stays as it is): path -> why."""
+    history = FileHistory(root, store)
+    missing: dict[str, str] = {}
+    kept: dict[str, str] = {}
+    possible = []
+    try:
+        for change in changes:
+            why = _why_not(root, store, change)
+            if why:
+                missing[change.path] = why
+            else:
+                possible.append(change)
+        kept = {path: _NOT_AS_IT_WAS.get(why, why) for path, why in history.redo(possible).kept}
+    except StoreError as error:  # full, or locked: what was not written is drift
+        kept = {change.path: f"contents cannot be kept: {error}" for change in changes}
+    finally:
+        history.close()
+    return missing, kept
+
+
+def _why_not(root: Path, store: BlobStore, change: FileChange) -> str:
+    """Empty when `store` has the new content now, or would have it if the file were what it was. Raises StoreError."""
+    if change.path.startswith(("/", "~/")):
+        return OUTSIDE
+    if WORKSPACE in change.path or SECRET in change.path:
+        return NOT_HELD
+    if change.after is None or store.has(change.after):
+        return ""
+    if change.patch is None:
+        return NOT_HELD
+    before = b"" if change.before is None else store.get(change.before) or _there(root, change)
+    if before is None:
+        return ""
+    after = patched(before.decode(errors="replace"), change.patch).encode(errors="replace")
+    if sha256(after) != change.after:
+        return NOT_HELD
+    store.put(after)
+    return ""
+
+
+def _there(root: Path, change: FileChange) -> bytes | None:
+    """The old content, where the file has it."""
+    path = root / change.path
+    with suppress(OSError, ValueError):
+        if ".." not in path.parts and path.is_file() and path.stat().st_size <= _LARGEST:
+            data = path.read_bytes()
+            return data if sha256(data) == change.before else None
+    return None
+
 
 SERVERS = "KIN_REPLAY_SERVERS"
 NOT_HERE = f"not re-run: no such tool here, so the recording answers. A server's runs again when {SERVERS} has it"

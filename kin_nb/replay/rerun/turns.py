@@ -1,4 +1,4 @@
-"""Rerun: a recorded turn with its model from the recording and its tools for real, and how each call compares."""
+"""Rerun: a recorded turn with its model from the recording and its tools for real, and how each call compares; and undos."""
 
 from __future__ import annotations
 
@@ -28,16 +28,23 @@ from kin_nb.core.session.records import (
     Ref,
     SessionRecord,
     TurnRecord,
+    UndoRecord,
 )
+from kin_nb.core.time_travel import UndoError
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.task import Task
 from kin_nb.core.types import LLMMessage
-from kin_nb.replay.rerun.approvals import arguments_here, covers
-from kin_nb.replay.rerun.backend import ReplayBackend
 from kin_nb.replay.rerun.drift import AFTER, HARMLESS, Drift, compare_call, files_effect
 from kin_nb.replay.rerun.rules import Rule
-from kin_nb.replay.rerun.stand_ins import NOT_HERE, StandIn, stand_ins
-from kin_nb.replay.rerun.subagent_files import write_again
+from kin_nb.replay.rerun.stand_ins import (
+    NOT_HERE,
+    ReplayBackend,
+    StandIn,
+    arguments_here,
+    covers,
+    stand_ins,
+    write_again,
+)
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -314,3 +321,33 @@ def _given(call: RecordedCall) -> str:
 def here(text: str, workspace: Path) -> str:
     """`text` with the recorded placeholder replaced by this run's folder."""
     return text.replace(WORKSPACE, str(workspace))
+
+
+async def undo_again(agent: Agent, recorded: UndoRecord, so_far: SoFar) -> tuple[UndoRecord, Drift]:
+    """(the undo to show, how it compares). What is as recorded is shown as recorded, to the byte."""
+    try:
+        actual = await _undone(agent, recorded, so_far)
+    except (UndoError, NoSuchCheckpointError) as error:
+        return recorded, so_far.marked(Drift("effect", detail=f"it cannot be done: {error}"))
+    drift = compare_undo(recorded, actual)
+    return (recorded, drift) if drift.kind == "same" else (actual, so_far.marked(drift))
+
+
+def compare_undo(recorded: UndoRecord, actual: UndoRecord) -> Drift:
+    """`effect` when a file came out otherwise, or was left alone that was not then; else same."""
+    before, after = ({kept.path for kept in undo.kept} for undo in (recorded, actual))
+    for path in sorted(before ^ after):
+        return Drift(
+            "effect", detail=f"{path}: {'left alone when recorded, not' if path in before else 'left alone'} now"
+        )
+    effect = files_effect(recorded.files, actual.files)
+    return Drift("effect", detail=effect) if effect else Drift("same")
+
+
+async def _undone(agent: Agent, recorded: UndoRecord, so_far: SoFar) -> UndoRecord:
+    if recorded.type == "redo":
+        return await agent.redo()
+    place = so_far.place(recorded.to)
+    if place is None:
+        raise UndoError(f"turn {recorded.to.turn} was not run before it")
+    return await agent.revert_to(agent.time.checkpoints.at(place).id)

@@ -20,7 +20,7 @@ from kin_nb.render.text import literal, one_line
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun.clone import Clone, MissingCommitError, NoGitError, Part
 from kin_nb.replay.rerun.environments import is_environment, link_environments, remove_links
-from kin_nb.replay.rerun.inner_links import turn_inward
+from kin_nb.replay.rerun.symlinks import make_relative
 
 _LEFT_OUT = (".git", ".venv", "__pycache__")
 
@@ -94,7 +94,7 @@ def copy_workspace(
     try:
         leaving_out = _leaving_out(folder, linked=linked)
         shutil.copytree(workspace, folder, symlinks=True, ignore=leaving_out, dirs_exist_ok=True)
-        turn_inward(folder, workspace)
+        make_relative(folder, workspace)
         environments = link_environments(workspace, folder) if linked else []
     except (OSError, shutil.Error) as error:
         raise ReplayError(f"The workspace {shown} cannot be copied: {one_line(str(error), 400)}") from error

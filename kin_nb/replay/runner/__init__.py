@@ -1,4 +1,4 @@
-"""Session notebooks re-executed: one (run_notebook.py, live_run.py), or many in processes of their own (pool.py), and the report.
+"""Session notebooks re-executed: one (run_notebook.py), or many in processes of their own (pool.py), and the report.
 
 Owns the kernel's place, the run of the cells, the comparison of their outputs, `--scratch` and `--live`.
 Never runs a notebook in its own file, and never writes to it: a copy runs.

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kin_nb.replay.cells.placing import speaking_key
+from kin_nb.replay.cells import speaking_key
 from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, TAKEN_OUT, HiddenText, as_saved
 from kin_nb.replay.rerun.drift import AFTER, HARMLESS, differing_line, first_difference
 from kin_nb.replay.rerun.rules import Outcome, Rule, under_rules
-from kin_nb.replay.runner.report import SCRATCH, CellResult
+from kin_nb.replay.runner.results import SCRATCH, CellResult
 
 _SKIPPED = frozenset({"application/vnd.jupyter.widget-view+json", "image/png", "image/jpeg"})
 _Part = tuple[str, str, str]

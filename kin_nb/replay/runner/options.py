@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kin_nb.core.paths import real_path
-from kin_nb.replay.cells.placing import is_kin_kernel
+from kin_nb.replay.cells import is_kin_kernel
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.embedded import is_embedding
 

@@ -20,10 +20,10 @@ from kin_nb.core.interrupts import run_interruptible
 from kin_nb.render import one_line
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.runner.results import Row, as_json, from_json, row_from
-from kin_nb.replay.runner.worker import Request
+from kin_nb.replay.runner.run_notebook import Request
 from kin_nb.replay.saving.privacy import known_secrets
 
-WORKER = (sys.executable, "-P", "-m", "kin_nb.replay.runner.worker")
+WORKER = (sys.executable, "-P", "-m", "kin_nb.replay.runner.run_notebook")
 """-P: a module that lies in the current directory is none of ours."""
 GRACE = 10.0
 """Seconds in which a worker that is told to end has to end its kernel and what runs in there."""

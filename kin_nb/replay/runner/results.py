@@ -1,21 +1,273 @@
-"""What came of each of many notebooks: values, JSON, the table at the end, JUnit XML, and the exit code of all."""
+"""What re-executing notebooks showed, one and many: values, a text table, JSON, JUnit XML, and the exit codes."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from xml.etree import ElementTree as ET
 
+from kin_nb.core.session.records import UndoRecord
 from kin_nb.render import one_line
 from kin_nb.render.text import count
-from kin_nb.replay.runner.report import CallResult, ReplayReport, UndoResult
+from kin_nb.replay.diffing.runs import RunDiff
+from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, HiddenText
+from kin_nb.replay.recording import Recording
+from kin_nb.replay.rerun.drift import HARMLESS, DriftKind
+from kin_nb.replay.runner.options import FailOn, Way
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+SCRATCH = "scratch"
+"""`metadata.kin.kind` of what a cell in a scratch copy says besides what was recorded: never compared."""
+CellStatus = Literal["same", "differs", "error", "not compared", "not run"]
+CallKind = DriftKind | Literal["played", "not run"]
+Verdict = Literal["same", "drift", "error", "skipped"]
+_FINE = frozenset({"played", *HARMLESS})
+R = TypeVar("R", "CellResult", "CallResult", "UndoResult")
+_KINDS: tuple[CallKind, ...] = (*sorted(HARMLESS), "text", "effect", "refused", "not re-run", "not run")
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """A code cell, counted from 1 among all cells. `detail` says in one line what differs or failed."""
+
+    cell: int
+    status: CellStatus
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """One recorded tool call: `played` in playback, else how it drifted; `not run` when this run did not come to it."""
+
+    turn: int
+    step: int
+    tool: str
+    kind: CallKind
+    detail: str = ""
+
+    @property
+    def where(self) -> str:
+        return f"turn {self.turn}, step {self.step}, {self.tool}"
+
+
+@dataclass(frozen=True)
+class UndoResult:
+    """One recorded undo or redo that was to be done again: `number` in the session, `after` which turn."""
+
+    number: int
+    after: int
+    what: str
+    kind: CallKind
+    detail: str = ""
+
+    @property
+    def where(self) -> str:
+        return f"{self.what} after turn {self.after}"
+
+
+@dataclass(frozen=True)
+class TurnResult:
+    """`steps` and `calls` are the recorded numbers; `drift` counts this run's calls by kind."""
+
+    turn: int
+    steps: int
+    calls: int
+    drift: Mapping[CallKind, int]
+
+
+@dataclass(frozen=True)
+class ReplayReport:
+    """`executed` is the notebook as it came out; `error` is "" when every cell ran.
+
+    `not_applied`: recorded changes of files that are not in the scratch copy, a line each. `live`: how what the model did
+    now differs from the recording, None in the other modes. `fail_on` "effect": text that differs is no drift.
+    `approve_recorded`: as it was asked for.
+    """
+
+    mode: Way
+    executed: Path
+    cells: tuple[CellResult, ...]
+    turns: tuple[TurnResult, ...]
+    calls: tuple[CallResult, ...]
+    workspace: str = ""
+    error: str = ""
+    undos: tuple[UndoResult, ...] = ()
+    not_applied: tuple[str, ...] = ()
+    live: RunDiff | None = None
+    fail_on: FailOn = "text"
+    approve_recorded: bool = False
+
+    def cleaned(self, clean: Callable[[str], str]) -> ReplayReport:
+        """The same with what `clean` takes out of texts gone from all that a run may have printed."""
+
+        def details(results: tuple[R, ...]) -> tuple[R, ...]:
+            return tuple(replace(result, detail=clean(result.detail)) for result in results)
+
+        return replace(
+            self,
+            cells=details(self.cells),
+            calls=details(self.calls),
+            undos=details(self.undos),
+            error=clean(self.error),
+            not_applied=tuple(map(clean, self.not_applied)),
+            live=self.live.cleaned(clean) if self.live is not None else None,
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing drifted, 1 an error or a refused call, 3 drift."""
+        if self.error or any(self.verdict(result) == "error" for result in (*self.cells, *self.drifted)):
+            return 1
+        drift = any(self.verdict(result) == "drift" for result in (*self.cells, *self.drifted))
+        return 3 if drift or self.not_applied or (self.live is not None and not self.live.same) else 0
+
+    def verdict(self, result: CellResult | CallResult | UndoResult) -> Verdict:
+        """What one result means for the whole: "drift" fails it with 3, "error" with 1."""
+        kind = result.status if isinstance(result, CellResult) else result.kind
+        if kind in {"error", "refused"}:
+            return "error"
+        if kind == "not compared" or (kind == "not run" and (self.error or isinstance(result, CellResult))):
+            return "skipped"
+        if kind in {"differs", "text"} and self.fail_on == "effect":
+            return "same"
+        return "same" if kind in _FINE else "drift"
+
+    @property
+    def drifted(self) -> list[CallResult | UndoResult]:
+        results: list[CallResult | UndoResult] = [*self.calls, *self.undos]
+        return [result for result in results if result.kind not in HARMLESS and result.kind != "played"]
+
+    def text(self) -> str:
+        """A table for a terminal, then every drift and failure in a line of its own."""
+        rows = [f"{'turn':>4}  {'steps':>5}  {'calls':>5}  result"] if self.turns else []
+        rows += [f"{t.turn:>4}  {t.steps:>5}  {t.calls:>5}  {_counts(t.drift)}" for t in self.turns]
+        played = [call for call in self.calls if call.kind == "played" and call.detail]
+        rows += [f"{result.where}: {result.kind}: {result.detail}" for result in (*self.drifted, *played)]
+        for cell in self.cells:
+            if cell.status in ("differs", "error"):
+                rows.append(f"cell {cell.cell}: {cell.status}: {cell.detail}")
+        compared = [cell for cell in self.cells if cell.status in ("same", "differs")]
+        same = sum(cell.status == "same" for cell in compared)
+        rows += [f"not in the scratch copy: {line}" for line in self.not_applied]
+        if self.live is not None:
+            rows.append(_live(self.live))
+        elif self.mode == "playback":
+            rows.append(f"{same} of {len(compared)} code cells that were compared show what was saved.")
+        elif self.exit_code == 0:
+            every = "Every tool call and undo" if self.undos else "Every tool call"
+            rows.append(f"{every}{' that ran' if played else ''} came out as it was recorded.")
+        if self.workspace:
+            rows.append(f"Workspace: {self.workspace}.")
+        if self.error:
+            rows.append(f"Stopped: {self.error}")
+        refused = sum(call.kind == "refused" for call in self.calls)
+        rows += [_how_to_allow(refused)] if refused and not self.approve_recorded else []
+        rows.append(f"Executed notebook: {self.executed}")
+        return "\n".join(rows)
+
+
+def call_results(
+    executed: Any, recording: Recording, hidden: HiddenText = NOTHING_HIDDEN, *, tools: bool
+) -> tuple[CallResult, ...]:
+    """Every call of the recording, as this run met it: from `metadata.kin` of the executed notebook's outputs.
+
+    With `tools`, a call counts as run only when its output carries `drift`; without, when its card is there.
+    """
+    shown = {
+        (kin.get("turn"), kin.get("step"), str(kin.get("id"))): (index, kin)
+        for index, kin in _told(executed)
+        if kin.get("kind") == "call"
+    }
+    results = []
+    for turn in recording.turns:
+        for number, step in enumerate(turn.steps, 1):
+            for call in step.calls:
+                met = shown.get((turn.turn, number, one_line(call.id)))
+                kind, detail = _met(met, hidden, tools=tools)
+                results.append(CallResult(turn.turn, number, call.name, kind, detail))
+    return tuple(results)
+
+
+def undo_results(executed: Any, recording: Recording, hidden: HiddenText = NOTHING_HIDDEN) -> tuple[UndoResult, ...]:
+    """Every undo of the recording, as a run with tools met it: its output carries `undo`, the id, and `drift`."""
+    shown = {kin["undo"]: (index, kin) for index, kin in _told(executed) if isinstance(kin.get("undo"), str)}
+    results = []
+    for number, undo in enumerate((each for each in recording.moves if isinstance(each, UndoRecord)), 1):
+        kind, detail = _met(shown.get(undo.id), hidden, tools=True)
+        results.append(UndoResult(number, max(undo.turns, default=0), undo.type, kind, detail))
+    return tuple(results)
+
+
+def not_applied(executed: Any, hidden: HiddenText = NOTHING_HIDDEN) -> tuple[str, ...]:
+    """What the cells of a run in a scratch copy said that they could not change: their notices carry `missing`."""
+    lines = []
+    for index, kin in _told(executed):
+        if kin.get("kind") == SCRATCH and isinstance(kin.get("missing"), list):
+            if hidden.covers(index):
+                lines.append(f"cell {index + 1}: {hidden.why}")
+            else:
+                lines += [f"{kin.get('place')}: {line}" for line in kin["missing"]]
+    return tuple(lines)
+
+
+def _told(executed: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(index of the cell, `metadata.kin`) of each output that has it."""
+    for index, cell in enumerate(executed["cells"]):
+        for output in cell.get("outputs", []):
+            kin = (output.get("metadata") or {}).get("kin")
+            if isinstance(kin, dict):
+                yield index, kin
+
+
+def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[TurnResult, ...]:
+    results = []
+    for turn in recording.turns:
+        kinds = [call.kind for call in calls if call.turn == turn.turn]
+        drift = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+        results.append(TurnResult(turn.turn, len(turn.steps), len(kinds), drift))
+    return tuple(results)
+
+
+def _met(told: tuple[int, dict[str, Any]] | None, hidden: HiddenText, *, tools: bool) -> tuple[CallKind, str]:
+    """How the call or undo came out that an output tells of, and the detail; `told` as `_told` has it."""
+    if told is None:
+        return "not run", "no output of this run shows it"
+    index, kin = told
+    if not tools:
+        return "played", ""
+    drift = kin.get("drift")
+    kind = drift.get("kind") if isinstance(drift, dict) else None
+    if not isinstance(drift, dict) or kind not in _KINDS:
+        return "not run", "its output says nothing of how it compares"
+    if hidden.covers(index):
+        line = drift.get("line")
+        return kind, "" if kind in HARMLESS else hidden.line(line if isinstance(line, int) else 0)
+    return kind, str(drift.get("detail", ""))
+
+
+def _live(diff: RunDiff) -> str:
+    if diff.same:
+        return "The model did the same as when it was recorded: turns, calls and files."
+    other = sum(not turn.same for turn in diff.turns)
+    return (
+        f"{other} of {len(diff.turns)} turns came out otherwise than recorded: kin-nb diff shows the two side by side."
+    )
+
+
+def _how_to_allow(refused: int) -> str:
+    what = f"{count(refused, 'call')} {'was' if refused == 1 else 'were'} refused, since nobody is asked here"
+    return f"{what}: --approve recorded allows what was allowed then (your own notebooks only)."
+
+
+def _counts(drift: Mapping[CallKind, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in drift.items()) or "no tool calls"
 
 
 T = TypeVar("T")

@@ -1,29 +1,143 @@
-"""`kin-nb replay`: re-execute a session notebook, or a copy of it rather, and report what drifted."""
+"""`kin-nb replay`: re-execute a session notebook, or rather a copy of it, and report what drifted; `--live` asks the model.
+
+As a program, for pool.py and confined.py, it runs one notebook in a process of its own:
+
+    python -m kin_nb.replay.runner.run_notebook                           < REQUEST
+    python -m kin_nb.replay.runner.run_notebook confined NOTEBOOK BYTES CELL
+
+The first prints the notebook's row, as JSON. The second plays the notebook: each cell that begins, and the end, is a line of JSON
+on stdout. BYTES: the most memory of each process. CELL: the first, from 1, whose text is not shown, 0 for none.
+"""
 
 from __future__ import annotations
 
 import copy
+import json
+import os
+import signal
+import sys
 import tempfile
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from kin_nb.core.paths import real_path
+from kin_nb.render import one_line
 from kin_nb.replay.book import Book
+from kin_nb.replay.cells import drop_bound_cells
+from kin_nb.replay.diffing.runs import compare_runs
 from kin_nb.replay.errors import ReplayError
+from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.format.taken_out import HiddenText
-from kin_nb.replay.recording import Recording
+from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, HiddenText
+from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.rerun.rules_file import load_rules
 from kin_nb.replay.runner.comparing import compare_cells
-from kin_nb.replay.runner.execution import OnProgress, failure_of, run_cells
-from kin_nb.replay.runner.options import ReplayOptions, inject
-from kin_nb.replay.runner.place import place
-from kin_nb.replay.runner.played import Played
-from kin_nb.replay.runner.report import ReplayReport, call_results, not_applied, turn_results, undo_results
+from kin_nb.replay.runner.confined import Played
+from kin_nb.replay.runner.execution import CellProgress, OnProgress, failure_of, run_cells
+from kin_nb.replay.runner.options import NAMING, ReplayOptions, inject
+from kin_nb.replay.runner.place import Place, place, workspace_of
+from kin_nb.replay.runner.results import (
+    CellResult,
+    ReplayReport,
+    Row,
+    as_json,
+    call_results,
+    from_json,
+    not_applied,
+    turn_results,
+    undo_results,
+)
+from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.named_recording import join, session_in_log
 from kin_nb.replay.saving.privacy import Cleaner, clean_outputs, known_secrets
 from kin_nb.replay.saving.writing import write_notebook
+
+
+def ask_again(
+    path: Path,
+    stored: Any,
+    recording: Recording,
+    options: ReplayOptions,
+    destination: Path,
+    on_progress: OnProgress | None,
+    secrets: Callable[[str], str],
+) -> ReplayReport:
+    """Run the cells of `stored`, the notebook at `path` (resolved), live, with the settings of whoever runs it.
+
+    Calls that ask are refused, since nobody is there; `approve_recorded` allows those that were allowed when recorded,
+    with the same arguments. Raises as runner.replay_notebook, and when `destination` exists: what it holds was paid for.
+    """
+    if destination.exists():
+        raise ReplayError(f"{destination} exists, and another live run does not replace it. Name another --output-dir.")
+    executed = copy.deepcopy(stored)
+    _make_live(executed)
+    asked = copy.deepcopy(executed)
+    with place(path, recording, options) as there:
+        stopped_at, error = run_cells(executed, there, options, on_progress)
+    try:
+        now = _with_workspace(_recorded_now(executed, destination), path, recording, options, destination)
+    except ReplayError as wrong:  # nothing was asked, or what was is of several sessions
+        now, error = None, error or str(wrong)
+    made = executed if now is None else session_notebook(now, source_nb=executed)
+    clean_outputs(made, Cleaner((), secrets))
+    write_notebook(made, destination, open_file=path)
+    return ReplayReport(
+        mode="live",
+        executed=destination,
+        cells=tuple(map(_ran, compare_cells(asked, executed, stopped_at, tools=True))),
+        turns=(),
+        calls=(),
+        workspace=there.copy.says if there.copy else "",
+        error=error,
+        live=compare_runs(recording, now) if now is not None else None,
+        fail_on=options.fail_on,
+        approve_recorded=options.approve_recorded,
+    )
+
+
+def _make_live(nb: Any) -> None:
+    """Without the recording, and without what plays it."""
+    drop_bound_cells(nb)
+    nb["metadata"].pop("kin", None)
+    nb["cells"] = [cell for cell in nb["cells"] if not is_embedding(cell)]
+    for cell in nb["cells"]:
+        cell["metadata"].pop("kin", None)
+        if cell["cell_type"] == "code":
+            lines = cell["source"].split("\n")
+            cell["source"] = "\n".join(line for line in lines if not line.lstrip().startswith((NAMING, "%kin live")))
+    load = next((cell for cell in nb["cells"] if cell["cell_type"] == "code"), None)
+    if load is not None and not load["source"].strip():
+        load["source"] = "%load_ext kin_nb"
+
+
+def _recorded_now(executed: Any, destination: Path) -> Recording:
+    """Of the log, which has all of it; the outputs carry no record that is very large."""
+    found = Book.collect(executed).recording
+    with suppress(ReplayError):
+        logged = session_in_log(found.session, destination.parent)
+        return replace(found, records=join(found.records, logged.recording.records, logged.taken_over))
+    return found
+
+
+def _with_workspace(
+    now: Recording, path: Path, recording: Recording, options: ReplayOptions, destination: Path
+) -> Recording:
+    """The copy is gone: what it was made from is the workspace that the new notebook names."""
+    workspace = workspace_of(path, recording, options.workspace)
+    where = Path(os.path.relpath(workspace, destination.parent)).as_posix()
+    found = WorkspaceMeta(path=where, commit=recording.meta.workspace.commit)
+    return replace(now, meta=now.meta.model_copy(update={"workspace": found}))
+
+
+def _ran(cell: CellResult) -> CellResult:
+    """What ordinary cells show depends on what the model does: turns are compared, not they."""
+    return replace(cell, status="not compared", detail="") if cell.status in {"same", "differs"} else cell
 
 
 def replay_notebook(
@@ -59,7 +173,6 @@ def replay_notebook(
             "--live makes a notebook of all that is said and shown, and this one was saved with something taken out "
             f"(cell {hidden.number}): nothing was run. Use --tools, or ask again in a notebook of its own."
         )
-    from kin_nb.replay.runner.live_run import ask_again  # noqa: PLC0415  (--live only)
 
     report = ask_again(path, stored, recording, options, destination_of(path, options), on_progress, secrets)
     return report.cleaned(secrets)
@@ -126,3 +239,104 @@ def destination_of(path: Path, options: ReplayOptions) -> Path:
     if real_path(destination) == path:
         raise ReplayError(f"The executed notebook would overwrite {path.name}. Name another folder: --output-dir PATH")
     return destination
+
+
+_LONGEST = 50_000
+"""Characters of an error's text, and of a traceback's end."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """`folder`: where the process runs, so that names mean there what they mean here."""
+
+    notebook: str
+    options: ReplayOptions
+    folder: str
+
+
+def row_of(notebook: str, options: ReplayOptions, on_progress: OnProgress | None = None) -> Row:
+    """Whatever is wrong with the notebook is in the row, without secrets."""
+    path, secrets = Path(notebook), known_secrets()
+    try:
+        return Row.of(notebook, replay_notebook(path, options, on_progress, secrets))
+    except ReplayError as error:
+        return Row.failed(notebook, secrets(str(error).removeprefix(f"{path.name}: ")))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return Row.failed(notebook, f"{where}{error.strerror or error}")
+    except Exception as error:  # noqa: BLE001  (one notebook is never the end of the others)
+        return Row.failed(notebook, one_line(secrets(f"{type(error).__name__}: {error}"), 300))
+
+
+def replay_request() -> None:
+    """Answer the request on stdin with its row on stdout."""
+    with _own_stdout() as stdout:
+        request = from_json(Request, sys.stdin.buffer.read())
+        os.chdir(request.folder)
+        threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
+        stdout.write(as_json(row_of(request.notebook, request.options)))
+
+
+def _end_with(parent: int) -> None:
+    """No kernel goes on for a runner, or a worker of a cluster, that was killed."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def play_confined(path: Path, memory: int, hidden: HiddenText) -> None:
+    """Play the notebook at `path`, and print each cell that begins and the end."""
+    with _own_stdout() as stdout:
+        _limit_memory(memory)
+        nb = as_node(load_notebook(path), path.name)
+
+        def tell(progress: CellProgress) -> None:
+            if progress.output is None:
+                _print_line(stdout, cell=progress.cell)
+
+        there = Place(path.parent, dict(os.environ))
+        at, error = run_cells(nb, there, ReplayOptions(), tell, hidden)
+        if at is None:
+            _print_line(stdout, ended=True)
+        else:
+            found = failure_of(nb, at, error, hidden)
+            text, traceback = found.text[:_LONGEST], found.traceback[-_LONGEST:]
+            _print_line(stdout, ended=True, cell=at + 1, name=found.name, text=text, traceback=traceback)
+
+
+@contextmanager
+def _own_stdout() -> Iterator[TextIO]:
+    """This process's stdout. What the kernel or a library prints meanwhile, and afterwards, goes to stderr."""
+    sys.stdout.flush()
+    own = os.dup(1)
+    os.dup2(2, 1)
+    with os.fdopen(own, "w", encoding="ascii") as stdout:
+        yield stdout
+
+
+def _print_line(stdout: TextIO, **line: Any) -> None:
+    stdout.write(json.dumps(line) + "\n")
+    stdout.flush()
+
+
+def _limit_memory(most: int) -> None:
+    """Where memory runs out all the same, the system ends these processes before the person's own."""
+    import resource  # noqa: PLC0415  (not on Windows)
+
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    if most:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def main(arguments: list[str]) -> None:
+    if not arguments:
+        replay_request()
+        return
+    _, notebook, memory, first = arguments
+    hidden = HiddenText(int(first) - 1) if int(first) else NOTHING_HIDDEN
+    play_confined(Path(notebook), int(memory), hidden)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

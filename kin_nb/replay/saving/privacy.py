@@ -25,16 +25,13 @@ from kin_nb.core.session.records import (
     canonical_json,
     sha256,
 )
-from kin_nb.replay.cells.bound import IGNORED
-from kin_nb.replay.cells.matching import following_key
-from kin_nb.replay.cells.placing import asked_key, moving_command, named_session, speaking_key
+from kin_nb.replay.cells import IGNORED, asked_key, following_key, moving_command, named_session, speaking_key
 from kin_nb.replay.format.carrying import KEPT, carried_in, kept_in
 from kin_nb.replay.format.carrying import KEY as CARRIED
 from kin_nb.replay.format.taken_out import COLOUR, TAKEN_OUT, holds_marks
 from kin_nb.replay.recording import Recording, SessionMeta, label
-from kin_nb.replay.saving.making import is_made_anew
+from kin_nb.replay.saving.making import REFERENCE, WIDGETS, is_made_anew
 from kin_nb.replay.saving.markup import clean_markup
-from kin_nb.replay.saving.widgets import REFERENCE, WIDGETS
 
 _MOST_LINES = 12
 _SESSION = "--session"
@@ -192,7 +189,8 @@ class Cleaner:
         if _ENCODED.match(kind):
             return item
         if isinstance(item, str) and kind.startswith(_MARKUP):  # first as it reads: to the letter a part may be there
-            item = clean_markup(item, lambda text: self.text(text, where))
+            look = Cleaner(self._patterns, self._secrets).plain
+            item = clean_markup(item, lambda text: self.text(text, where), look=look)
         return self._everything(item, where)
 
     def _attached(self, kind: str, item: Any, where: str) -> Any:

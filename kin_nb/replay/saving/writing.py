@@ -1,4 +1,4 @@
-"""Writing a session notebook: at once or not at all, and never over what only the file there holds."""
+"""Writing a session notebook: at once or not at all, and never over what only the file there, or a page that is open, holds."""
 
 from __future__ import annotations
 
@@ -6,19 +6,215 @@ import copy
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
-from kin_nb.replay.format.embedded import fold, is_embedding
-from kin_nb.replay.format.in_notebook import session_of
-from kin_nb.replay.format.loading import MAX_BYTES, import_nbformat, load_notebook, read_text
-from kin_nb.replay.format.sidecar import KEY as SIDECAR
-from kin_nb.replay.format.sidecar import Sidecar, named_sidecar, session_of_sidecar, sidecar_name, split, texts_in
-from kin_nb.replay.saving.overwriting import check_nothing_is_lost
-from kin_nb.replay.saving.own_cells import marked
+from kin_nb.render import one_line
+from kin_nb.replay.errors import LaterFormatError, RecordingError, UnreadableNotebookError
+from kin_nb.replay.format.carrying import carried_in, kept_in
+from kin_nb.replay.format.embedded import KEY as SIDECAR
+from kin_nb.replay.format.embedded import (
+    Sidecar,
+    fold,
+    is_embedding,
+    named_sidecar,
+    session_of_sidecar,
+    sidecar_name,
+    split,
+    texts_in,
+)
+from kin_nb.replay.format.in_notebook import raw_records, session_of
+from kin_nb.replay.format.loading import (
+    MAX_BYTES,
+    import_nbformat,
+    later_format,
+    load_notebook,
+    merge_conflict,
+    read_text,
+    short,
+)
+from kin_nb.replay.format.reading import TYPES, RecordReader
+from kin_nb.replay.recording import FORMAT, SessionMeta
+from kin_nb.replay.saving.own_cells import check_own_cells_stay, marked
+
+_SECONDS = 2.0
+_AT_ONCE = 16
+
+
+def open_in(notebook: Path) -> str:
+    """The address of a server in which `notebook` has a kernel, or may have one: it can reach that file, and does not say.
+
+    "" where none is known: a server to which no connection is made is gone, and has left its file behind. So is one that
+    does not say and whose process is not to be seen; one that says has it, from another container too.
+    """
+    wanted = notebook.resolve()
+    servers = list(_servers())
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # files of servers that are gone gather in a home that machines share
+        answers = list(pool.map(_open_paths, servers))
+    for server, paths in zip(servers, answers, strict=True):
+        root = Path(str(server.get("root_dir") or server.get("notebook_dir") or "")).resolve()
+        if paths is None and wanted.is_relative_to(root) and _is_alive(server.get("pid")):
+            return f"{server['url']} (or may be: that server does not say what it has open; stop it to be sure)"
+        if any((root / path).resolve() == wanted for path in paths or ()):
+            return str(server["url"])
+    return ""
+
+
+def _servers() -> Iterator[dict[str, Any]]:
+    """What servers say of themselves in Jupyter's runtime folder, where those that were killed leave it."""
+    from jupyter_core.paths import jupyter_runtime_dir  # noqa: PLC0415  (first use)
+
+    folder = Path(jupyter_runtime_dir())
+    for path in sorted(folder.glob("jpserver-*.json")) if folder.is_dir() else ():
+        try:
+            server = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(server, dict) and str(server.get("url", "")).startswith("http"):
+            yield server
+
+
+def _is_alive(pid: object) -> bool:
+    """One that was killed leaves its file behind, and another may have its port since."""
+    try:
+        os.kill(pid if isinstance(pid, int) and pid > 0 else os.getpid(), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _open_paths(server: dict[str, Any]) -> list[str] | None:
+    """None where it is there and gives no list, as one with a password does."""
+    import httpx  # noqa: PLC0415  (first use)
+
+    headers = {"Authorization": f"token {server.get('token', '')}"}
+    try:
+        # the server's certificate may be its own, and nothing secret is asked but of the server that wrote the token
+        with httpx.Client(timeout=_SECONDS, headers=headers, trust_env=False, verify=False) as client:  # noqa: S501
+            found = client.get(f"{server['url']}api/sessions").json()
+    except (httpx.ConnectError, httpx.InvalidURL):
+        return []
+    except (httpx.HTTPError, ValueError):
+        return None
+    if not isinstance(found, list):
+        return None
+    paths = (session.get("path") for session in found if isinstance(session, dict))
+    return [path for path in paths if isinstance(path, str)]
+
+
+def check_nothing_is_lost(nb: Any, path: Path, *, in_place: bool, itself: bool) -> Any:
+    """The notebook that `nb` may replace, None for an empty file. Raises RecordingError when it may not.
+
+    `itself`: `nb` was made from what stands there.
+
+    A damaged recording of the same session may be replaced by one that has all of it: that is its repair.
+    """
+    if path.is_file() and not path.stat().st_size:
+        return None  # an empty file is nobody's work
+    try:
+        there = load_notebook(path)
+    except UnreadableNotebookError:
+        there = None
+    if there is None or "kin" not in there["metadata"]:
+        if in_place and there is not None:
+            return there
+        raise RecordingError(
+            f"{path.name} exists and is no session notebook: nothing was written. Choose another name, or remove that file."
+        )
+    try:
+        _check_no_later_version_wrote(there)
+    except LaterFormatError as error:
+        raise RecordingError(
+            f"{path.name} would lose what a later version wrote: {error} Nothing was written."
+        ) from None
+    session = session_of(there)[0]
+    missing = lost(there, nb)
+    if missing:
+        join = (
+            "kin-nb merge joins two runs of one session"
+            if session == session_of(nb)[0]
+            else "kin-nb diff compares both"
+        )
+        raise RecordingError(
+            f"{path.name} holds {missing} of session {session[:8]}, which this one has not: nothing was written. "
+            f"Choose another name; {join}."
+        )
+    check_own_cells_stay(there, nb, path.name, itself=itself)
+    return there
+
+
+def lost(there: Any, nb: Any) -> str:
+    """The records that `there` holds, in cells or their outputs, and `nb` has not: `turns 2, 3, undo`; "" for none.
+
+    A damaged record is known by its id: it may be replaced by a whole one. A turn is lost too where `nb` has fewer of its
+    steps. Raises RecordingError where a merge left a conflict.
+    """
+    conflict = merge_conflict(there)
+    if conflict:
+        raise RecordingError(f"What it holds may be lost: nothing was written. {conflict}")
+    now = {_id_of(raw): raw for _, raw in _all_records(nb)}
+    turns: list[str] = []
+    moves: list[str] = []
+    unread: list[str] = []
+    for index, raw in _all_records(there):
+        known = now.get(_id_of(raw))
+        if known is not None and _steps(raw) <= _steps(known):
+            continue
+        if not _id_of(raw):
+            unread.append(f"what does not read in cell {index + 1}")
+        elif raw.get("type") == "turn":
+            turns.append(one_line(str(raw.get("turn")), 20))
+        else:
+            kind = one_line(str(raw.get("type")), 40)
+            moves.append(kind if kind in TYPES else f"a record of type {kind}")
+    named = [f"turn{'s' if len(turns) > 1 else ''} {', '.join(dict.fromkeys(turns))}"] if turns else []
+    return ", ".join(dict.fromkeys([*named, *moves, *unread]))
+
+
+def _check_no_later_version_wrote(there: Any) -> None:
+    """Raises LaterFormatError, also where something else is damaged."""
+    kin = there["metadata"]["kin"]
+    fields = kin if isinstance(kin, dict) else {}
+    if isinstance(fields.get("format"), int | float) and fields["format"] != FORMAT:
+        raise LaterFormatError(later_format(fields["format"], fields.get("kin_nb")))
+    meta = SessionMeta(session="none", kin_nb=short(fields.get("kin_nb", ""))[:64])
+    for index, raw in raw_records(there):
+        texts = {**texts_in(kin), **texts_in(there["cells"][index]["metadata"]["kin"])}
+        try:
+            RecordReader(meta, texts, named_sidecar(there)).read(index + 1, raw)
+        except LaterFormatError:
+            raise
+        except RecordingError:
+            continue  # a whole one may take its place
+
+
+def _all_records(nb: Any) -> Iterator[tuple[int, Any]]:
+    """Each record that a cell of `nb` holds, in its metadata or its outputs, unchecked, with the cell's index."""
+    yield from raw_records(nb)
+    indexes = {cell.get("id"): index for index, cell in enumerate(nb["cells"])}
+    for index, cell in enumerate(nb["cells"]):
+        yield from ((index, carried.get("record")) for carried in carried_in(cell))
+    for each in kept_in(nb):
+        if each["cell"] in indexes:
+            yield indexes[each["cell"]], each["carried"].get("record")
+
+
+def _id_of(raw: Any) -> str:
+    """As the record says; of one that has none, but is of a later version, its hash."""
+    if not isinstance(raw, dict):
+        return ""
+    named = raw.get("id") or (raw.get("sha") if raw.get("type") not in TYPES else "")
+    return named if isinstance(named, str) else ""
+
+
+def _steps(raw: Any) -> int:
+    steps = raw.get("steps")
+    return len(steps) if isinstance(steps, list) else 0
 
 
 def write_notebook(

@@ -17,7 +17,7 @@ from kin_nb.core.session.document import session_document
 from kin_nb.core.session.session import Session
 from kin_nb.core.wire import to_wire
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.rerun.backend import ReplayBackend
+from kin_nb.replay.rerun.stand_ins import ReplayBackend
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.named_recording import session_in_log
 from tests.model_server import ModelServer, tool_call

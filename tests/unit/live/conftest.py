@@ -10,9 +10,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from kin_nb.core.tools.base import AnyTool
-from kin_nb.notebook.agent_thread import AgentThread
 from kin_nb.notebook.live import live_tools, main_thread
-from kin_nb.notebook.pump import run_on_agent_thread
+from kin_nb.notebook.pump import AgentThread, run_on_agent_thread
 from tests.unit.core.conftest import _own_home, config, workspace  # noqa: F401  (fixtures)
 
 InTurn = Callable[[Callable[[], Awaitable[Any]]], Any]

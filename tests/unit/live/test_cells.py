@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kin_nb.core.tools.base import ToolError
-from kin_nb.notebook.live import own_cells
+from kin_nb.notebook.live.cells import cells_above
 
 
 class Kernel:
@@ -91,7 +91,7 @@ def test_where_the_file_does_not_help_they_are_what_this_kernel_ran(shell, noteb
 def test_in_a_terminal_they_are_what_was_typed(shell, in_turn):
     shell.history_manager.input_hist_raw[:] = ["", "x = 1", "%kin go"]
     shell.execution_count = 2
-    assert [found["source"] for found in own_cells.cells_above(shell).cells] == ["x = 1"]
+    assert [found["source"] for found in cells_above(shell).cells] == ["x = 1"]
 
 
 def test_a_new_cell_is_put_below_and_further_code_is_added_to_it(shell, told):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.notebook.live.printed import plain
+from kin_nb.notebook.live.capture import plain
 
 
 @pytest.mark.parametrize(

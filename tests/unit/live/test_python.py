@@ -13,7 +13,7 @@ import pytest
 from IPython.core.displaypub import DisplayPublisher
 
 from kin_nb.core.tools.base import ToolError, tool_output
-from kin_nb.notebook.live.printed import Printed
+from kin_nb.notebook.live.capture import Printed
 from kin_nb.notebook.pump import Interrupted
 
 

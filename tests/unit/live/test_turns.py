@@ -10,7 +10,7 @@ from kin_nb.core.events import ToolOutputEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.core.tools.base import BaseTool, BaseToolConfig, BaseToolState
-from kin_nb.notebook.approval.choices import choices
+from kin_nb.notebook.approval.widget import choices
 from kin_nb.notebook.live import add_live_tools, live_tools
 from kin_nb.notebook.magics import KinMagics
 from kin_nb.notebook.pump import Interrupted

@@ -25,9 +25,9 @@ MADE_WITHOUT_ESCAPING = {
     ): "declarations of our own colours; what it is given is looked at only",
     ("render/markdown.py", "markdown_html", "Html"): "sanitised by nh3 before, and `literal` writes no markup",
     ("notebook/approval/card.py", "_tell_where", "Html"): "what `show_html`, which takes Html, has put there",
-    ("notebook/streaming/live_html.py", "live_html", "Attribute"): "class names of ours",
-    ("notebook/streaming/live_html.py", "live_html", "Html"): "of markdown_html, tags made shorter by words of ours",
-    ("notebook/streaming/live_html.py", "style_sheet", "Html"): "our own style sheet: no text of anybody's is in it",
+    ("notebook/streaming/reply.py", "live_html", "Attribute"): "class names of ours",
+    ("notebook/streaming/reply.py", "live_html", "Html"): "of markdown_html, tags made shorter by words of ours",
+    ("notebook/streaming/reply.py", "style_sheet", "Html"): "our own style sheet: no text of anybody's is in it",
 }
 """(module, function, type): why what is no literal there needs no escaping."""
 WIDGETS = {("notebook/approval/card.py", "html_widget")}
@@ -57,20 +57,17 @@ def is_literal(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def drawing() -> dict[str, ast.Module]:
-    """The modules that make Html: no other `join` or `fill` is theirs."""
-    return {
-        name: tree
-        for name, tree in MODULES.items()
-        if name != TYPES
-        and any(isinstance(node, ast.ImportFrom) and node.module == "kin_nb.render.text" for node in ast.walk(tree))
-    }
-
-
 def templates() -> Iterator[tuple[str, ast.Call]]:
-    for module, tree in drawing().items():
+    """Calls of `fill` and `join`, where these are ours."""
+    for module, tree in MODULES.items():
+        ours = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module == "kin_nb.render.text"
+            for alias in node.names
+        }
         for _, name, call in calls(tree):
-            if isinstance(call.func, ast.Name) and name in TEMPLATES:
+            if isinstance(call.func, ast.Name) and name in TEMPLATES & ours:
                 yield f"{module}:{call.lineno}", call
 
 

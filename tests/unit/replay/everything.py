@@ -25,7 +25,7 @@ from kin_nb.core.session.records import (
     UndoRecord,
     canonical_json,
 )
-from kin_nb.replay.cells.matching import cell_key, command_key
+from kin_nb.replay.cells import cell_key, command_key
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from tests.unit.replay.sessions import LONG, SESSION
 

@@ -14,7 +14,7 @@ from kin_nb.core.session.records import (
     TurnRecord,
     UndoRecord,
 )
-from kin_nb.replay.cells.matching import cell_key, command_key
+from kin_nb.replay.cells import cell_key, command_key
 from kin_nb.replay.format.carrying import carried
 from kin_nb.replay.recording import Recording, SessionMeta
 

@@ -26,7 +26,7 @@ from kin_nb.core.session.records import (
     UndoRecord,
 )
 from kin_nb.replay.book import Book, CellEntry, Conversation, in_order, last_run
-from kin_nb.replay.cells.matching import following_key
+from kin_nb.replay.cells import following_key
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, RecordingError
 from kin_nb.replay.playback.cells import Playback
 

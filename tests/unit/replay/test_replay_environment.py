@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.notebook.recorded_approvals import through_recorded
+from kin_nb.notebook.modes.live import through_recorded
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
 

@@ -7,7 +7,7 @@ import pytest
 from kin_nb.core.safety.secrets import secrets_redactor
 from kin_nb.core.tools import printed
 from kin_nb.core.tools.builtins.grep_matches import LONGEST_LINE, _shortened
-from kin_nb.notebook.live.attached_files import LONGEST, _cut
+from kin_nb.notebook.live.attachments import LONGEST, _cut
 from kin_nb.notebook.live.glimpse import glimpse
 
 KEY = "tok-5f0c9e77a1-AAAABBBBCCCCDDDD"

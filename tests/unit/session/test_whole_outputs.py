@@ -29,7 +29,7 @@ from kin_nb.core.tools.builtins.bash import CappedOutput
 from kin_nb.core.tools.mcp.results import TEXT_LIMIT, read_result
 from kin_nb.core.tools.whole import KEPT_UNTIL_REDACTED, Whole, whole_output
 from kin_nb.core.types import FunctionCall
-from kin_nb.notebook.live.printed import Printed
+from kin_nb.notebook.live.capture import Printed
 from kin_nb.replay.rerun.drift import compare_call
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn

@@ -17,8 +17,7 @@ from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import ClearRecord, RecordedStep, SessionRecord, TurnRecord
 from kin_nb.render import render_record
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import command_key
-from kin_nb.replay.cells.placing import named_session, speaking_key
+from kin_nb.replay.cells import command_key, named_session, speaking_key
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import NoRecordingError, RecordingError, ReplayError
 from kin_nb.replay.format.carrying import KEPT, KEY
@@ -313,7 +312,7 @@ def test_a_notebook_that_is_not_valid_is_named_with_its_cell(saved, capsys):
 
 def test_in_place_is_refused_while_a_server_has_the_file_open(saved, tmp_path, monkeypatch):
     path = saved()
-    monkeypatch.setattr("kin_nb.replay.saving.open_notebooks.open_in", lambda _: "http://127.0.0.1:8888/")
+    monkeypatch.setattr("kin_nb.replay.saving.writing.open_in", lambda _: "http://127.0.0.1:8888/")
     with pytest.raises(RecordingError, match=r"is open in http://127\.0\.0\.1:8888/, whose next save would erase"):
         SaveCommand(str(path), path, SaveOptions(in_place=True)).run()
 

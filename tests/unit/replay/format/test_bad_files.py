@@ -13,10 +13,9 @@ from kin_nb.core.session.records import FileChange, RecordedCall, RecordedStep
 from kin_nb.render import render_record
 from kin_nb.replay.book import Book
 from kin_nb.replay.errors import NoRecordingError, RecordingError, RecordingNotFoundError, UnreadableNotebookError
-from kin_nb.replay.format.embedded import embedding_source
+from kin_nb.replay.format.embedded import embedding_source, sidecar_name
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import MAX_BYTES, load_notebook
-from kin_nb.replay.format.sidecar import sidecar_name
 from kin_nb.replay.playback.cells import Playback
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
 from kin_nb.replay.playback.surroundings import Surroundings

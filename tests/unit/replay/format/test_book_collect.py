@@ -12,8 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from kin_nb.core.session.records import SessionRecord, TurnRecord
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import cell_key
-from kin_nb.replay.cells.placing import moving_source, speaking_key
+from kin_nb.replay.cells import cell_key, moving_source, speaking_key
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, NotRecorded, RecordingError
 from kin_nb.replay.format.carrying import KEPT, KEY, carried, keeping
 from kin_nb.replay.format.in_notebook import read_saved

@@ -15,9 +15,9 @@ from kin_nb.core.session.records import TurnRecord, canonical_json, sha256
 from kin_nb.replay.book import Book
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import keeping
+from kin_nb.replay.format.embedded import sidecar_name
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook, parse_notebook
-from kin_nb.replay.format.sidecar import sidecar_name
 from kin_nb.replay.playback.finding import embedded_recording
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions

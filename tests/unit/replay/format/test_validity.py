@@ -10,8 +10,7 @@ import pytest
 
 from kin_nb.replay.errors import UnreadableNotebookError
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.format.validity import check_valid, complete
+from kin_nb.replay.format.loading import as_node, check_valid, complete, load_notebook
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn

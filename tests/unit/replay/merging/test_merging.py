@@ -30,17 +30,14 @@ from kin_nb.core.session.records import (
     sha256,
 )
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import command_key
-from kin_nb.replay.cells.placing import speaking_key
+from kin_nb.replay.cells import command_key, speaking_key
 from kin_nb.replay.errors import RecordingError, ReplayError
 from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import raw_records, read_recording
 from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.merging.cells import comparable, merge_cells
-from kin_nb.replay.merging.notebooks import merge_notebooks
+from kin_nb.replay.merging.cells import comparable, merge_cells, merge_notebooks
 from kin_nb.replay.merging.recordings import merge_recordings
-from kin_nb.replay.playback.cells import Playback
-from kin_nb.replay.playback.going_on import go_on
+from kin_nb.replay.playback.cells import Playback, go_on
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.rerun.turns import Rerun, SoFar
 from kin_nb.replay.saving.making import session_notebook

@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_output
 from kin_nb.cli import main
 from kin_nb.core.session.records import SessionRecord, TurnRecord
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import cell_key
+from kin_nb.replay.cells import cell_key
 from kin_nb.replay.format.carrying import KEY
 from kin_nb.replay.format.in_notebook import raw_records, read_recording
 from kin_nb.replay.format.loading import load_notebook

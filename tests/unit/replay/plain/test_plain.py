@@ -33,12 +33,10 @@ from kin_nb.core.session.records import (
 )
 from kin_nb.core.session.records import sha256 as sha
 from kin_nb.core.tools.file_changes import _patch
-from kin_nb.replay.cells.bound import tolerant
-from kin_nb.replay.cells.matching import command_key
+from kin_nb.replay.cells import command_key, tolerant
 from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.plain.change import apply_change
-from kin_nb.replay.plain.export import plain_notebook
-from kin_nb.replay.plain.text import code_span, fenced, safe_markdown
+from kin_nb.replay.plain.calls import code_span, fenced, safe_markdown
+from kin_nb.replay.plain.export import apply_change, plain_notebook
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook

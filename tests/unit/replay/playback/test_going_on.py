@@ -21,9 +21,9 @@ from kin_nb.core.session.records import (
 )
 from kin_nb.core.tools.file_changes import Content, file_change
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import command_key
+from kin_nb.replay.cells import command_key
 from kin_nb.replay.merging.recordings import merge_recordings
-from kin_nb.replay.playback.going_on import go_on
+from kin_nb.replay.playback.cells import go_on
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.named_recording import join, session_in_log

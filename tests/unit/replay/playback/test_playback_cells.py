@@ -10,7 +10,7 @@ import pytest
 
 from kin_nb.core.session.records import ClearRecord, SessionRecord
 from kin_nb.replay.book import Book, CellEntry
-from kin_nb.replay.cells.matching import cell_key, command_key, following_key
+from kin_nb.replay.cells import cell_key, command_key, following_key
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
 from kin_nb.replay.playback.cells import Playback
 from tests.unit.replay.sessions import turn, undo

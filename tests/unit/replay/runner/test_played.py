@@ -7,8 +7,7 @@ import pytest
 from kin_nb.core.config import KinConfig
 from kin_nb.core.interrupts import Interrupted
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.runner.confined import ConfinedPlay, played_after_saving
-from kin_nb.replay.runner.played import Failure, Played, in_words, not_its_own
+from kin_nb.replay.runner.confined import ConfinedPlay, Failure, Played, in_words, not_its_own, played_after_saving
 from kin_nb.replay.saving.preflight import Preflight
 from tests.unit.replay.sessions import recording, turn
 

@@ -18,9 +18,18 @@ from kin_nb.replay.commands.replay import RowCounter
 from kin_nb.replay.runner import pool
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.pool import replay_in_process, replay_many
-from kin_nb.replay.runner.report import CallResult, CellResult, ReplayReport
-from kin_nb.replay.runner.results import Row, as_json, row_from, rows_json, table, worst
-from kin_nb.replay.runner.worker import Request
+from kin_nb.replay.runner.results import (
+    CallResult,
+    CellResult,
+    ReplayReport,
+    Row,
+    as_json,
+    row_from,
+    rows_json,
+    table,
+    worst,
+)
+from kin_nb.replay.runner.run_notebook import Request
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn

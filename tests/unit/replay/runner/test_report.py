@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from kin_nb.replay.playback.shipped import examples_folder, is_shipped
+from kin_nb.replay.playback.finding import examples_folder, is_shipped
 from kin_nb.replay.runner.comparing import compare_cells
-from kin_nb.replay.runner.report import CallResult, CellResult, ReplayReport, call_results, not_applied, turn_results
-from kin_nb.replay.runner.scratch import scratch_notice
+from kin_nb.replay.runner.place import scratch_notice
+from kin_nb.replay.runner.results import CallResult, CellResult, ReplayReport, call_results, not_applied, turn_results
 from tests.unit.replay.sessions import busy_turn, recording
 
 

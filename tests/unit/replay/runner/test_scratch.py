@@ -20,7 +20,7 @@ from kin_nb.core.tools.file_changes import Content, file_change
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.playback.finding import Found
 from kin_nb.replay.recording import WorkspaceMeta
-from kin_nb.replay.runner.scratch import Scratch
+from kin_nb.replay.runner.place import Scratch
 from tests.unit.replay.sessions import recording, turn
 
 MODE = "100644"

@@ -23,7 +23,7 @@ from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.format.taken_out import HiddenText, as_saved
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import compare_call
-from kin_nb.replay.runner.report import not_applied
+from kin_nb.replay.runner.results import not_applied
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import known_secrets

@@ -18,9 +18,8 @@ from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import empty_notebook, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.overwriting import lost
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
-from kin_nb.replay.saving.writing import write_notebook
+from kin_nb.replay.saving.writing import lost, write_notebook
 from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 

@@ -11,7 +11,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
-from kin_nb.replay.cells.matching import cell_key
+from kin_nb.replay.cells import cell_key
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import read_recording

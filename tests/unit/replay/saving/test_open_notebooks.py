@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.replay.saving import open_notebooks
-from kin_nb.replay.saving.open_notebooks import open_in
+from kin_nb.replay.saving import writing
+from kin_nb.replay.saving.writing import open_in
 from tests.serving import serving
 
 Server = Callable[..., str]
@@ -102,7 +102,7 @@ def test_one_that_says_so_is_not_hidden_by_one_that_has_another_folder(server, n
 
 
 def test_a_server_that_takes_the_question_and_never_answers_may_have_it_open(announce, notebook, monkeypatch):
-    monkeypatch.setattr(open_notebooks, "_SECONDS", 0.1)
+    monkeypatch.setattr(writing, "_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         announce(url, notebook.parent)
@@ -111,7 +111,7 @@ def test_a_server_that_takes_the_question_and_never_answers_may_have_it_open(ann
 
 def test_all_servers_are_asked_at_the_same_time(announce, notebook, monkeypatch):
     """Each answers only when all have been asked: one after the other would wait for the first in vain."""
-    monkeypatch.setattr(open_notebooks, "_SECONDS", 60)
+    monkeypatch.setattr(writing, "_SECONDS", 60)
     together = threading.Barrier(12)
 
     class Answer(BaseHTTPRequestHandler):

@@ -27,7 +27,7 @@ from kin_nb.core.session.records import (
 )
 from kin_nb.render import render_turn
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import cell_key, command_key, following_key
+from kin_nb.replay.cells import cell_key, command_key, following_key
 from kin_nb.replay.format.carrying import KEPT
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.recording import Recording
@@ -285,6 +285,17 @@ def test_a_secret_with_signs_that_html_escapes_goes_as_pandas_writes_it(secret):
     clean_notebook(nb, recording(turn(1, "a")), cleaner)
     assert nb["cells"][0]["outputs"][0]["data"] == {"text/html": "<td>[secret]</td>"}
     assert cleaner.report() == ["Taken out:", "  cell 1, outputs, text/html: 1 secret"]
+
+
+def test_a_secret_that_tags_split_takes_the_markup_with_it_and_is_counted_once():
+    shown = {"text/html": "<p>key: <b>hun</b>ter22</p>", "image/svg+xml": "<svg>hunter22 <b>hun</b></svg>"}
+    nb = new_notebook(cells=[new_code_cell("", id="py", outputs=[new_output("display_data", shown)])])
+    cleaner = Cleaner((), secrets=Redactor(("hunter22",), Path("/")).text)
+    clean_notebook(nb, recording(turn(1, "a")), cleaner)
+    data = nb["cells"][0]["outputs"][0]["data"]
+    assert data == {"text/html": "key: [secret]", "image/svg+xml": "<svg>[secret] <b>hun</b></svg>"}
+    places = [f"  cell 1, outputs, {kind}: 1 secret" for kind in shown]
+    assert cleaner.report() == ["Taken out:", *places]
 
 
 def test_a_match_that_colours_split_goes_from_tracebacks_and_from_what_a_tool_printed():

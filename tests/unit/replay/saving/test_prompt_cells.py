@@ -12,8 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from kin_nb.core.session.records import ClearRecord, CompactRecord, RecordedCompaction, SessionRecord, UndoRecord
 from kin_nb.render import render_record
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import command_key, following_key
-from kin_nb.replay.cells.placing import speaking_key
+from kin_nb.replay.cells import command_key, following_key, speaking_key
 from kin_nb.replay.format.in_notebook import read_recording, read_saved
 from kin_nb.replay.playback.cells import Playback
 from kin_nb.replay.recording import Recording

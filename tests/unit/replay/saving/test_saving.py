@@ -12,8 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from kin_nb.render import render_record, render_turn
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells.matching import cell_key
-from kin_nb.replay.cells.placing import asked_key
+from kin_nb.replay.cells import asked_key, cell_key
 from kin_nb.replay.errors import NotRecorded, RecordingError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook

@@ -1,4 +1,4 @@
-"""Links of a workspace that lead into it by its own place: in a copy they would lead back to the original."""
+"""Symbolic links in a copy of the workspace: none leads back into the original."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 from kin_nb.core.paths import real_path
 
 
-def inner(workspace: Path, folder: Path, target: str) -> str:
-    """`target` of a link in `folder`, which is below `workspace`, as it must be in a copy of the workspace.
+def relative_target(workspace: Path, folder: Path, target: str) -> str:
+    """Return what a link to `target`, in a folder below `workspace`, must name in a copy of the workspace.
 
-    Relative where it leads into `workspace` by way of what lies outside of it; else as it is.
+    A relative path where the link leads into `workspace` through an absolute path or through a folder outside of it;
+    `target` itself otherwise.
     """
     root, here = real_path(workspace), real_path(folder)
     steps = Path(target).parts
@@ -26,14 +27,14 @@ def inner(workspace: Path, folder: Path, target: str) -> str:
     return target if within is None else os.path.relpath(within, here)
 
 
-def turn_inward(copy: Path, workspace: Path) -> None:
-    """Mend those links in `copy`, which is one of `workspace`."""
+def make_relative(copy: Path, workspace: Path) -> None:
+    """Change each link in `copy`, a copy of `workspace`, that would lead back into `workspace`."""
     for root, folders, files in os.walk(copy):
         here = Path(root)
         for link in (here / name for name in (*folders, *files)):
             if link.is_symlink():
                 target = str(link.readlink())
-                mended = inner(workspace, workspace / here.relative_to(copy), target)
-                if mended != target:
+                target_in_copy = relative_target(workspace, workspace / here.relative_to(copy), target)
+                if target_in_copy != target:
                     link.unlink()
-                    link.symlink_to(mended)
+                    link.symlink_to(target_in_copy)

@@ -1,0 +1,393 @@
+"""The cells of a session notebook: which one asked which turn, which one undoes, and what the agent ran in the notebook.
+
+A cell's key is what of its text counts when it is asked whether a record is its own; then what a cell says to the agent,
+and to which session; then cells with the code that the agent ran: in playback nothing else binds what later cells use.
+Never reads or writes a file. May import: replay's recording and errors; core's records; nbformat inside functions.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import unicodedata
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from kin_nb.core.commands import COMMANDS, escaped, is_command
+from kin_nb.core.safety.secrets import WORKSPACE
+from kin_nb.core.session.records import MOST_NAMES, RecordedCall, SessionRecord, TurnRecord, UndoRecord, sha256
+from kin_nb.render.summary import PYTHON
+
+_NBVAL = re.compile(r"[ \t]*#+[ \t]*NBVAL_")
+
+
+def normal_body(body: str) -> str:
+    """The prompt as it counts: NFC, LF, no blanks at line ends, no `# NBVAL_` lines, no blank lines at the end."""
+    text = unicodedata.normalize("NFC", body).replace("\r\n", "\n").replace("\r", "\n")
+    lines = [line.rstrip() for line in text.split("\n") if not _NBVAL.match(line)]
+    return "\n".join(lines).rstrip("\n")
+
+
+def cell_key(body: str, options: str) -> str:
+    """sha256 hex of a cell's body and the options on its `%%kin` line (neither blanks between them nor `--cached` count)."""
+    return sha256([normal_body(body), " ".join(word for word in options.split() if word != "--cached")])
+
+
+def following_key(key: str, number: int) -> str:
+    """The key of the turn that came `number` turns after the first one of a cell whose first has `key` (a flow)."""
+    return sha256([key, number])
+
+
+def command_key(command: str) -> str:
+    """The key of a cell that gives a command which moves the conversation: `undo 2`, `redo`, `clear`, `compact`."""
+    return sha256(["command", command])
+
+
+def runs(records: Sequence[SessionRecord]) -> Iterator[tuple[SessionRecord, ...]]:
+    """`records`, in the order of their `seq`, by the runs of cells that made them.
+
+    A run is a turn, with the undo that made room for it and the turns that followed it (a flow); or what a command did.
+    """
+    run: list[SessionRecord] = []
+    for record in records:
+        if run and not _is_of(run, record):
+            yield tuple(run)
+            run = []
+        run.append(record)
+    if run:
+        yield tuple(run)
+
+
+def last_run(records: Sequence[SessionRecord], key: str) -> tuple[SessionRecord, ...]:
+    """Of a cell's `records` those that its last run with the text `key` made; empty where there are none."""
+    found = [run for run in runs(records) if key and run[0].key == key]
+    return found[-1] if found else ()
+
+
+def _is_of(run: Sequence[SessionRecord], record: SessionRecord) -> bool:
+    if not isinstance(record, TurnRecord):
+        return False
+    first = run[0]
+    if isinstance(first, UndoRecord) and len(run) == 1:
+        return bool(first.key) and first.key == record.key and first.head == record.parent
+    turns = [each for each in run if isinstance(each, TurnRecord)]
+    return bool(turns) and record.key == following_key(turns[0].key, len(turns))
+
+
+def turns_of_cell(turns: Sequence[TurnRecord], position: int) -> Sequence[TurnRecord]:
+    """The turn at `position`, and those after it that the same run of its cell made."""
+    key, end = turns[position].key, position + 1
+    while end < len(turns) and turns[end].key == following_key(key, end - position):
+        end += 1
+    return turns[position:end]
+
+
+def answer_in(
+    standing: Sequence[TurnRecord], key: str, cell_id: str | None, *, edited: bool = False
+) -> Sequence[TurnRecord]:
+    """The turns that a cell made when it ran last, of a conversation as it stands; empty when there are none.
+
+    A cell is known by its id and its text; with `edited`, by its id whatever its text is now. Without an id nothing is
+    known: two cells may say the same. A turn that failed or was interrupted is no answer: run again, it is asked again.
+    """
+    keys = [turn.key for turn in standing]
+    found = [n for n, each in enumerate(standing) if cell_id and each.cell_id == cell_id and (edited or keys[n] == key)]
+    begun = [n for n in found if not any(keys[n] == following_key(keys[m], n - m) for m in range(n))]
+    if not begun:
+        return ()
+    answer = turns_of_cell(standing, begun[-1])
+    return answer if edited or is_answer(answer[-1]) else ()
+
+
+def is_answer(turn: TurnRecord) -> bool:
+    """Whether it came to its end: one that failed or was interrupted is asked again when its cell is run again."""
+    return turn.outcome in {"done", "stopped"}
+
+
+_MAGIC = re.compile(r"\n*%%kin(?:[ \t]+(?P<options>[^\n]*))?(?:\n(?P<body>.*))?\Z", re.DOTALL)
+
+_ASKING = "|".join(name for name, command in COMMANDS.items() if command.asks)
+_ASKS = re.compile(rf"\s*%kin(?P<session>[ \t]+--session(?:=|[ \t]+)\S+)?[ \t]+/?(?P<prompt>(?:{_ASKING}):[^\n]*)\s*")
+_MOVES = re.compile(
+    r"\s*(?:%kin(?:[ \t]+--session(?:=|[ \t]+)\S+)?[ \t]+/?|%%kin(?:[ \t]+--session(?:=|[ \t]+)\S+)?[ \t]*\n\s*/|(?P<bare>/))"
+    r"(?P<name>undo|redo|clear|compact)(?:(?<=undo)[ \t]+(?P<turns>\d{1,9}))?\s*"
+)
+_LINE = re.compile(r"\s*%%?kin\b(?P<options>[^\n]*)")
+_SESSION = re.compile(r"(?:^|\s)--session[\s=]+(?P<name>\S+)")
+
+
+def asked_key(nb: Any, cell: Any) -> str | None:
+    """The key of a cell that asks the agent; None for every other, /commands too. In the Kin kernel cells without magic ask."""
+    if cell["cell_type"] != "code":
+        return None
+    source = as_prompt(cell["source"])
+    found = _MAGIC.match(source)
+    if found:
+        body = found["body"] or ""
+        return None if is_command(normal_body(body)) else cell_key(body, found["options"] or "")
+    text = source.lstrip()
+    command = not text or text[0] in "%!?" or is_command(normal_body(text))
+    return cell_key(source, "") if is_kin_kernel(nb) and not command else None
+
+
+def as_prompt(source: str) -> str:
+    """The text of a code cell, `%kin flow:NAME request` as the prompt that it is: it has a turn, and is played."""
+    found = _ASKS.fullmatch(source)
+    if found is None:
+        return source
+    options = " ".join((found["session"] or "").split())
+    return f"%%kin{' ' * bool(options)}{options}\n/{found['prompt'].rstrip()}"
+
+
+def moving_command(nb: Any, cell: Any) -> str | None:
+    """What a cell does that only moves the conversation (`undo 2`, `redo`, `clear`, `compact`); None for every other cell."""
+    found = _MOVES.fullmatch(cell["source"]) if cell["cell_type"] == "code" else None
+    if found is None or (found["bare"] and not is_kin_kernel(nb)):
+        return None
+    return f"undo {int(found['turns'] or 1)}" if found["name"] == "undo" else found["name"]
+
+
+def speaking_key(nb: Any, cell: Any) -> str | None:
+    """The key of a cell that asks, or moves the conversation."""
+    command = moving_command(nb, cell)
+    return asked_key(nb, cell) if command is None else command_key(command)
+
+
+def moving_source(record: SessionRecord, session: str = "") -> str:
+    """A cell that does what `record`, which is no turn, did."""
+    command = f"undo {max(1, len(record.turns))}" if record.type == "undo" else record.type
+    return f"%kin --session {session} {command}" if session else f"%kin {command}"
+
+
+def named_session(cell: Any) -> str | None:
+    """The name of the session that a cell speaks to, "" for the notebook's own; None for every other cell."""
+    line = _LINE.match(cell["source"]) if cell["cell_type"] == "code" else None
+    if line is None:
+        return None
+    found = _SESSION.search(line["options"])
+    return found["name"] if found else ""
+
+
+def asked_with(cell: Any, record: SessionRecord) -> bool:
+    """Whether a turn was asked with the options that the cell has, whatever the prompt below them is now."""
+    found = _MAGIC.match(as_prompt(cell["source"])) if cell["cell_type"] == "code" else None
+    options = (found["options"] or "") if found is not None else ""
+    return isinstance(record, TurnRecord) and record.key == cell_key(escaped(record.prompt), options)
+
+
+def is_kin_kernel(nb: Any) -> bool:
+    """Whether every cell of the notebook is a prompt: its kernel is `kin`, or one of `kin-nb kernel install --name kin-...`."""
+    spec = nb["metadata"].get("kernelspec")
+    name = spec.get("name") if isinstance(spec, dict) else None
+    return isinstance(name, str) and (name == "kin" or name.startswith("kin-"))
+
+
+def place_records(nb: Any, records: Sequence[SessionRecord]) -> dict[str, int]:
+    """Id -> index of the cell that each of `records`, in the order of `seq`, belongs to. What has no cell is left out.
+
+    By the id of the cell that made it, where that still asks or moves the conversation; else by its key, in order: of several
+    runs with one key the first goes to the first such cell, and so on; those left over were that last cell run again.
+    """
+    keys = [speaking_key(nb, cell) for cell in nb["cells"]]
+    ids = {cell["id"]: n for n, cell in enumerate(nb["cells"]) if keys[n] is not None and cell.get("id")}
+    found = list(runs(records))
+    placed = {n: ids[run[0].cell_id] for n, run in enumerate(found) if run[0].cell_id in ids}
+    taken = set(placed.values())
+    alike: defaultdict[str | None, list[int]] = defaultdict(list)
+    for index, key in enumerate(keys):
+        alike[key].append(index)
+    for n, run in enumerate(found):
+        cells = alike.get(run[0].key, []) if n not in placed else []
+        if cells:
+            placed[n] = next((index for index in cells if index not in taken), cells[-1])
+            taken.add(placed[n])
+    return {record.id: placed[n] for n, run in enumerate(found) if n in placed for record in run}
+
+
+BOUND = "kin-bound"
+IGNORED = "nbval-ignore-output"
+HEAD = "# What the agent ran here"
+"""How such a cell begins, for where tags are not known."""
+RAISES = "raises-exception"
+"""Jupyter's tag of a cell that may fail: nbclient, nbval and JupyterLab's Run All go past it. papermill fails at its end."""
+_NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """`bound`: the names of the variables that it bound or deleted. `failed`: it ended in an exception."""
+
+    code: str
+    bound: tuple[str, ...]
+    failed: bool
+
+
+def is_bound_cell(nb: Any, cell: Any) -> bool:
+    """Whether saving made this cell, and will make it anew. A prompt never is one, whatever its tags say."""
+    tags = cell["metadata"].get("tags")
+    return cell["cell_type"] == "code" and isinstance(tags, list) and BOUND in tags and asked_key(nb, cell) is None
+
+
+def drop_bound_cells(nb: Any) -> None:
+    """`put_bound_cells` makes them anew."""
+    nb["cells"] = [cell for cell in nb["cells"] if not is_bound_cell(nb, cell)]
+
+
+def put_bound_cells(nb: Any, held: Mapping[int, Sequence[SessionRecord]], folder: str) -> None:
+    """Directly after a cell whose last run bound variables: that code. `held`: by index, the records of a cell.
+
+    `folder`: the workspace's, from the notebook's.
+    """
+    imports: dict[str, str] = {}
+    new: dict[int, list[Any]] = {}
+    for index in sorted(held):
+        key = speaking_key(nb, nb["cells"][index])
+        run = last_run(held[index], key) if key is not None else ()
+        for turn in (record for record in run if isinstance(record, TurnRecord)):
+            for number, part in enumerate(_parts(turn, folder, imports)):
+                cell_id = f"bound-{turn.id[:8]}-{number}" if number else f"bound-{turn.id[:8]}"
+                new.setdefault(index, []).append(_cell(nb, part, cell_id))
+    for index in sorted(new, reverse=True):
+        nb["cells"][index + 1 : index + 1] = new[index]
+
+
+def _parts(turn: TurnRecord, folder: str, imports: dict[str, str]) -> list[list[_Ran]]:
+    """What bound variables, by cell: one, unless code failed or cannot follow what came before it."""
+    parts: list[list[_Ran]] = []
+    for ran in _binding(turn, folder, imports):
+        follows = parts and not ran.failed and not parts[-1][-1].failed
+        if not (follows and _tree(_joined([*parts[-1], ran]))):
+            parts.append([])
+        parts[-1].append(ran)
+    return parts
+
+
+def _binding(turn: TurnRecord, folder: str, imports: dict[str, str]) -> Iterator[_Ran]:
+    """The code that bound variables, each after the imports that it needs from code that did not.
+
+    `imports`: those statements by the name that they bind; a module counts as no variable. Kept up to date.
+    """
+    for ran in _python_calls(turn, folder):
+        if not ran.bound:
+            imports.update(_imports(ran.code))
+            continue
+        spoken_of = set(re.findall(r"\w+", ran.code)) - _imports(ran.code).keys()
+        needed = dict.fromkeys(imports.pop(name) for name in list(imports) if name in spoken_of)
+        if needed:
+            yield _Ran("\n".join(needed), (), failed=False)
+        yield ran
+
+
+def _python_calls(turn: TurnRecord, folder: str) -> Iterator[_Ran]:
+    for call in turn.calls:
+        code = _code(call) if call.name == PYTHON and call.status == "ok" else ""
+        if code:
+            here = code.replace(WORKSPACE, folder) if folder else code
+            bound = () if call.is_repeated else call.bound
+            yield _Ran(_plain(here).strip("\n"), bound, failed=bool(call.exit))
+
+
+def _code(call: RecordedCall) -> str:
+    """What ran, "" when the record does not say."""
+    with suppress(ValueError, RecursionError):
+        arguments = json.loads(call.arguments if call.edited_arguments is None else call.edited_arguments)
+        if isinstance(arguments, dict) and isinstance(arguments.get("code"), str):
+            return str(arguments["code"])
+    return ""
+
+
+def _plain(code: str) -> str:
+    """`code` that other code can stand before: the tool, as IPython, takes it indented as a whole, and with prompts."""
+    if _tree(code) is None:
+        from IPython.core.inputtransformer2 import TransformerManager  # noqa: PLC0415  (rarely used)
+
+        with suppress(*_NO_CODE):
+            return str(TransformerManager().transform_cell(code))
+    return code
+
+
+def _imports(code: str) -> dict[str, str]:
+    tree = _tree(code)
+    found = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)] if tree else []
+    return {alias.asname or alias.name.partition(".")[0]: ast.unparse(node) for node in found for alias in node.names}
+
+
+def _tree(code: str) -> ast.Module | None:
+    """None for what does not compile: `from __future__` imports must come first, for one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the code's own: it was told of them when it ran
+        with suppress(*_NO_CODE):
+            compile(code, "<agent>", "exec", dont_inherit=True)
+            return ast.parse(code)
+    return None
+
+
+def _joined(part: list[_Ran]) -> str:
+    return "\n\n".join(ran.code for ran in part)
+
+
+def tolerant(code: str) -> str | None:
+    """`code`, which failed when it ran, as code that prints the error and ends: papermill knows no tag for what may fail.
+
+    None where that cannot be: code that does not compile. What it binds stays bound, and no other name is.
+    """
+    tree = _tree(code)
+    if tree is None:
+        return None
+    lines = code.split("\n")
+    first = [
+        n for node in tree.body if _is_future(node) for n in range(node.lineno - 1, node.end_lineno or node.lineno)
+    ]
+    inside = {n for node in ast.walk(tree) if _is_text(node) for n in range(node.lineno, node.end_lineno or 0)}
+    body = [
+        line if number in inside or not line.strip() else f"    {line}"
+        for number, line in enumerate(lines)
+        if number not in first
+    ]
+    made = "\n".join([*(lines[n] for n in first), "try:", *body, *_CAUGHT])
+    same = _tree(made)
+    wrapped = next((node for node in same.body if isinstance(node, ast.Try)), None) if same else None
+    rest = [node for node in tree.body if not _is_future(node)]
+    whole = wrapped is not None and list(map(ast.dump, wrapped.body)) == list(map(ast.dump, rest))
+    return made if whole else None
+
+
+_CAUGHT = (
+    "except (Exception, SystemExit):  # as it did then",
+    '    __import__("traceback").print_exc(limit=0)',
+)
+
+
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def _is_text(node: ast.AST) -> TypeGuard[ast.expr]:
+    """A string, whose further lines are not indented: that would change it."""
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
+
+
+def _named(bound: Sequence[str]) -> list[str]:
+    """Each name, and how many more there are than a line should have."""
+    more = len(bound) - MOST_NAMES
+    return [*bound[:MOST_NAMES], *([f"{more} more"] if more > 0 else [])]
+
+
+def _cell(nb: Any, part: list[_Ran], cell_id: str) -> Any:
+    """What it shows is in the turn's cards already, so nothing is kept of that, and nbval compares nothing."""
+    from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
+
+    code, failed = _joined(part), part[-1].failed
+    caught = tolerant(code) if failed else None
+    names = ", ".join(dict.fromkeys(name for ran in part for name in _named(ran.bound)))
+    head = f"{HEAD}{', and it failed' if failed else ''}{f'; it bound: {names}' if names else ''}"
+    lines = ["%%python"] if is_kin_kernel(nb) else []
+    tags = [BOUND, IGNORED, *([RAISES] if failed and caught is None else [])]
+    cell = new_code_cell("\n".join([*lines, head, caught or code]), id=cell_id, metadata={"tags": tags})
+    cell["execution_count"] = 1  # nbval runs it anyway, but takes a cell without for one that was never run
+    return cell
