@@ -24,7 +24,7 @@ from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
 from kin_nb.replay.playback.notice import playback_notice
 from kin_nb.replay.recording import SessionMeta
-from kin_nb.replay.runner.scratch import Scratch, scratch_notice
+from kin_nb.replay.runner.place import Scratch, scratch_notice
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -19,7 +19,7 @@ from kin_nb.replay.format.carrying import KEY, carried
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kin_nb.replay.runner.scratch import Scratch
+    from kin_nb.replay.runner.place import Scratch
 
 _ASK, _LEAVE = "Ask the model", "Leave it"
 
