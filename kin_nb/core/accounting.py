@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kin_nb.core.session.records import RecordedCall, RecordedCompaction, RecordedStep, RecordedSubagent, TurnRecord
+from kin_nb.core.session.records import (
+    RecordedCall,
+    RecordedCompaction,
+    RecordedStep,
+    RecordedSubagent,
+    Sent,
+    TurnRecord,
+)
 from kin_nb.core.types import AgentStats, LLMUsage
 
 
@@ -28,7 +35,7 @@ def count_summary(stats: AgentStats, usage: LLMUsage, context_tokens: int) -> No
 
 
 def count_aside(stats: AgentStats, used: RecordedSubagent | RecordedCompaction | LLMUsage) -> None:
-    """Tokens of a subagent, or of a compaction that was dropped: paid for by the session, and no part of its context."""
+    """Count tokens of a subagent, or of a compaction that was undone: paid for by the session, and no part of its context."""
     stats.session_prompt_tokens += used.prompt_tokens
     stats.session_completion_tokens += used.completion_tokens
 
@@ -40,27 +47,8 @@ def total_usage(one: LLMUsage, other: LLMUsage) -> LLMUsage:
     )
 
 
-def drop(compactions: list[RecordedCompaction], pending: RecordedCompaction | None) -> None:
-    """One that no record holds yet does not come into force: it is kept with those that were paid for in vain."""
-    if pending is not None:
-        compactions.append(pending)
-
-
-def recorded_compaction(pending: RecordedCompaction | None, new: RecordedCompaction) -> RecordedCompaction:
-    """A compaction as it is recorded; one that no record holds yet was paid for too, and its summary is summed up in it."""
-    if pending is None:
-        return new
-    both = {
-        "old_tokens": pending.old_tokens or new.old_tokens,
-        "summarised": new.summarised + max(pending.summarised - 1, 0),
-        "prompt_tokens": pending.prompt_tokens + new.prompt_tokens,
-        "completion_tokens": pending.completion_tokens + new.completion_tokens,
-    }
-    return new.model_copy(update=both)
-
-
-def turn_cost(stats: AgentStats, record: TurnRecord) -> str:
-    """USD, "" when the model has no prices: an unknown cost is not a cost of nothing."""
+def cost_of(stats: AgentStats, record: Sent) -> str:
+    """Return USD as text, "" when the model has no prices: an unknown cost is not a cost of nothing."""
     prices = stats.input_price_per_million, stats.output_price_per_million
     if not any(prices):
         return ""
@@ -68,14 +56,16 @@ def turn_cost(stats: AgentStats, record: TurnRecord) -> str:
 
 
 def count_turn(stats: AgentStats, turn: TurnRecord) -> None:
-    """A whole recorded turn, as it was counted while it went on."""
-    if turn.fresh:
+    """Count a whole recorded turn, as it was counted while it ran."""
+    if turn.parent is None:
         stats.context_tokens = 0
-    _count_compaction(stats, turn.compaction)
     for step in turn.steps:
         stats.steps += 1
-        _count_compaction(stats, step.compaction)
+        if step.compaction is not None:
+            count_compaction(stats, step.compaction)
         count_reply(stats, step)
+    if turn.compaction is not None:
+        count_compaction(stats, turn.compaction)
     if turn.no_reply and turn.outcome != "stopped":  # its request was made, or begun; a limit stops before that
         stats.steps += 1
     for subagent in turn.subagents:
@@ -101,7 +91,7 @@ def _counted(step: RecordedStep) -> Iterator[RecordedCall]:
             seen.add(refused)
 
 
-def _count_compaction(stats: AgentStats, compaction: RecordedCompaction | None) -> None:
-    if compaction is not None:
-        usage = LLMUsage(prompt_tokens=compaction.prompt_tokens, completion_tokens=compaction.completion_tokens)
-        count_summary(stats, usage, compaction.new_tokens)
+def count_compaction(stats: AgentStats, compaction: RecordedCompaction) -> None:
+    """Count a recorded compaction, as it was counted when it was made."""
+    usage = LLMUsage(prompt_tokens=compaction.prompt_tokens, completion_tokens=compaction.completion_tokens)
+    count_summary(stats, usage, compaction.new_tokens)

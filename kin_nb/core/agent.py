@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.observability import Observers
 from kin_nb.core.onlookers import Onlooker
 from kin_nb.core.questions import AskQuestion, nobody
-from kin_nb.core.resuming import resumed, take_up_compaction, taken_up
+from kin_nb.core.resuming import resumed, take_up
 from kin_nb.core.safety.audit import AuditLog
 from kin_nb.core.safety.callbacks import Ask, from_callback, refuse
 from kin_nb.core.safety.context import SafetyContext
@@ -44,9 +44,8 @@ from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import (
     TURNS_BEFORE,
-    CompactRecord,
     Moved,
-    RecordedCompaction,
+    Sent,
     SessionRecord,
     TurnRecord,
     UndoRecord,
@@ -115,11 +114,8 @@ class Agent:
         self.reminders: list[str] = []  # of that, what tells the model that it goes in circles
         self.compaction_strategy: Compaction = SimpleCompaction()
         self.prunes: compacting.Prunes = compacting.prune_when_full
-        self.compaction: RecordedCompaction | None = None  # the one that no record holds yet
-        self.dropped: list[RecordedCompaction] = []  # paid for, then cleared or undone; no record holds them yet
-        self.fresh = False
+        self.cleared = False  # the conversation was cleared, and no turn has begun since
         self._warned: set[str] = set()
-        self._taken_over: dict[str, TurnRecord] = {}
         self.busy = False  # a turn is running, or still ending
         self.set_prices()
 
@@ -152,13 +148,8 @@ class Agent:
 
     @property
     def records(self) -> list[SessionRecord]:
-        """All that the session is made of, in the order in which it happened; what it took over as it was recorded."""
-        turns = [self.as_recorded(turn) for turn in self.turns]
-        return sorted([*turns, *self.moves], key=lambda record: record.seq)
-
-    def as_recorded(self, turn: TurnRecord) -> TurnRecord:
-        """One of `turns` as the notebook has it that this session went on from; one of its own as it is."""
-        return self._taken_over.get(turn.id, turn)
+        """All that the session is made of, in the order in which it happened."""
+        return sorted([*self.turns, *self.moves], key=lambda record: record.seq)
 
     @property
     def tool_manager(self) -> ToolManager:
@@ -224,32 +215,18 @@ class Agent:
         """
         return resumed(cls, config, name, options)
 
-    def go_on_from(
-        self, turns: Sequence[TurnRecord], recorded: Sequence[TurnRecord], last: int, known: Iterable[SessionRecord]
-    ) -> None:
-        """Go on after `turns`, a notebook's, in line; `recorded`: the same as it has them.
+    def continue_from(self, records: Iterable[Sent], *, known: Iterable[SessionRecord] = (), last: int = 0) -> None:
+        """Continue after records of another session, in their order: those of one conversation, in a notebook or a document.
 
-        New turns are numbered after `last`, and made after all that is `known`.
+        What comes next is made after all that is `known`, and its turns are numbered after `last`.
         """
-        self.header = {**self.header, TURNS_BEFORE: last}
-        self._taken_over = {turn.id: turn for turn in recorded}
-        self.continue_from(turns)
-        self.time.lineage.know(known)
-
-    def take_up_compaction(self, record: CompactRecord) -> None:
-        """A compaction that the conversation ends with, which no turn holds yet."""
-        take_up_compaction(self, record.compaction)
-        self.time.moved(record)
-        self.journal.rename("compact", compaction=record.compaction.model_dump())
-        self.log.append("compact", record=record.model_dump(mode="json"))
-
-    def continue_from(self, turns: Iterable[TurnRecord]) -> None:
-        """Go on after recorded turns (resume, or a session notebook continued live)."""
-        turns = with_ids(turns)
+        records = with_ids(records)
+        if last:
+            self.header = {**self.header, TURNS_BEFORE: last}
         begin_log(self)
-        self.log.append("continued", turns=[turn.model_dump(mode="json") for turn in turns])
-        self.time.lineage.take_all(turns)
-        self.take_up(turns)
+        self.log.append("continued", records=[record.model_dump(mode="json") for record in records])
+        take_up(self, records)
+        self.time.lineage.know(known)
 
     async def reload_with_initial_messages(
         self, config: KinConfig | None = None, max_turns: int | None = None, max_price: float | None = None
@@ -344,11 +321,6 @@ class Agent:
             without_undo=self.journal.storage.without_undo,
         )
 
-    def take_compaction(self) -> RecordedCompaction | None:
-        """The compaction since the last record, once."""
-        compaction, self.compaction = self.compaction, None
-        return compaction
-
     def begin_turn(self, turn: TurnRecord) -> TurnRecorder:
         """Number `turn` and record from now on what happens in it."""
         return begin_turn(self, turn)
@@ -381,9 +353,6 @@ class Agent:
     def here(self, text: str) -> str:
         """A recorded text with this machine's workspace in it."""
         return text.replace(WORKSPACE, str(self.workspace.root))
-
-    def take_up(self, turns: Iterable[TurnRecord]) -> None:
-        taken_up(self, list(turns))
 
     def set_prices(self) -> None:
         self.stats.set_prices(*self.config.prices_of(self.config.active_model))

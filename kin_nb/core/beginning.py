@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core import onlookers
-from kin_nb.core.accounting import drop
 from kin_nb.core.dmail import DenwaRenji
 from kin_nb.core.middleware import ResetReason
 from kin_nb.core.safety.own_environment import hide_secrets
@@ -33,19 +32,19 @@ def begin_anew(agent: Agent, key: str = "", cell_id: str | None = None) -> None:
     agent.middleware_pipeline.reset(ResetReason.STOP)
     agent.injected.clear()
     agent.reminders.clear()
-    drop(agent.dropped, agent.take_compaction())
-    set_fresh(agent, fresh=True)
+    set_cleared(agent, cleared=True)
     record = agent.time.cleared(key, cell_id)
-    agent.journal.rename("clear", record=record.model_dump(mode="json"))
+    agent.journal.rename("clear")
+    agent.journal.between_turns(record)
 
 
-def set_fresh(agent: Agent, *, fresh: bool) -> None:
-    """Whether the conversation was cleared since the last turn. The counts begin anew then, and go on when that is undone."""
-    if agent.fresh:
+def set_cleared(agent: Agent, *, cleared: bool) -> None:
+    """Note whether the conversation was cleared since the last turn: the counts begin again then, until that is undone."""
+    if agent.cleared:
         agent.stats = agent.stats.rejoined()
-    if fresh:
+    if cleared:
         agent.stats = agent.stats.anew()
-    agent.fresh = fresh
+    agent.cleared = cleared
     agent.set_prices()
 
 
@@ -59,16 +58,10 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     # turns that a notebook has elsewhere keep their numbers
     number = max(agent.turns[-1].turn if agent.turns else 0, agent.header.get(TURNS_BEFORE, 0)) + 1
     told = {"turn": number, "model": agent.config.get_active_model().alias, "mode": agent.mode.value}
-    begun: dict[str, Any] = {
-        **agent.time.lineage.next(),
-        "fresh": agent.fresh,
-        "compaction": agent.take_compaction(),
-        "origin": agent.time.begin_turn(),
-    }
-    dropped, agent.dropped = agent.dropped, []
-    begun["dropped"] = tuple(compaction.model_copy(update={"summary": ""}) for compaction in dropped)
+    agent.time.begin_turn()
+    begun: dict[str, Any] = agent.time.lineage.next()
     labels = {"attached": tuple(agent.redact(label) for label in turn.attached)}
-    agent.fresh = False
+    agent.cleared = False
     record = turn.model_copy(update={**told, **begun, **labels})
     recorder = TurnRecorder(
         agent.log, agent.redact, record, agent.journal.without_secrets, holds_secret=agent.journal.holds_secret

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kin_nb.core.accounting import count_summary, recorded_compaction, total_usage
+from kin_nb.core.accounting import count_summary, total_usage
 from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.context.history import user_message
 from kin_nb.core.context.pruning import prunable
@@ -24,6 +24,7 @@ from kin_nb.core.types import BackendNotice, LLMChunk, LLMMessage, LLMUsage, Rol
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
+    from kin_nb.core.session.recorder import TurnRecorder
 
 _TRIES = 2
 """Times that the strategy is asked at most: again when what it leaves the first time is still too much."""
@@ -58,8 +59,8 @@ def prune(agent: Agent) -> PruneEvent | None:
     return PruneEvent(old_context_tokens=old, new_context_tokens=agent.stats.context_tokens, calls=pruned)
 
 
-async def compacting(agent: Agent, threshold: int) -> AsyncGenerator[BaseEvent, None]:
-    """A compaction inside a turn, with what is told of its requests while they are made. Raises what `compact` raises."""
+async def compacting(agent: Agent, threshold: int, recorder: TurnRecorder) -> AsyncGenerator[BaseEvent, None]:
+    """A compaction inside a turn, with what is reported of its requests while they are made. Raises what `compact` raises."""
     old = agent.stats.context_tokens
     yield CompactStartEvent(current_context_tokens=old, threshold=threshold)
     notices: asyncio.Queue[BackendNotice | None] = asyncio.Queue()
@@ -70,34 +71,34 @@ async def compacting(agent: Agent, threshold: int) -> AsyncGenerator[BaseEvent, 
     try:
         while (notice := await notices.get()) is not None:
             yield notice_event(notice)
-        summary = await work
+        summary, new = await work
     finally:
         await end([work])
+    if new is not None:
+        recorder.compacted(new)
     yield CompactEndEvent(
         old_context_tokens=old,
         new_context_tokens=agent.stats.context_tokens,
         summary_length=len(summary),
-        compaction=agent.compaction,
+        compaction=recorder.record.compaction if new is not None else None,
     )
 
 
 async def compact_between_turns(agent: Agent, key: str, cell_id: str | None) -> str:
     """What `Agent.compact` promises."""
-    summary, new = await _compacted(agent)
+    summary, new = await compact(agent)
     if new is not None:
         record = agent.time.compacted(new, key, cell_id)
-        agent.log.append("compact", record=record.model_dump(mode="json"))
+        agent.journal.between_turns(record)
+        agent.observers.compacted(record)
     return summary
 
 
-async def compact(agent: Agent) -> str:
-    """The same inside a turn, whose record has it. Nothing else may write into the conversation until it has ended."""
-    summary, _ = await _compacted(agent)
-    return summary
+async def compact(agent: Agent) -> tuple[str, RecordedCompaction | None]:
+    """The summary, and its record; None where there is nothing to compact.
 
-
-async def _compacted(agent: Agent) -> tuple[str, RecordedCompaction | None]:
-    """The summary, and its record; None where there is nothing to compact."""
+    Nothing else may write into the conversation until it has ended.
+    """
     if len(agent.messages) <= 1:
         return "", None
     agent.history.repair()
@@ -117,8 +118,7 @@ async def _compacted(agent: Agent) -> tuple[str, RecordedCompaction | None]:
     )
     agent.history.compact(done.summary, done.kept, done.words, agent.here)
     count_summary(agent.stats, done.usage, tokens)
-    agent.compaction = recorded_compaction(agent.compaction, new)
-    agent.journal.rename("compact", compaction=agent.compaction.model_dump())
+    agent.journal.rename("compact")
     agent.middleware_pipeline.reset(ResetReason.COMPACT)
     agent.loops.forget()
     return done.summary, new

@@ -78,11 +78,11 @@ class DenwaRenji:
         return f"Checkpoints of this turn, one before each of your replies: {ids}. The next reply comes after {[first, *more][-1]}."
 
 
-def checkpoints_to_show(agent: Agent, turn: int) -> str:
+def checkpoints_to_show(agent: Agent, turn_id: str) -> str:
     """What the model is told of its checkpoints, with each request; "" where no D-Mail can be sent."""
     if agent.denwa_renji is None:
         return ""
-    agent.denwa_renji.offer(agent.time.checkpoints.of_steps(turn))
+    agent.denwa_renji.offer(agent.time.checkpoints.of_steps(turn_id))
     return agent.denwa_renji.shown()
 
 

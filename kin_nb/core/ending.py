@@ -7,7 +7,7 @@ import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from kin_nb.core.accounting import turn_cost
+from kin_nb.core.accounting import cost_of
 from kin_nb.core.onlookers import files_of, remarks
 from kin_nb.core.session.records import END, Outcome, TurnRecord
 from kin_nb.core.stopping import Stop
@@ -26,7 +26,7 @@ def end_turn(
         recorder.warn(remark)
     begun = agent.time.mark(END).id - first - 1  # each step has had a checkpoint
     elapsed = time.monotonic() - started
-    cost = turn_cost(agent.stats, recorder.record)
+    cost = cost_of(agent.stats, recorder.record)
     return recorder.end(outcome, why, cost=cost, milliseconds=round(elapsed * 1000), begun=begun)
 
 

@@ -34,7 +34,7 @@ def know_again(agent: Agent, when: When) -> None:
     An edit tells what is in the file only where it followed the model's own writing: what came between a read and an edit
     is in no record.
     """
-    seen = None if agent.fresh else seen_by(agent.tool_manager)
+    seen = seen_by(agent.tool_manager)
     if seen is None:
         return
     left_so: dict[Path, str | None] = {}
@@ -53,10 +53,8 @@ def know_again(agent: Agent, when: When) -> None:
 
 
 def _calls(agent: Agent) -> Iterator[RecordedCall]:
-    """Of the conversation as it stands, those that read or wrote a file."""
-    turns = agent.time.active
-    begun = max((n for n, turn in enumerate(turns) if turn.fresh), default=0)
-    for turn in turns[begun:]:
+    """Those of the conversation that read or wrote a file."""
+    for turn in agent.time.conversation:
         yield from (c for c in turn.calls if c.status == "ok" and c.name in {READER, _WRITER, *_EDITORS})
 
 

@@ -1,23 +1,22 @@
-"""Going on with a stored session, in its own log, exactly where it stood: also after a clear or a compaction."""
+"""Resume a stored session, in its own log, exactly where it was: also after a clear, a compaction or an undo."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.core.accounting import count_aside, count_summary, count_turn, drop
-from kin_nb.core.beginning import set_fresh
+from kin_nb.core.accounting import count_compaction, count_turn
+from kin_nb.core.beginning import set_cleared
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.cut_off import settle_cut_off_calls, settle_cut_off_undos
-from kin_nb.core.known_files import know_again, noting
+from kin_nb.core.known_files import When, know_again, noting
 from kin_nb.core.session.errors import UnreadableSessionError
-from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.log import LOG_NAME, session_log
-from kin_nb.core.session.records import END, Place, RecordedCompaction, TurnRecord, UndoRecord
+from kin_nb.core.session.records import ClearRecord, CompactRecord, Sent, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.session.store import SessionStore, StoredSession
 from kin_nb.core.session.without_collecting import without_collecting
 from kin_nb.core.time_travel import UndoError
-from kin_nb.core.types import LLMUsage
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -48,11 +47,12 @@ def resumed(make: type[Agent], config: KinConfig, name: str, options: dict[str, 
 
 def _take_up(agent: Agent, stored: StoredSession) -> None:
     """Raises UnreadableSessionError for records that lead to no conversation."""
+    when: When = {}
     try:
-        agent.moves += stored.moves
-        agent.time.lineage.take_all([*with_ids(stored.turns, stored.id), *agent.moves])
-        agent.take_up(stored.turns)
-        _take_up_what_no_turn_holds(agent, stored)
+        undoing = _cut_off_undos(noting(when, stored.lines))
+        take_up(agent, stored.records)
+        settle_cut_off_undos(agent, undoing)
+        know_again(agent, when)
     except (NoSuchCheckpointError, UndoError, LookupError, TypeError, ValueError) as error:
         raise UnreadableSessionError(stored.folder / LOG_NAME, f"cannot be gone on with ({error})") from error
     agent.turns[:] = settle_cut_off_calls(agent, stored)
@@ -66,61 +66,65 @@ def _take_up(agent: Agent, stored: StoredSession) -> None:
         )
 
 
-def taken_up(agent: Agent, turns: list[TurnRecord]) -> None:
-    """The agent stands where these turns lead."""
-    agent.history.extend_from(turns, agent.here, agent.time.checkpoints)
-    agent.turns.extend(turns)
-    for turn in turns:
-        agent.stats.set_prices(*agent.config.prices_of(turn.model))
-        for compaction in turn.dropped:
-            count_aside(agent.stats, compaction)
-        if turn.fresh:
-            agent.stats = agent.stats.anew()
-            agent.stats.set_prices(*agent.config.prices_of(turn.model))
-        count_turn(agent.stats, turn)
-    if turns:
-        agent.stats.context_tokens = agent.time.checkpoints.at(Place(turn=turns[-1].turn, step=END)).tokens
+def take_up(agent: Agent, records: Sequence[SessionRecord]) -> None:
+    """Put `agent`, which is new, where these records of a session lead, the oldest first.
+
+    The parents of turns say what came between them; only what came after the last turn is done again.
+    Raises NoSuchCheckpointError, UndoError, and LookupError for an undo of turns that are not here.
+    """
+    last = max((n for n, record in enumerate(records, 1) if isinstance(record, TurnRecord)), default=0)
+    before, since = records[:last], records[last:]
+    for record in before:
+        agent.time.lineage.take(record)
+        if isinstance(record, TurnRecord):
+            agent.turns.append(record)
+        else:
+            agent.moves.append(record)
+    agent.history.extend_from([each for each in before if isinstance(each, Sent)], agent.here, agent.time.checkpoints)
+    _count(agent, before)
+    if agent.turns:
+        agent.stats.context_tokens = agent.time.checkpoints.at(agent.turns[-1].head).tokens
+    for record in since:
+        if isinstance(record, UndoRecord):
+            agent.time.take_up(record)
+        elif isinstance(record, ClearRecord):
+            agent.history.restart()
+            set_cleared(agent, cleared=True)
+            agent.time.moved(record)
+        elif isinstance(record, CompactRecord):
+            agent.history.take_compaction(record.compaction, agent.here)
+            count_compaction(agent.stats, record.compaction)
+            agent.time.moved(record)
     agent.set_prices()
 
 
-def _take_up_what_no_turn_holds(agent: Agent, stored: StoredSession) -> None:
-    """What came after the last reply, clears, compactions, undos, in their order: the next turn will record it."""
-    since: list[dict[str, Any] | UndoRecord] = []
+def _count(agent: Agent, records: Iterable[SessionRecord]) -> None:
+    """Count what `records`, which end with a turn, used: per conversation, as it was counted then."""
+    undone: list[bool] = []
+    for record in records:
+        if isinstance(record, TurnRecord):
+            agent.stats.set_prices(*agent.config.prices_of(record.model))
+            count_turn(agent.stats, record)
+            agent.cleared = False
+            undone.clear()
+        elif isinstance(record, CompactRecord):
+            agent.stats.set_prices(*agent.config.prices_of(record.model))
+            count_compaction(agent.stats, record.compaction)
+        elif isinstance(record, ClearRecord):
+            set_cleared(agent, cleared=True)
+        elif record.type == "undo":
+            undone.append(agent.cleared)
+            set_cleared(agent, cleared=False)
+        else:
+            set_cleared(agent, cleared=undone.pop() if undone else False)
+
+
+def _cut_off_undos(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the lines of undos that began, and that no record of them follows."""
     undoing: list[dict[str, Any]] = []
-    when: dict[tuple[str, str], int] = {}
-    for line in noting(when, stored.lines):
-        if line.get("type") == "renamed":
-            since.append(line)
-        elif line.get("type") == "undoing":
+    for line in lines:
+        if line.get("type") == "undoing":
             undoing.append(line)
-        elif line.get("type") == "undo":
+        elif line.get("type") in {"undo", "turn", "reply", "continued"}:
             undoing.clear()
-            since.append(UndoRecord.model_validate(line["record"]))
-        elif line.get("type") in {"turn", "reply", "continued"}:
-            agent.time.take_up([what for what in since if isinstance(what, UndoRecord)])
-            since.clear()
-            undoing.clear()
-    settle_cut_off_undos(agent, undoing)
-    for what in since:
-        if isinstance(what, UndoRecord):
-            agent.time.take_up([what])
-        elif what.get("why") == "clear":
-            agent.history.restart()
-            drop(agent.dropped, agent.take_compaction())
-            set_fresh(agent, fresh=True)
-            agent.time.lineage.head = None
-        elif isinstance(what.get("compaction"), dict):
-            take_up_compaction(agent, RecordedCompaction.model_validate(what["compaction"]))
-    know_again(agent, when)
-
-
-def take_up_compaction(agent: Agent, compaction: RecordedCompaction) -> None:
-    """A compaction that no turn holds yet: the next one will."""
-    agent.history.take_compaction(compaction, agent.here)
-    counted = agent.compaction or RecordedCompaction(summary="")  # the one before it is in its figures
-    usage = LLMUsage(
-        prompt_tokens=compaction.prompt_tokens - counted.prompt_tokens,
-        completion_tokens=compaction.completion_tokens - counted.completion_tokens,
-    )
-    count_summary(agent.stats, usage, compaction.new_tokens)
-    agent.compaction = compaction
+    return undoing

@@ -1,7 +1,7 @@
 """Undo and redo: the conversation and the files go back together, and forth again.
 
-The turns that are taken back stay in the session and its log; what comes next says where it goes on from. A file that
-somebody has changed since is left alone and named. Prompts and replies cannot be unpaid: the statistics go on.
+The turns that are undone stay in the session and its log; the next record names the place that it comes after. A file that
+was changed since is left alone and named. Prompts and replies stay paid: the statistics continue.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core import onlookers
-from kin_nb.core.accounting import drop
-from kin_nb.core.beginning import set_fresh
-from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, NoSuchCheckpointError, branch, end_of
+from kin_nb.core.accounting import cost_of
+from kin_nb.core.beginning import set_cleared
+from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, NoSuchCheckpointError
 from kin_nb.core.context.state import HistoryState
-from kin_nb.core.session.lineage import Lineage, identified, ref_to
+from kin_nb.core.session.lineage import Lineage, turns_along
 from kin_nb.core.session.records import (
-    END,
+    BEFORE_PROMPT,
     ClearRecord,
     CompactRecord,
     FileChange,
     KeptFile,
-    Place,
     RecordedCompaction,
     Ref,
     TurnRecord,
@@ -54,29 +53,26 @@ _LOST_TURNS = "The session log could not be written then, so what was done in it
 
 @dataclass(frozen=True)
 class _Tip:
-    """Where the conversation stood, with what no turn holds yet: a clear, a compaction. `tokens`: its size, as counted."""
+    """The conversation at one moment. `position`: Lineage's. `tokens`: its size, as counted. `cleared`: the agent's."""
 
-    place: Place
-    head: Ref | None
+    position: tuple[Ref | None, Ref | None]
     state: HistoryState
     tokens: int
-    fresh: bool = False
-    compaction: RecordedCompaction | None = None
+    cleared: bool = False
 
 
 @dataclass
 class TimeTravel:
-    """An agent's checkpoints, where its conversation stands, and what can be redone.
+    """An agent's checkpoints, the place of its conversation among its records, and what can be redone.
 
-    `origin`: where the next turn goes on from; None when that is the end of the last one. `put_back`: what undos began to
-    put back, with whole names, that were cut off: the next undo finishes that, and counts it as its own. `cut_off`: the warning
+    `put_back`: what undos began to put back, with whole names, that were cut off: the next undo finishes that, and counts it as
+    its own. `cut_off`: the warning
     about it, and the one that is true once a prompt came between. `lost_after`: turns
     with or after which records are missing, because the log could not be written.
     """
 
     agent: Agent
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
-    origin: Place | None = None
     put_back: tuple[FileChange, ...] = ()
     cut_off: tuple[str, str] = ("", "")
     lost_after: frozenset[int] = frozenset()
@@ -86,25 +82,28 @@ class TimeTravel:
     """How many warnings of the session are not this undo's."""
 
     def mark(self, step: int) -> Checkpoint:
-        """Before the prompt (0) or a step of the last turn, or after all of it (END)."""
+        """Mark the place before the prompt (BEFORE_PROMPT) or a step of the last turn, or after all of it (END)."""
         agent = self.agent
-        place = Place(turn=agent.turns[-1].turn, step=step)
+        place = Ref(id=agent.turns[-1].id, step=step)
         return self.checkpoints.mark(place, agent.history.state(), agent.stats.context_tokens)
 
-    def begin_turn(self) -> Place | None:
-        """The origin of the turn that begins now. What was undone before it cannot be redone any more."""
-        origin, self.origin = self.origin, None
+    def begin_turn(self) -> None:
+        """A turn begins: what was undone before it cannot be redone any more."""
         self._redo.clear()
         if self.put_back:
             warnings, (before, after) = self.agent.journal.warnings, self.cut_off
             warnings[:] = [after if text == before else text for text in warnings]
         self.put_back = ()
-        return origin
 
     @property
     def active(self) -> list[TurnRecord]:
-        """The turns of the conversation as it stands: without those that were undone."""
-        return branch(self.agent.turns, self.origin)
+        """The turns that lead to here, oldest first: without those that were undone, with those before a clear."""
+        return turns_along(self.lineage.line(), self.agent.turns)
+
+    @property
+    def conversation(self) -> list[TurnRecord]:
+        """The turns that the model is told of, oldest first, also those that were compacted."""
+        return turns_along(self.lineage.conversation(), self.agent.turns)
 
     async def undo(self, turns: int = 1, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
         """Take back the last `turns` turns, or all that there are. `key`, `cell_id`: which cell asked. Raises UndoError."""
@@ -114,7 +113,8 @@ class TimeTravel:
             raise UndoError(f"There is nothing to undo: no turn has run in this conversation.{lost}")
         if turns < 1:
             raise UndoError(f"{turns} turns cannot be undone. Say how many, from 1 on.")
-        return await self._whole(self._back_to(Place(turn=active[-min(turns, len(active))].turn), key, cell_id))
+        first = active[-min(turns, len(active))]
+        return await self._whole(self._back_to(Ref(id=first.id, step=BEFORE_PROMPT), key, cell_id))
 
     async def revert_to(self, checkpoint_id: int) -> UndoRecord:
         """Back to a checkpoint of the conversation as it stands, files included. Raises UndoError."""
@@ -122,7 +122,7 @@ class TimeTravel:
             place = self.checkpoints.by_id(checkpoint_id).place
         except NoSuchCheckpointError as error:
             raise UndoError(str(error)) from None
-        if place.turn not in {turn.turn for turn in self.active}:
+        if place.id not in {turn.id for turn in self.active}:
             raise UndoError(f"Checkpoint {checkpoint_id} lies in a turn that was undone.")
         return await self._whole(self._back_to(place, "", None))
 
@@ -135,7 +135,7 @@ class TimeTravel:
         return await self._whole(self._forth(key, cell_id))
 
     async def _forth(self, key: str, cell_id: str | None) -> UndoRecord:
-        tip, undone = self._redo[-1]
+        (tip, undone), before = self._redo[-1], self.lineage.head
         restored = await self.agent.files.undo(self._here(undone.files))
         self._redo.pop()
         self._stand_at(tip)
@@ -144,40 +144,29 @@ class TimeTravel:
             type="redo",
             key=key,
             cell_id=cell_id,
-            at=undone.at,
+            turn_ids=undone.turn_ids,
             turns=undone.turns,
-            to=tip.place,
             files=restored.files,
             kept=kept,
         )
-        return self._recorded(record, tip.head)
+        return self._recorded(record, before)
 
-    def take_up(self, undone: Sequence[UndoRecord]) -> None:
-        """Of a stored session: what was undone and redone, oldest first. What came before its last turn, the turn holds.
-
-        Raises UndoError.
-        """
-        for each in undone:
-            record = identified(each, self.agent.turns, self.lineage)
-            if all(move.id != record.id for move in self.agent.moves):
-                self.agent.moves.append(record)
-            self.lineage.know([record])
-            if record.at < len(self.agent.turns):
-                continue
-            self.lineage.head = record.parent
-            if record.type == "undo":
-                self._redo.append((self._tip, record))
-                self._stand_at(self._tip_at(record.to))
-            else:  # a tip knows what no turn holds; it is another one where an undo in between is not known
-                tip = self._redo.pop()[0] if self._redo else None
-                self._stand_at(tip if tip is not None and tip.place == record.to else self._tip_at(record.to))
-            self.lineage.take(record)
+    def take_up(self, record: UndoRecord) -> None:
+        """Undo or redo again what a stored session did after its last turn, without the files. Raises UndoError."""
+        self.agent.moves.append(record)
+        if record.type == "undo":
+            self._redo.append((self._tip, record))
+            self._stand_at(self._tip_at(_goal(record)))
+        else:
+            tip = self._redo.pop()[0] if self._redo else None
+            if tip is None or tip.position[0] != record.head:  # the log lacks the undo before it
+                tip = self._tip_at(record.head or Ref(id=record.turn_ids[0], step=BEFORE_PROMPT))
+            self._stand_at(tip)
+        self.lineage.know([record])
 
     def go_back(self, head: Ref) -> None:
-        """To a place in the last turn, without its files: they are as they are. Raises UndoError."""
-        turn = next(each for each in reversed(self.agent.turns) if each.id == head.id)
-        self._stand_at(self._tip_at(Place(turn=turn.turn, step=head.step)))
-        self.lineage.head = head
+        """Go to a place in the last turn, without its files: they stay as they are. Raises UndoError."""
+        self._stand_at(self._tip_at(head))
 
     def cleared(self, key: str = "", cell_id: str | None = None) -> ClearRecord:
         """The record of a new conversation that begins now."""
@@ -189,7 +178,9 @@ class TimeTravel:
 
     def compacted(self, compaction: RecordedCompaction, key: str = "", cell_id: str | None = None) -> CompactRecord:
         """The record of a compaction that was asked for between turns."""
-        record = CompactRecord(**self.lineage.next(), compaction=compaction, key=key, cell_id=cell_id)
+        model = self.agent.config.get_active_model().alias
+        record = CompactRecord(**self.lineage.next(), compaction=compaction, key=key, cell_id=cell_id, model=model)
+        record = record.model_copy(update={"cost": cost_of(self.agent.stats, record)})
         self.moved(record)
         return record
 
@@ -200,15 +191,7 @@ class TimeTravel:
     @property
     def _tip(self) -> _Tip:
         agent = self.agent
-        place = self.origin or Place(turn=agent.turns[-1].turn, step=END)
-        return _Tip(
-            place,
-            self.lineage.head,
-            agent.history.state(),
-            agent.stats.context_tokens,
-            agent.fresh,
-            agent.compaction,
-        )
+        return _Tip(self.lineage.position, agent.history.state(), agent.stats.context_tokens, agent.cleared)
 
     def check_between_turns(self) -> None:
         """Raises TurnRunningError while a turn has not ended, and SessionError when somebody else has the session's log."""
@@ -241,13 +224,17 @@ class TimeTravel:
                 raise cancelled
             return task.result()
 
-    async def _back_to(self, place: Place, key: str, cell_id: str | None) -> UndoRecord:
+    async def _back_to(self, place: Ref, key: str, cell_id: str | None) -> UndoRecord:
+        """`place`: before the prompt or a step of one of the active turns."""
         agent = self.agent
         goal = self._tip_at(place)
-        before = self.active
-        left = {turn.turn: len(turn.steps) for turn in branch(agent.turns, place)}
-        calls = [call for turn in before for step in turn.steps[left.get(turn.turn, 0) :] for call in step.calls]
-        turns = tuple(turn.turn for turn in before if left.get(turn.turn, -1) < len(turn.steps))
+        active = self.active
+        first = next(n for n, turn in enumerate(active) if turn.id == place.id)
+        undone = active[first:]
+        left = max(place.step - 1, 0)
+        calls = [call for step in undone[0].steps[left:] for call in step.calls]
+        calls += [call for turn in undone[1:] for call in turn.calls]
+        turns = tuple(turn.turn for turn in undone)
         tip, earlier = self._tip, await asyncio.to_thread(agent.files.made, self.put_back)
         restored = await agent.files.undo(
             self._here([change for call in calls for change in call.files]), partial(self._begin, turns)
@@ -257,14 +244,13 @@ class TimeTravel:
         record = UndoRecord(
             key=key,
             cell_id=cell_id,
-            at=len(agent.turns),
+            turn_ids=tuple(turn.id for turn in undone),
             turns=turns,
-            to=place,
             files=tuple(sorted(dict.fromkeys((*earlier, *restored.files)), key=lambda change: change.path)),
             kept=tuple(KeptFile(path=path, why=why) for path, why in restored.kept),
             uncovered=tuple(dict.fromkeys([*filter(None, (c.not_covered for c in calls)), *self._lost(turns)])),
         )
-        record = self._recorded(record, goal.head)
+        record = self._recorded(record, tip.position[0])
         self._redo.append((tip, record))
         return record
 
@@ -278,40 +264,37 @@ class TimeTravel:
         dumps = [change.model_dump(mode="json") for change in self._redacted(files)]
         self.agent.log.append("undoing", turns=turns, files=dumps)
 
-    def _tip_at(self, place: Place) -> _Tip:
+    def _tip_at(self, place: Ref) -> _Tip:
         try:
             mark = self.checkpoints.at(place)
-            return _Tip(place, ref_to(place, self.agent.turns, self.lineage), mark.state, mark.tokens)
         except NoSuchCheckpointError as error:
             raise UndoError(str(error)) from None
+        position = self.lineage.position_before(place.id) if place.step == BEFORE_PROMPT else (place, None)
+        return _Tip(position, mark.state, mark.tokens)
 
     def _stand_at(self, tip: _Tip) -> None:
         agent = self.agent
         agent.history.restore(tip.state)
-        self.origin = None if tip.place == end_of(agent.turns) else tip.place
-        drop(agent.dropped, agent.compaction)
-        if tip.compaction in agent.dropped:  # it was undone, and is given back
-            agent.dropped.remove(tip.compaction)
-        agent.compaction = tip.compaction
-        set_fresh(agent, fresh=tip.fresh)
+        self.lineage.move_to(tip.position)
+        set_cleared(agent, cleared=tip.cleared)
         agent.injected.clear()
         agent.reminders.clear()
         agent.stats.context_tokens = tip.tokens
 
-    def _recorded(self, record: UndoRecord, head: Ref | None) -> UndoRecord:
-        """`head`: where the conversation is now."""
+    def _recorded(self, record: UndoRecord, parent: Ref | None) -> UndoRecord:
+        """Complete and log a record of an undo that is done. `parent`: where the conversation was before."""
         kept = tuple(file.model_copy(update={"path": self.agent.redact(file.path)}) for file in record.kept)
         files = self._redacted(record.files)
         onlookers.begins(self.agent)
         said = tuple(onlookers.remarks(self.agent, files))
-        made = {**self.lineage.next(head), "head": head}
+        made = {**self.lineage.next(), "parent": parent, "head": self.lineage.head}
         record = record.model_copy(update={**made, "files": files, "kept": kept, "warnings": said})
         self.agent.log.append("undo", record=record.model_dump(mode="json"))
         self.agent.log.sync()
         failures = self.agent.journal.warnings[self._warnings_before :]
         record = record.model_copy(update={"warnings": (*said, *map(self.agent.redact, failures))})
         self.agent.moves.append(record)
-        self.lineage.take(record)
+        self.lineage.know([record])
         return record
 
     def _redacted(self, files: Sequence[FileChange]) -> tuple[FileChange, ...]:
@@ -324,3 +307,9 @@ class TimeTravel:
     def _here(self, changes: Sequence[FileChange]) -> list[FileChange]:
         """Recorded paths as this machine has them: redaction took secrets and the home folder out of them."""
         return self.agent.files.real_names(changes, self.agent.redact)
+
+
+def _goal(undo: UndoRecord) -> Ref:
+    """Return the checkpoint that `undo` went back to."""
+    first = undo.turn_ids[0]
+    return undo.head if undo.head is not None and undo.head.id == first else Ref(id=first, step=BEFORE_PROMPT)

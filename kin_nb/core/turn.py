@@ -218,7 +218,7 @@ class Turn:
         agent = self._agent
         agent.history.repair()
         reply = Reply(agent.history.fingerprint(), agent.history.call_ids)
-        notes = [*agent.injected, *self._reminders, checkpoints_to_show(agent, self._recorder.record.turn), again]
+        notes = [*agent.injected, *self._reminders, checkpoints_to_show(agent, self._recorder.record.id), again]
         injected = "\n\n".join(filter(None, notes))
         async with aclosing(self._reply(reply, injected)) as events:
             async for event in events:
@@ -281,7 +281,7 @@ class Turn:
             agent.denwa_renji.deliver()
 
     async def _compact(self, threshold: int) -> Events:
-        async with aclosing(compacting(self._agent, threshold)) as events:
+        async with aclosing(compacting(self._agent, threshold, self._recorder)) as events:
             async for event in events:
                 if isinstance(event, WarningEvent):
                     self._recorder.warn(event.message)
@@ -310,7 +310,7 @@ class Turn:
         agent = self._agent
         pruned = agent.history.take_pruned()
         texts = {"injected": injected, "reminder": reminder}
-        more = {**texts, "compaction": agent.take_compaction(), "pruned": pruned, "dmail": self._dmail}
+        more = {**texts, "pruned": pruned, "dmail": self._dmail}
         self._dmail = None
         step = self._recorder.reply(reply.step.model_copy(update=more))
         count_reply(agent.stats, step)

@@ -92,8 +92,8 @@ def _title(undo: UndoRecord) -> str:
     turns = f"turn{'' if len(undo.turns) == 1 else 's'} {', '.join(map(str, undo.turns))}"
     if undo.type == "redo":
         return f"Gave back {turns}"
-    if undo.to.step > 0:
-        return f"Took back {turns}, to before step {undo.to.step} of turn {undo.to.turn}"
+    if undo.head is not None and undo.head.id == undo.turn_ids[0]:
+        return f"Took back {turns}, to before step {undo.head.step} of turn {undo.turns[0]}"
     return f"Took back {turns}"
 
 

@@ -18,7 +18,8 @@ from kin_nb.render.text import clean, clip, count, escape, fill, indent, join, l
 def render_turn(record: TurnRecord) -> list[Output]:
     """What went with the prompt; per step its compaction, what came before its reply, that, its calls, the calls' pictures.
 
-    Each where there is such, calls and pictures in call order. The receipt last. nbval compares the order.
+    Each where there is such, calls and pictures in call order. A compaction that no reply followed, and the receipt, last.
+    nbval compares the order.
     """
     outputs = [*render_attached(record), *render_prompt_images(record)]
     for number, step in enumerate(record.steps, 1):
@@ -29,6 +30,8 @@ def render_turn(record: TurnRecord) -> list[Output]:
             outputs.append(render_reply(step, turn=record.turn, number=number))
         outputs += [render_call(call, turn=record.turn, step=number) for call in step.calls]
         outputs += [image for call in step.calls for image in render_images(call, turn=record.turn, step=number)]
+    if record.compaction is not None:
+        outputs.append(render_compaction(record.compaction, turn=record.turn, step=len(record.steps) + 1))
     return [*outputs, render_receipt(record)]
 
 

@@ -7,14 +7,14 @@ Numbers are labels for people. What comes after what is said by each record's `p
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from kin_nb.core.session.records import (
     END,
-    CompactRecord,
     Ref,
+    Sent,
     SessionRecord,
     TurnRecord,
     UndoRecord,
@@ -24,9 +24,6 @@ from kin_nb.replay.errors import NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import Carried, carried_in, kept_in, read_carried
 from kin_nb.replay.format.in_notebook import Saved, differing_field, read_cells, read_saved, replayed_session
 from kin_nb.replay.recording import Recording, SessionMeta, label
-
-Sent: TypeAlias = TurnRecord | CompactRecord
-"""What the model is told of: a turn, and a summary in place of all that came before it."""
 
 
 @dataclass(frozen=True)
@@ -212,16 +209,6 @@ class Book:
         last = [max(reversed(records), key=lambda record: record.seq) for records in own if records]
         return max(last, key=lambda record: record.seq, default=None)
 
-    def line(self, ref: Ref | None) -> Iterator[TurnRecord]:
-        """The turns that lead to `ref`, the last first, as far as they are here."""
-        passed: set[str] = set()
-        while ref is not None and ref.id not in passed:
-            record = self.records.get(ref.id)
-            if isinstance(record, TurnRecord):
-                yield record
-            passed.add(ref.id)
-            ref = record.parent if isinstance(record, TurnRecord | CompactRecord) else None
-
     def conversation(self, at: SessionRecord | None) -> Conversation:
         """What is sent with a prompt that comes after `at`; None: nothing. Raises RecordingError for what goes on from itself."""
         if at is None:
@@ -275,39 +262,23 @@ def cut_before(turn: TurnRecord, step: int) -> TurnRecord:
 
 
 def standing_steps(recording: Recording) -> dict[str, int]:
-    """By the id of each turn that stands how many of its steps do: all but what an undo took back and no redo gave back.
+    """Return by the id of each turn that was not undone how many of its steps were not: all, unless an undo cut it.
 
-    What was cleared, and another branch of the conversation, was not undone.
+    A turn that was cleared, or is on another branch of the conversation, was not undone.
     """
-    found = {turn.id: len(turn.steps) for turn in recording.turns}
-    book = Book.of_records(recording.records)
+    steps = {turn.id: len(turn.steps) for turn in recording.turns}
+    found = dict(steps)
     for undo in recording.moves:
         if not isinstance(undo, UndoRecord):
             continue
-        way = undo.parent if undo.type == "undo" else undo.head
-        line = {turn.id for turn in book.line(way)}
-        for number in undo.turns:
-            turn = _meant(recording, undo, number, line)
-            if turn is None:
-                continue
-            if undo.to.turn == number and undo.to.step > 0:
-                found[turn.id] = undo.to.step - 1
+        for turn_id in undo.turn_ids:
+            if undo.head is not None and undo.head.id == turn_id and undo.head.step != END:
+                found[turn_id] = undo.head.step - 1
             elif undo.type == "redo":
-                found[turn.id] = len(turn.steps)
+                found[turn_id] = steps.get(turn_id, 0)
             else:
-                found.pop(turn.id, None)
-    return found
-
-
-def _meant(recording: Recording, undo: UndoRecord, number: int, line: Container[str]) -> TurnRecord | None:
-    """The turn of that number that `undo` took or gave back. After a merge several have it: the one in its `line`."""
-    session = recording.beside.get(undo.id)
-    same = [
-        turn
-        for turn in recording.turns
-        if turn.turn == number and turn.seq < undo.seq and recording.beside.get(turn.id) == session
-    ]
-    return next((turn for turn in same if turn.id in line), same[-1] if same else None)
+                found.pop(turn_id, None)
+    return {turn_id: count for turn_id, count in found.items() if turn_id in steps}
 
 
 def in_order(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:

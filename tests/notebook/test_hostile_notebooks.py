@@ -16,7 +16,6 @@ import pytest
 from kin_nb.core.session.records import (
     FileChange,
     KeptFile,
-    Place,
     RecordedCall,
     RecordedDecision,
     RecordedStep,
@@ -99,9 +98,8 @@ def _recording(
         parent=first.head,
         seq=2,
         key=command_key("undo 1"),
-        at=1,
+        turn_ids=(first.id,),
         turns=(1,),
-        to=Place(turn=1),
         files=(change,),
         kept=(KeptFile(path=path, why=text),),
         uncovered=(text,),

@@ -14,7 +14,6 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kin_nb.core.session.records import (
-    Place,
     RecordedCall,
     RecordedDecision,
     RecordedStep,
@@ -83,9 +82,8 @@ UNDO = UndoRecord(
     seq=2,
     key=command_key("undo 1"),
     cell_id=UNDONE,
-    at=1,
+    turn_ids=(TURN.id,),
     turns=(1,),
-    to=Place(turn=1),
 )
 META = SessionMeta(
     session="3f2a81c0-6d1e-4b7a-9c55-0a8e12f47d90",

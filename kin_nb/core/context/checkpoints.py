@@ -6,11 +6,11 @@ kept, those of steps for the running turn alone: older ones cannot be gone back 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kin_nb.core.context.state import HistoryState
-from kin_nb.core.session.records import END, Place, TurnRecord
+from kin_nb.core.session.records import BEFORE_PROMPT, END, Ref, Sent, TurnRecord
 
 KEPT_TURNS = 50
 KEPT_STEPS = 200
@@ -25,34 +25,38 @@ class Checkpoint:
     """`id` counts from 0 over the session, prompts and steps alike. `tokens`: the context's size as it was counted last."""
 
     id: int
-    place: Place
+    place: Ref
     state: HistoryState
     tokens: int = 0
 
 
 class Checkpoints:
-    """Marked in the order of what happens, also when a stored session is taken up again."""
+    """Marked in the order of what happens, also when a stored session is resumed."""
 
     def __init__(self) -> None:
-        self._marks: dict[Place, Checkpoint] = {}
-        self._steps: list[Place] = []  # of the newest turn, oldest first
+        self._marks: dict[Ref, Checkpoint] = {}
+        self._begun: list[str] = []
+        """The ids of the last turns that began, oldest first: those whose marks are kept."""
+        self._steps: list[Ref] = []
+        """Of the newest turn, oldest first."""
         self._next = 0
 
-    def mark(self, place: Place, state: HistoryState, tokens: int = 0) -> Checkpoint:
+    def mark(self, place: Ref, state: HistoryState, tokens: int = 0) -> Checkpoint:
+        """Keep `state`. BEFORE_PROMPT of a turn that is new here begins it, and drops what is too old."""
         checkpoint = self._mark(place, state, tokens)
-        self._next += place.step != END  # an end is no checkpoint of its own: nobody names it
+        self._next += place.step != END  # an end has no id of its own: no user can name it
         return checkpoint
 
-    def pass_by(self, place: Place) -> None:
-        """Instead of `mark`, for a place that is not gone back to: it counts, and what is old goes."""
+    def skip(self, place: Ref) -> None:
+        """Count a place like `mark`, without keeping a state for it."""
         self._prune(place)
         self._next += place.step != END
 
-    def mark_unsure(self, place: Place, state: HistoryState, tokens: int = 0) -> None:
-        """Of an old record, which does not say whether that step had begun: no id is counted for it."""
+    def mark_uncounted(self, place: Ref, state: HistoryState, tokens: int = 0) -> None:
+        """Keep `state` without an id, for an old record that does not say whether that step had begun."""
         self._mark(place, state, tokens)
 
-    def at(self, place: Place) -> Checkpoint:
+    def at(self, place: Ref) -> Checkpoint:
         """Raises NoSuchCheckpointError."""
         try:
             return self._marks[place]
@@ -62,7 +66,7 @@ class Checkpoints:
             ) from None
 
     def by_id(self, checkpoint_id: int) -> Checkpoint:
-        """Raises NoSuchCheckpointError, listing those that there are, and saying so of one that is not kept any more."""
+        """Raises NoSuchCheckpointError, which lists those that there are, and says of an old one that it is not kept."""
         known = [mark for mark in self._marks.values() if mark.place.step != END]
         for mark in known:
             if mark.id == checkpoint_id:
@@ -75,19 +79,20 @@ class Checkpoints:
             )
         raise NoSuchCheckpointError(f"There is no checkpoint {checkpoint_id}. Kept: {ids or 'none yet'}.")
 
-    def of_steps(self, turn: int) -> list[Checkpoint]:
+    def of_steps(self, turn_id: str) -> list[Checkpoint]:
         """Those before a step of that turn, oldest first."""
-        return [self._marks[place] for place in self._steps if place.turn == turn and place in self._marks]
+        return [self._marks[place] for place in self._steps if place.id == turn_id and place in self._marks]
 
-    def _mark(self, place: Place, state: HistoryState, tokens: int) -> Checkpoint:
+    def _mark(self, place: Ref, state: HistoryState, tokens: int) -> Checkpoint:
         self._prune(place)
         checkpoint = self._marks[place] = Checkpoint(self._next, place, state, tokens)
         return checkpoint
 
-    def _prune(self, newest: Place) -> None:
-        if newest.step == 0:
-            old = [place for place in self._marks if place.turn <= newest.turn - KEPT_TURNS]
-            for place in (*self._steps, *old):
+    def _prune(self, newest: Ref) -> None:
+        if newest.step == BEFORE_PROMPT:
+            self._begun.append(newest.id)
+            old = {self._begun.pop(0)} if len(self._begun) > KEPT_TURNS else set()
+            for place in (*self._steps, *(each for each in self._marks if each.id in old)):
                 self._marks.pop(place, None)
             self._steps.clear()
         elif newest.step > 0:
@@ -96,51 +101,25 @@ class Checkpoints:
                 self._marks.pop(self._steps.pop(0), None)
 
 
-def gone_back_to(turns: Sequence[TurnRecord]) -> Callable[[Place], bool]:
-    """Whether one of `turns` goes on from a place in them, or what comes after them may: of a long session nearly none."""
-    origins = {turn.origin for turn in turns}
-    origins |= {
-        Place(turn=turn.turn, step=mail.step)
-        for turn in turns
-        for mail in (*(step.dmail for step in turn.steps), turn.dmail)
-        if mail is not None
-    }
-    last = turns[-1].turn if turns else 0
+def rewind_targets(records: Sequence[Sent]) -> Callable[[Ref], bool]:
+    """Return a test for the places in `records` that one of them, or a later undo, may go back to: few of a long session."""
+    needed: set[Ref | None] = set()
+    head: Ref | None = None
+    for record in records:
+        if record.parent != head:
+            needed.add(record.parent)
+        head = record.head
+        if isinstance(record, TurnRecord):
+            mails = filter(None, (*(step.dmail for step in record.steps), record.dmail))
+            needed |= {Ref(id=record.id, step=mail.step) for mail in mails}
+    turns = [record.id for record in records if isinstance(record, TurnRecord)]
+    recent, last = set(turns[-KEPT_TURNS:]), turns[-1] if turns else ""
 
-    def is_gone_back_to(place: Place) -> bool:
-        kept = place.turn == last or (place.turn > last - KEPT_TURNS and place.step in {0, END})
-        return kept or place in origins
+    def is_target(place: Ref) -> bool:
+        kept = place.id == last or (place.id in recent and place.step in {BEFORE_PROMPT, END})
+        return kept or place in needed
 
-    return is_gone_back_to
-
-
-def branch(turns: Sequence[TurnRecord], tip: Place | None) -> list[TurnRecord]:
-    """The turns that lead to `tip`, oldest first: those that were undone on the way are not among them.
-
-    The last may be cut short: a tip before one of its steps leaves the steps until there. `tip` None: after the last turn.
-    """
-    found: list[TurnRecord] = []
-    for turn, step in led_to(turns, tip):
-        if step > 0:
-            found.append(turn.model_copy(update={"steps": turn.steps[: step - 1]}))
-        elif step == END:
-            found.append(turn)
-    return found[::-1]
-
-
-def led_to(turns: Sequence[TurnRecord], tip: Place | None) -> Iterator[tuple[TurnRecord, int]]:
-    """What leads to `tip`, the last first: each turn, and until which step; 0 where the next goes on from before it."""
-    by_number = {turn.turn: n for n, turn in enumerate(turns)}
-    place = tip or end_of(turns)
-    while place is not None and place.turn in by_number:
-        position = by_number[place.turn]
-        turn = turns[position]
-        yield turn, place.step
-        place = turn.origin or (Place(turn=turns[position - 1].turn, step=END) if position else None)
-
-
-def end_of(turns: Sequence[TurnRecord]) -> Place | None:
-    return Place(turn=turns[-1].turn, step=END) if turns else None
+    return is_target
 
 
 def delivered(message: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, delivered, gone_back_to
+from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, NoSuchCheckpointError, delivered, rewind_targets
 from kin_nb.core.context.compaction import compacted, first_kept, fitting
 from kin_nb.core.context.fingerprint import fingerprinted
 from kin_nb.core.context.pruning import stub
@@ -14,13 +14,16 @@ from kin_nb.core.context.repair import repaired
 from kin_nb.core.context.state import HistoryState
 from kin_nb.core.safety.secrets import WORKSPACE
 from kin_nb.core.session.records import (
+    BEFORE_PROMPT,
     END,
-    Place,
+    CompactRecord,
     RecordedCall,
     RecordedCompaction,
     RecordedDMail,
     RecordedImage,
     RecordedStep,
+    Ref,
+    Sent,
     TurnRecord,
 )
 from kin_nb.core.types import CallOrigin, FunctionCall, ImageContent, LLMMessage, Role, ToolCall
@@ -160,44 +163,69 @@ class History:
         self.messages[1:] = state.messages[1:]
         self._lines, self._hashes, self._to_record = list(lines), list(hashes), list(to_record)
 
-    def extend_from(self, turns: Iterable[TurnRecord], expand: Expand, checkpoints: Checkpoints | None = None) -> None:
-        """Go on from recorded turns (resume, continue a session notebook); `expand` puts this machine's paths in."""
-        for _ in self.replayed(turns, expand, checkpoints):
+    def extend_from(self, records: Iterable[Sent], expand: Expand, checkpoints: Checkpoints | None = None) -> None:
+        """Continue from recorded turns (resume, continue a session notebook); `expand` puts this machine's paths in."""
+        for _ in self.replayed(records, expand, checkpoints):
             pass
 
     def replayed(
-        self, turns: Iterable[TurnRecord], expand: Expand, checkpoints: Checkpoints | None = None
+        self, records: Iterable[Sent], expand: Expand, checkpoints: Checkpoints | None = None
     ) -> Iterator[LLMMessage]:
-        """As `extend_from`; yields each message when it enters, before anything takes from it."""
-        marks, turns = Checkpoints() if checkpoints is None else checkpoints, list(turns)
-        needed = gone_back_to(turns)
+        """As `extend_from`; yields each message when it enters, before anything takes from it.
 
-        def mark(turn: TurnRecord, step: int) -> None:
-            place = Place(turn=turn.turn, step=step)
-            if needed(place):
-                marks.mark(place, self.state(), self._recorded_tokens)
+        A record begins where its parent says; one whose parent is not among `records` follows the one before it.
+        Raises NoSuchCheckpointError for a parent that names a step which its turn does not have.
+        """
+        marks, records = Checkpoints() if checkpoints is None else checkpoints, list(records)
+        is_target = rewind_targets(records)
+        targets: dict[Ref, Checkpoint] = {}
+        known: set[str] = set()
+
+        def mark(record: Sent, step: int) -> None:
+            place = Ref(id=record.id, step=step)
+            if is_target(place):
+                targets[place] = marks.mark(place, self.state(), self._recorded_tokens)
             else:
-                marks.pass_by(place)
+                marks.skip(place)
 
-        for turn in turns:
-            if turn.origin is not None:
-                self._stand_at(marks.at(turn.origin))
-            if turn.fresh:
+        head: Ref | None = None
+        for record in records:
+            parent = record.parent
+            if parent is None and head is not None:
                 self.restart()
                 self._recorded_tokens = 0
-            yield from self._replay_compaction(turn.compaction, expand)
-            mark(turn, 0)
-            yield self._enter(user_message(expand(turn.sent or turn.prompt), images_of(turn.images)))
-            for number, step in enumerate(turn.steps, 1):
-                yield from self._replay_dmail(marks, turn, step.dmail, expand)
-                mark(turn, number)
-                yield from self._replay_step(step, expand)
-            yield from self._replay_dmail(marks, turn, turn.dmail, expand)
-            if turn.no_reply:
-                mark(turn, len(turn.steps) + 1)
-            elif turn.no_reply is None and turn.outcome != "done":  # somebody may have gone back to before such a step
-                marks.mark_unsure(Place(turn=turn.turn, step=len(turn.steps) + 1), self.state(), self._recorded_tokens)
-            mark(turn, END)
+            elif parent is not None and parent != head and parent.id in known:
+                self._stand_at(targets.get(parent) or marks.at(parent))
+            if isinstance(record, CompactRecord):
+                yield from self._replay_compaction(record.compaction, expand)
+                mark(record, END)
+            else:
+                yield from self._replay_turn(record, expand, targets, mark, marks)
+            known.add(record.id)
+            head = record.head
+
+    def _replay_turn(
+        self,
+        turn: TurnRecord,
+        expand: Expand,
+        targets: Mapping[Ref, Checkpoint],
+        mark: Callable[[Sent, int], None],
+        marks: Checkpoints,
+    ) -> Iterator[LLMMessage]:
+        mark(turn, BEFORE_PROMPT)
+        yield self._enter(user_message(expand(turn.sent or turn.prompt), images_of(turn.images)))
+        for number, step in enumerate(turn.steps, 1):
+            yield from self._replay_dmail(targets, turn, step.dmail, expand)
+            mark(turn, number)
+            yield from self._replay_step(step, expand)
+        yield from self._replay_dmail(targets, turn, turn.dmail, expand)
+        if turn.no_reply:
+            mark(turn, len(turn.steps) + 1)
+        elif turn.no_reply is None and turn.outcome != "done":  # an undo may have gone back to before such a step
+            place = Ref(id=turn.id, step=len(turn.steps) + 1)
+            marks.mark_uncounted(place, self.state(), self._recorded_tokens)
+        yield from self._replay_compaction(turn.compaction, expand)
+        mark(turn, END)
 
     def _stand_at(self, mark: Checkpoint) -> None:
         self.restore(mark.state)
@@ -216,10 +244,15 @@ class History:
             yield self._enter(answer)
 
     def _replay_dmail(
-        self, marks: Checkpoints, turn: TurnRecord, dmail: RecordedDMail | None, expand: Expand
+        self, targets: Mapping[Ref, Checkpoint], turn: TurnRecord, dmail: RecordedDMail | None, expand: Expand
     ) -> Iterator[LLMMessage]:
         if dmail is not None:
-            self._stand_at(marks.at(Place(turn=turn.turn, step=dmail.step)))
+            place = Ref(id=turn.id, step=dmail.step)
+            if place not in targets:
+                raise NoSuchCheckpointError(
+                    f"A D-Mail goes back to step {dmail.step}, which turn {turn.turn} does not have."
+                )
+            self._stand_at(targets[place])
             self.append(user_message(delivered(expand(dmail.message))), said=False)
             yield self.messages[-1]
 

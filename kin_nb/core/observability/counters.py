@@ -10,12 +10,13 @@ import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from kin_nb.core.events import BaseEvent, SubagentEvent, TurnEndEvent
 from kin_nb.core.observability.observers import OTHER, Observed, name_or_other, place
 from kin_nb.core.paths import read_settings, sole_writer
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.session.records import CompactRecord, Sent, TurnRecord
 
 MOST_NAMES = 200
 """Different tools, and different models: a model may invent names, and whatever comes after these is "other"."""
@@ -53,6 +54,13 @@ class Counters:
             if not nested:
                 self.close()
 
+    def compacted(self, record: CompactRecord) -> None:
+        """Count what it took, in the file at once: no turn may follow. Raises as `on_event`."""
+        with sole_writer(self._path):
+            samples = _read(self._path)
+            _count_used(samples, record)
+            _replace(self._path, _text(samples))
+
     def close(self) -> None:
         pending, self._pending = self._pending, []
         if not pending:
@@ -67,26 +75,33 @@ class Counters:
 
 def _add(samples: _Samples, agent: str, record: TurnRecord, within: Sequence[TurnRecord]) -> None:
     """`within`: turns that are counted by themselves, and whose tokens and cost the record's figures hold too."""
-
-    def count(metric: str, by: float = 1, **labels: str) -> None:
-        bounded = {name: _bounded(samples, name, value) for name, value in labels.items()}
-        text = ",".join(f'{name}="{value}"' for name, value in bounded.items())
-        samples[metric, f"{{{text}}}"] += by
-
-    model = record.model
+    count, model = partial(_count, samples), record.model
     count("kin_nb_turns_total", model=model, agent=agent, outcome=record.outcome)
     count("kin_nb_turn_seconds_total", record.milliseconds / 1000, model=model)
     count("kin_nb_steps_total", len(record.steps), model=model)
-    for kind, name in (("input", "prompt_tokens"), ("output", "completion_tokens")):
-        own = getattr(record, name) - sum(getattr(turn, name) for turn in within)
-        count("kin_nb_tokens_total", max(0, own), model=model, kind=kind)
-    count("kin_nb_compactions_total", len(record.compactions), model=model)
-    if record.cost:
-        own_cost = float(record.cost) - sum(float(turn.cost or 0) for turn in within)
-        count("kin_nb_cost_usd_total", max(0.0, own_cost), model=model)
+    _count_used(samples, record, within)
     for call in record.calls:
         count("kin_nb_tool_calls_total", tool=call.name, status=call.status)
         count("kin_nb_tool_seconds_total", (call.milliseconds or 0) / 1000, tool=call.name)
+
+
+def _count_used(samples: _Samples, record: Sent, within: Sequence[TurnRecord] = ()) -> None:
+    """Count tokens, compactions and cost."""
+    count, model = partial(_count, samples), record.model
+    for kind, name in (("input", "prompt_tokens"), ("output", "completion_tokens")):
+        own = getattr(record, name) - sum(getattr(turn, name) for turn in within)
+        count("kin_nb_tokens_total", max(0, own), model=model, kind=kind)
+    compactions = len(record.compactions) if isinstance(record, TurnRecord) else 1
+    count("kin_nb_compactions_total", compactions, model=model)
+    if record.cost:
+        own_cost = float(record.cost) - sum(float(turn.cost or 0) for turn in within)
+        count("kin_nb_cost_usd_total", max(0.0, own_cost), model=model)
+
+
+def _count(samples: _Samples, metric: str, by: float = 1, **labels: str) -> None:
+    bounded = {name: _bounded(samples, name, value) for name, value in labels.items()}
+    text = ",".join(f'{name}="{value}"' for name, value in bounded.items())
+    samples[metric, f"{{{text}}}"] += by
 
 
 def _bounded(samples: Mapping[tuple[str, str], float], label: str, value: str) -> str:

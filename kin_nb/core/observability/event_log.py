@@ -19,6 +19,7 @@ from kin_nb.core.events import (
 )
 from kin_nb.core.observability.observers import Observed, name_or_other, place
 from kin_nb.core.paths import private_folder
+from kin_nb.core.session.records import CompactRecord
 from kin_nb.core.wire import to_wire
 
 _WORDS = frozenset(
@@ -56,6 +57,9 @@ class EventLog:
             self._write(self._line(event))
         if isinstance(event, TurnEndEvent):
             self.close()
+
+    def compacted(self, record: CompactRecord) -> None:
+        """Nothing: only events are logged."""
 
     def close(self) -> None:
         file, self._file = self._file, None

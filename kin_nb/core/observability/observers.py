@@ -13,7 +13,7 @@ from kin_nb.core.paths import kin_home
 
 if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
-    from kin_nb.core.session.records import TurnRecord
+    from kin_nb.core.session.records import CompactRecord, TurnRecord
 
 OTHER = "other"
 _NAME = re.compile(r"[A-Za-z0-9_.:/@+-]{1,100}")
@@ -21,6 +21,9 @@ _NAME = re.compile(r"[A-Za-z0-9_.:/@+-]{1,100}")
 
 class Observer(Protocol):
     def on_event(self, event: BaseEvent) -> None: ...
+
+    def compacted(self, record: CompactRecord) -> None:
+        """Take note of a compaction between turns, which no event reports."""
 
     def close(self) -> None:
         """Hand on what is left: the last call."""
@@ -75,6 +78,13 @@ class Observers:
         """A turn that is cancelled or closed early yields no TurnEndEvent: it is over all the same."""
         if self._in_turn:
             self.on_event(TurnEndEvent(record=record))
+
+    def compacted(self, record: CompactRecord) -> None:
+        """Never raises."""
+        if self._observers is None:
+            self._observers = observers_for(self._session, self.warnings.append)
+        for observer in list(self._observers):
+            self._guarded(observer, partial(observer.compacted, record))
 
     def close(self) -> None:
         """Never raises. With the next event they begin anew, as the settings are then."""

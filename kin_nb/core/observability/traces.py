@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider as SDKTracerProvider
 
-    from kin_nb.core.session.records import RecordedCall, RecordedStep
+    from kin_nb.core.session.records import CompactRecord, RecordedCall, RecordedStep
 
 AGENT = "kin_nb"
 _CLOSING_SECONDS = 2.0
@@ -60,6 +60,9 @@ class Traces:
 
     def on_event(self, event: BaseEvent) -> None:
         self._trace.on_event(event)
+
+    def compacted(self, record: CompactRecord) -> None:
+        """Nothing: a trace is of a turn."""
 
     def close(self) -> None:
         """What is not sent within two seconds is sent without being waited for, or lost with the process."""

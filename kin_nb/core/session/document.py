@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from kin_nb.core.accounting import count_aside, count_turn, turn_cost
+from kin_nb.core.accounting import count_aside, count_turn
 from kin_nb.core.context.checkpoints import Checkpoints
 from kin_nb.core.context.history import History
 from kin_nb.core.session.errors import UnreadableSessionError
-from kin_nb.core.session.log import LOG_NAME, read_lines
-from kin_nb.core.session.paid_since import paid_since
-from kin_nb.core.session.records import END, Place, RecordedCompaction, TurnRecord
+from kin_nb.core.session.log import LOG_NAME
+from kin_nb.core.session.records import CompactRecord, Sent, SessionRecord, TurnRecord
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import StoredSession
 from kin_nb.core.types import AgentStats, LLMMessage, Role, SessionMetadata
@@ -36,7 +35,7 @@ def session_document(folder: Path, keys: SessionKeys | None = None) -> dict[str,
         return {
             "metadata": _metadata(stored).model_dump(),
             "messages": [_dump(message) for message in _messages(stored, marks)],
-            "stats": _stats(stored, marks, _paid_since(folder / LOG_NAME, keys)),
+            "stats": _stats(stored, marks),
             "config_snapshot": stored.header.get("config") or {"active_model": stored.header.get("model", "")},
         }
     except ValidationError as error:
@@ -57,9 +56,9 @@ def write_document(folder: Path, path: Path) -> Path:
     return path
 
 
-def total_cost(turns: Iterable[TurnRecord]) -> float | None:
-    """USD, at the prices of each turn's time; None when no turn's cost is known."""
-    costs = [cost for turn in turns if (cost := _number(turn.cost)) is not None]
+def total_cost(records: Iterable[SessionRecord]) -> float | None:
+    """USD, at the prices of each record's time; None when no cost is known."""
+    costs = [cost for record in records if isinstance(record, Sent) and (cost := _number(record.cost)) is not None]
     return sum(costs) if costs else None
 
 
@@ -79,7 +78,8 @@ def _metadata(stored: StoredSession) -> SessionMetadata:
 
 def _messages(stored: StoredSession, marks: Checkpoints) -> list[LLMMessage]:
     history = History(stored.header.get("system_prompt_text") or "", str)
-    asked = [turn.model_copy(update={"sent": ""}) for turn in stored.turns]
+    sent = (record for record in stored.records if isinstance(record, Sent))
+    asked = [each.model_copy(update={"sent": ""}) if isinstance(each, TurnRecord) else each for each in sent]
     return [history.messages[0], *history.replayed(asked, str, marks)]
 
 
@@ -93,36 +93,24 @@ def _dump(message: LLMMessage) -> dict[str, Any]:
     return {**dump, "tool_calls": dump.get("tool_calls")} if message.role is Role.assistant else dump
 
 
-def _paid_since(path: Path, keys: SessionKeys | None) -> list[RecordedCompaction]:
-    try:
-        return paid_since(read_lines(path, keys))
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise UnreadableSessionError(path, "a compaction or an undo in it is not one of this version") from error
-
-
-def _stats(stored: StoredSession, marks: Checkpoints, since: Sequence[RecordedCompaction]) -> dict[str, Any]:
-    """AgentStats over the whole log, its three sums with them. `session_cost` is None when no price was known.
-
-    `since`: what was paid after the last turn, at that turn's prices.
-    """
+def _stats(stored: StoredSession, marks: Checkpoints) -> dict[str, Any]:
+    """AgentStats over the whole log, its three sums with them. `session_cost` is None when no price was known."""
     stats = AgentStats()
     prices = _prices(stored.header)
-    for turn in stored.turns:
-        stats.set_prices(*prices.get(turn.model, (0.0, 0.0)))
-        count_turn(stats, turn)
-        for compaction in turn.dropped:
-            count_aside(stats, compaction)
+    for record in stored.records:
+        if isinstance(record, Sent):
+            stats.set_prices(*prices.get(record.model, (0.0, 0.0)))
+        if isinstance(record, TurnRecord):
+            count_turn(stats, record)
+        elif isinstance(record, CompactRecord):
+            count_aside(stats, record.compaction)
     if stored.turns:
-        stats.context_tokens = marks.at(Place(turn=stored.turns[-1].turn, step=END)).tokens
-    last = TurnRecord(turn=0, prompt="", dropped=tuple(since))
-    for compaction in since:
-        count_aside(stats, compaction)
-    last = last.model_copy(update={"cost": turn_cost(stats, last)})
+        stats.context_tokens = marks.at(stored.turns[-1].head).tokens
     return {
         **stats.model_dump(),
         "session_total_llm_tokens": stats.session_total_llm_tokens,
         "last_turn_total_tokens": stats.last_turn_total_tokens,
-        "session_cost": total_cost([*stored.turns, last]) if since else total_cost(stored.turns),
+        "session_cost": total_cost(stored.records),
     }
 
 

@@ -10,6 +10,7 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.safety.secrets import Redactor, secret_values, secrets_redactor
 from kin_nb.core.session.config_snapshot import config_snapshot
 from kin_nb.core.session.log import SessionLog, new_session_id, session_log
+from kin_nb.core.session.records import ClearRecord, CompactRecord
 from kin_nb.core.session.surroundings import session_surroundings
 
 NOTE = "[note: not covered by undo"
@@ -125,11 +126,16 @@ class SessionJournal:
         if self.session_id != self.root_id:
             self._renamed("clear")
 
-    def rename(self, why: str, **facts: Any) -> None:
-        """A new `session_id`, in the log with what a resume must know that no turn holds yet."""
+    def rename(self, why: str) -> None:
+        """Take a new `session_id`, and note it in the log."""
         self.session_id = new_session_id()
         if self.log.begun:
-            self._renamed(why, **facts)
+            self._renamed(why)
 
-    def _renamed(self, why: str, **facts: Any) -> None:
-        self.log.append("renamed", session_id=self.session_id, why=why, **facts)
+    def between_turns(self, record: ClearRecord | CompactRecord) -> None:
+        """Log what moves the conversation between turns; not before anything was asked, when there is nothing to move."""
+        if self.log.begun:
+            self.log.append(record.type, record=record.model_dump(mode="json"))
+
+    def _renamed(self, why: str) -> None:
+        self.log.append("renamed", session_id=self.session_id, why=why)

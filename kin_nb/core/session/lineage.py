@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kin_nb.core.session.records import (
     END,
     NEAREST,
-    CompactRecord,
-    Place,
+    ClearRecord,
     Ref,
+    Sent,
     SessionRecord,
     TurnRecord,
     UndoRecord,
@@ -20,26 +20,33 @@ from kin_nb.core.session.records import (
 
 
 def new_id() -> str:
-    """For a record that begins now: 16 hex digits."""
+    """Return an id for a record that begins now: 16 hex digits."""
     return secrets.token_hex(8)
 
 
 def derived_id(session: str, kind: str, number: int) -> str:
-    """The id of a record that has none: the same for everybody who reads that session."""
+    """Return the id of a record that has none: the same for everybody who reads that session."""
     return sha256([session, kind, number])[:16]
 
 
 class Lineage:
-    """Where a conversation stands among the records that are known: `head`, None when it is empty."""
+    """The records of a session in their order, and the place of its conversation among them.
+
+    `head`: what the next record comes after; None when the conversation is empty.
+    """
 
     def __init__(self) -> None:
         self.head: Ref | None = None
-        self._after: dict[str, Ref | None] = {}
-        """Of each record that was ever sent the place that it goes on from, in the conversation as it is known here."""
+        self._cleared: Ref | None = None
+        """Where the conversation was that was cleared, while no record came after the clear."""
+        self._parents: dict[str, Ref | None] = {}
+        """By the id of a turn or a compaction the place before it in its conversation, as far as that is known here."""
+        self._previous: dict[str, Ref | None] = {}
+        """The same; of the first record after a clear the place that was cleared, which undo can reach."""
         self._seq = 0
 
     def next(self, head: Ref | None = None) -> dict[str, Any]:
-        """id, parent, seq and ancestors of a record that is made now. `head`: of an undo, where it leads to."""
+        """Return id, parent, seq and ancestors of a record that is made now. `head`: of an undo, where it leads to."""
         return {
             "id": new_id(),
             "parent": self.head,
@@ -47,66 +54,111 @@ class Lineage:
             "ancestors": self._ancestors(self.head if head is None else head),
         }
 
+    @property
+    def position(self) -> tuple[Ref | None, Ref | None]:
+        """Head, and the place that was cleared just before: what `move_to` takes."""
+        return self.head, self._cleared
+
+    def move_to(self, position: tuple[Ref | None, Ref | None]) -> None:
+        """Set the place of the conversation, without a record of it."""
+        self.head, self._cleared = position
+
     def take(self, record: SessionRecord) -> None:
-        """The conversation is where `record` leads to. What it names as its parent and is not known was taken before it."""
+        """Move to where `record` leads. A parent that is not known is taken for the record before it."""
         self._seq = max(self._seq, record.seq)
-        if isinstance(record, TurnRecord | CompactRecord):
-            after = record.parent
-            if after is not None and after.id not in self._after:
-                after = self.head
-            self._after[record.id] = after
-        self.head = record.head
+        match record:
+            case UndoRecord():
+                back = record.type == "undo"
+                cleared = self.before_first(record) if back else Ref(id=record.turn_ids[-1])
+                self.move_to((record.head, cleared if record.head is None else None))
+            case ClearRecord():
+                self.move_to((None, self.head or self._cleared))
+            case _:
+                parent = record.parent
+                if parent is not None and parent.id not in self._parents:
+                    parent = self.head
+                self._parents[record.id] = parent
+                self._previous[record.id] = parent or self.head or self._cleared
+                self.move_to((record.head, None))
 
     def take_all(self, records: Iterable[SessionRecord]) -> None:
-        """In the order in which they were made."""
+        """Take `records` in the order in which they were made."""
         for record in sorted(records, key=lambda record: record.seq):
             self.take(record)
 
     def know(self, records: Iterable[SessionRecord]) -> None:
-        """What is made from now on comes after these."""
+        """Make what comes next come after these too."""
         self._seq = max([self._seq, *(record.seq for record in records)])
 
-    def before(self, turn_id: str) -> Ref | None:
-        """The place before that turn, which was taken."""
-        return self._after[turn_id]
+    def before(self, record_id: str) -> Ref | None:
+        """Return the place before that turn or compaction in its conversation."""
+        return self._parents[record_id]
+
+    def before_first(self, undo: UndoRecord) -> Ref | None:
+        """Return the place before all of the turns that `undo` names, also where that is before a clear."""
+        return self._previous.get(undo.turn_ids[0])
+
+    def position_before(self, turn_id: str) -> tuple[Ref | None, Ref | None]:
+        """Return the position that undo of that turn leads to."""
+        parent = self._parents[turn_id]
+        return parent, self._previous[turn_id] if parent is None else None
+
+    def line(self) -> Iterator[Ref]:
+        """The places that lead to here, the last first: turns and compactions, also those before a clear."""
+        yield from self.line_to(self.position)
+
+    def line_to(self, position: tuple[Ref | None, Ref | None]) -> Iterator[Ref]:
+        """The same for another position."""
+        place = position[0] or position[1]
+        while place is not None:
+            yield place
+            place = self._previous[place.id]
+
+    def conversation(self) -> Iterator[Ref]:
+        """The places of the conversation, the last first: what the model is told of."""
+        place = self.head
+        while place is not None:
+            yield place
+            place = self._parents[place.id]
 
     def _ancestors(self, ref: Ref | None) -> tuple[str, ...]:
         found: list[str] = []
         while ref is not None and len(found) < NEAREST:
             found.append(ref.id)
-            ref = self._after[ref.id]
+            ref = self._parents[ref.id]
         return tuple(found)
 
 
-def with_ids(turns: Iterable[TurnRecord], session: str = "") -> list[TurnRecord]:
-    """`turns` of one session, oldest first: those that were recorded without an id get one, which `session` decides, if named."""
-    found: list[TurnRecord] = []
+def with_ids(records: Iterable[Sent], session: str = "") -> list[Sent]:
+    """Give an id and a place to those of `records` that have none: each comes after the one before it.
+
+    `session`: the ids follow from it and the number of each turn; "": they are random.
+    """
+    found: list[Sent] = []
     lineage = Lineage()
-    for each in turns:
-        turn = each
-        if not turn.id:
-            before = Place(turn=found[-1].turn, step=END) if found else None
-            lineage.head = None if turn.fresh else ref_to(turn.origin or before, found, lineage)
+    for each in records:
+        record = each
+        if not record.id:
             made = lineage.next()
-            if session:
-                made["id"] = derived_id(session, turn.type, turn.turn)
-            turn = turn.model_copy(update=made)
-        lineage.take(turn)
-        found.append(turn)
+            if session and isinstance(record, TurnRecord):
+                made["id"] = derived_id(session, record.type, record.turn)
+            record = record.model_copy(update=made)
+        lineage.take(record)
+        found.append(record)
     return found
 
 
-def identified(undo: UndoRecord, turns: Sequence[TurnRecord], lineage: Lineage) -> UndoRecord:
-    """`undo` with an id, where it was recorded without; it is made where the conversation of `turns` stands."""
-    if undo.id:
-        return undo
-    head = ref_to(undo.to, turns, lineage)
-    return undo.model_copy(update={**lineage.next(head), "head": head})
+def turns_along(line: Iterable[Ref], turns: Iterable[TurnRecord]) -> list[TurnRecord]:
+    """Return those of `turns` that `line` names, the last first there and the first first here.
 
-
-def ref_to(place: Place | None, turns: Sequence[TurnRecord], lineage: Lineage) -> Ref | None:
-    """`place`, which is in one of `turns`, by the id of its turn. Before a prompt is what that goes on from."""
-    turn = next((each for each in reversed(turns) if each.turn == place.turn), None) if place is not None else None
-    if place is None or turn is None:
-        return None
-    return lineage.before(turn.id) if place.step == 0 else Ref(id=turn.id, step=place.step)
+    One that the line leaves before a step keeps the steps until there; one that it leaves before its prompt is left out.
+    """
+    known = {turn.id: turn for turn in turns}
+    found = []
+    for place in line:
+        turn = known.get(place.id)
+        if turn is not None and place.step == END:
+            found.append(turn)
+        elif turn is not None and place.step > 0:
+            found.append(turn.model_copy(update={"steps": turn.steps[: place.step - 1]}))
+    return found[::-1]

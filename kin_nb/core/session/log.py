@@ -20,7 +20,16 @@ from kin_nb.core.paths import kin_home
 from kin_nb.core.session.encryption import LineCipher, is_encrypted, ready_to_append, sealed_records, write_all
 from kin_nb.core.session.errors import LogRecordError, SessionWentOnError
 from kin_nb.core.session.log_file import check_seen, end_torn_line, open_locked
-from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.session.records import (
+    ClearRecord,
+    CompactRecord,
+    RecordedCall,
+    RecordedCompaction,
+    RecordedStep,
+    SessionRecord,
+    TurnRecord,
+    UndoRecord,
+)
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.totals import Totals
 from kin_nb.core.session.whole_outputs import write_output
@@ -258,46 +267,65 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def fold(lines: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], list[TurnRecord]]:
-    """(the session's header, its turns). A turn without an end was cut off: its outcome is interrupted.
+def fold(lines: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], list[SessionRecord]]:
+    """Return the session's header and its records, oldest first. A turn without an end was cut off: it is interrupted.
 
-    Types of records that this version does not know are passed over. Raises LogRecordError for one that it should know.
+    Types of lines that this version does not know are skipped. Raises LogRecordError for one that it should know.
     """
     header: dict[str, Any] = {}
-    turns: list[TurnRecord] = []
+    records: list[SessionRecord] = []
     for number, line in enumerate(lines, 1):
         if line.get("type") == "session":
             header = header or line
             continue
         try:
-            _add(turns, line)
+            _add(records, line)
         except (LookupError, TypeError, ValueError) as error:
             raise LogRecordError(f"record {number}, of type {line.get('type')}, is not one of this version") from error
-    return header, [_settled(turn) for turn in turns]
+    return header, [_settled(record) if isinstance(record, TurnRecord) else record for record in records]
 
 
-def _add(turns: list[TurnRecord], line: dict[str, Any]) -> None:
-    """Extend `turns` by what `line` says. What belongs to a turn is lost with it: it must not end up in another one."""
+_MODELS: Mapping[str, type[SessionRecord]] = {
+    "turn": TurnRecord,
+    "undo": UndoRecord,
+    "clear": ClearRecord,
+    "compact": CompactRecord,
+}
+
+
+def _add(records: list[SessionRecord], line: dict[str, Any]) -> None:
+    """Extend `records` by what `line` says. What belongs to a turn is lost with it: it must not end up in another one."""
+    kind = str(line.get("type"))
+    if kind == "continued":
+        records += [_MODELS[record["type"]].model_validate(record) for record in line["records"]]
+    elif kind in _MODELS:
+        records.append(_MODELS[kind].model_validate(line["record"]))
+    elif records and isinstance(turn := records[-1], TurnRecord):
+        records[-1] = _extended(turn, line)
+
+
+def _extended(turn: TurnRecord, line: dict[str, Any]) -> TurnRecord:
+    """Return the last turn with what `line` says of it."""
     match line.get("type"):
-        case "continued":
-            turns += [TurnRecord.model_validate(turn) for turn in line["turns"]]
-        case "turn":
-            turns.append(TurnRecord.model_validate(line["record"]))
-        case "failed" if turns and turns[-1].outcome == "done":
-            turns[-1] = TurnRecord(**{**dict(turns[-1]), "outcome": "error", "message": line["message"]})
-        case _ if not turns or turns[-1].outcome != "running":
-            return
+        case "failed" if turn.outcome == "done":
+            return TurnRecord(**{**dict(turn), "outcome": "error", "message": line["message"]})
+        case _ if turn.outcome != "running":
+            return turn
         case "reply":
             step = RecordedStep.model_validate(line["step"])
-            turns[-1] = turns[-1].model_copy(update={"steps": (*turns[-1].steps, step), "dmail": None})
-        case "run" | "result" if turns[-1].steps:
-            turns[-1] = _with_call(turns[-1], line["call"])
+            return turn.model_copy(update={"steps": (*turn.steps, step), "dmail": None, "compaction": None})
+        case "run" | "result" if turn.steps:
+            return _with_call(turn, line["call"])
         case "dmail":
-            turns[-1] = TurnRecord(**{**dict(turns[-1]), "dmail": line["dmail"]})
+            return TurnRecord(**{**dict(turn), "dmail": line["dmail"]})
+        case "compaction":
+            new = RecordedCompaction.model_validate(line["compaction"])
+            return turn.model_copy(update={"compaction": new.joined_to(turn.compaction)})
         case "warning":
-            turns[-1] = TurnRecord(**{**dict(turns[-1]), "warnings": (*turns[-1].warnings, line["message"])})
+            return TurnRecord(**{**dict(turn), "warnings": (*turn.warnings, line["message"])})
         case "end":
-            turns[-1] = TurnRecord(**{**dict(turns[-1]), **line["turn"]})
+            return TurnRecord(**{**dict(turn), **line["turn"]})
+    return turn
 
 
 def _with_call(turn: TurnRecord, fields: dict[str, Any]) -> TurnRecord:

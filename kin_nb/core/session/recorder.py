@@ -45,8 +45,7 @@ class TurnRecorder:
         self._log, self._redact, self._holds_secret = log, redact, holds_secret
         self.redact, self.without_secrets = redact, without_secrets
         texts = {"prompt": redact(turn.prompt), "sent": redact(turn.sent)}
-        compaction = self._redacted_compaction(turn.compaction)
-        self.record = turn.model_copy(update={**texts, "compaction": compaction})
+        self.record = turn.model_copy(update=texts)
         log.append("turn", record=self.record.model_dump(mode="json", exclude={"steps"}))
 
     def reply(self, step: RecordedStep) -> RecordedStep:
@@ -56,10 +55,12 @@ class TurnRecorder:
         texts = {"content": text(step.content), "reasoning": text(step.reasoning), "injected": text(step.injected)}
         texts["reminder"] = text(step.reminder)
         texts["provider_data"] = self._without_secret(step.provider_data)
-        compaction = self._redacted_compaction(step.compaction)
+        compaction = self.record.compaction
         dmail = step.dmail and step.dmail.model_copy(update={"message": text(step.dmail.message)})
         step = step.model_copy(update={**texts, "calls": calls, "compaction": compaction, "dmail": dmail})
-        self.record = self.record.model_copy(update={"steps": (*self.record.steps, step), "dmail": None})
+        self.record = self.record.model_copy(
+            update={"steps": (*self.record.steps, step), "dmail": None, "compaction": None}
+        )
         self._log.append("reply", step=step.model_dump(mode="json", exclude_defaults=True))
         return step
 
@@ -68,6 +69,12 @@ class TurnRecorder:
         told = dmail.model_copy(update={"message": self._redact(dmail.message)})
         self.record = self.record.model_copy(update={"dmail": told})
         self._log.append("dmail", dmail=told.model_dump(mode="json"))
+
+    def compacted(self, compaction: RecordedCompaction) -> None:
+        """The conversation was compacted; the next step holds it, if there is one, else the turn."""
+        new = self._redacted_compaction(compaction)
+        self.record = self.record.model_copy(update={"compaction": new.joined_to(self.record.compaction)})
+        self._log.append("compaction", compaction=new.model_dump(mode="json"))
 
     def warn(self, message: str) -> None:
         """Something could not be used in this turn."""
@@ -171,8 +178,8 @@ class TurnRecorder:
         note = self._redact(decision.note) if decision.note else decision.note
         return decision.model_copy(update={"note": note, "reason": self._redact(decision.reason)})
 
-    def _redacted_compaction(self, compaction: RecordedCompaction | None) -> RecordedCompaction | None:
-        return compaction and compaction.model_copy(update={"summary": self._redact(compaction.summary)})
+    def _redacted_compaction(self, compaction: RecordedCompaction) -> RecordedCompaction:
+        return compaction.model_copy(update={"summary": self._redact(compaction.summary)})
 
     def _redacted_change(self, change: FileChange) -> FileChange:
         patch = self._redact(change.patch) if change.patch else change.patch

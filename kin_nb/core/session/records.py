@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 CallStatus = Literal["pending", "ok", "error", "refused", "interrupted"]
 Outcome = Literal["running", "done", "stopped", "interrupted", "error"]
@@ -77,6 +77,18 @@ class RecordedCompaction(Record):
     new_tokens: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+
+    def joined_to(self, earlier: RecordedCompaction | None) -> RecordedCompaction:
+        """Return this and an earlier one, with no reply between them, as one: both were paid for, and this has its summary."""
+        if earlier is None:
+            return self
+        both = {
+            "old_tokens": earlier.old_tokens or self.old_tokens,
+            "summarised": self.summarised + max(earlier.summarised - 1, 0),
+            "prompt_tokens": earlier.prompt_tokens + self.prompt_tokens,
+            "completion_tokens": earlier.completion_tokens + self.completion_tokens,
+        }
+        return self.model_copy(update=both)
 
 
 class RecordedSubagentCall(Record):
@@ -188,14 +200,8 @@ class RecordedCall(Record):
         return "; ".join(filter(None, (self.uncovered, variables)))
 
 
-class Place(Record):
-    """A place in a session: before step `step` of turn `turn` (0: before its prompt; END: after all of it)."""
-
-    turn: int
-    step: int = 0
-
-
 END = -1
+BEFORE_PROMPT = 0
 NEAREST = 16
 """How many ancestors a record names: where one of them is in no place that is known, the next is gone on from."""
 TURNS_BEFORE = "turns_before"
@@ -203,7 +209,10 @@ TURNS_BEFORE = "turns_before"
 
 
 class Ref(Record):
-    """A place in a conversation: after the record `id`, whole (END) or up to before its step `step`, from 1."""
+    """A place in a conversation: after the record `id`, whole (END), or before its step `step`, counted from 1.
+
+    A record never names BEFORE_PROMPT, which is its parent's place; checkpoints do (core/context/checkpoints.py).
+    """
 
     id: str
     step: int = END
@@ -261,23 +270,17 @@ class TurnRecord(Record):
     cell_id: str | None = None
     model: str = ""
     mode: str = "default"
-    origin: Place | None = None
-    """Where it goes on from, when turns were undone or given back before it; None: from the turn before it."""
-    fresh: bool = False
-    """It began a new conversation in this session: nothing before it was sent along."""
     images: tuple[RecordedImage, ...] = ()
     """Pictures that went with the prompt."""
     attached: tuple[str, ...] = ()
     """What the prompt attached with @, in a few words each: `df (3 columns, 1.2 KB)`."""
-    compaction: RecordedCompaction | None = None
-    """The conversation was compacted before this prompt, by the person."""
-    dropped: tuple[RecordedCompaction, ...] = ()
-    """Compactions that were cleared or undone before this prompt: their tokens, for they were paid; no summaries."""
     warnings: tuple[str, ...] = ()
     """What could not be used, in the order it was noticed, and what must be known of what the turn has changed."""
     steps: tuple[RecordedStep, ...] = ()
     dmail: RecordedDMail | None = None
     """A D-Mail that no reply has followed: the turn ended there."""
+    compaction: RecordedCompaction | None = None
+    """A compaction that no reply has followed, after `dmail` where there is one."""
     outcome: Outcome = "running"
     no_reply: bool | None = None
     """Whether a step had begun that has no reply; None: the turn was done, or an old record does not say."""
@@ -290,7 +293,7 @@ class TurnRecord(Record):
 
     @property
     def compactions(self) -> tuple[RecordedCompaction, ...]:
-        found = (self.compaction, *(step.compaction for step in self.steps))
+        found = (*(step.compaction for step in self.steps), self.compaction)
         return tuple(compaction for compaction in found if compaction is not None)
 
     @property
@@ -300,7 +303,7 @@ class TurnRecord(Record):
     @property
     def paid(self) -> tuple[RecordedStep | RecordedCompaction | RecordedSubagent, ...]:
         """What took tokens: the replies, the summaries that compaction asked for, and subagents."""
-        return (*self.steps, *self.compactions, *self.dropped, *self.subagents)
+        return (*self.steps, *self.compactions, *self.subagents)
 
     @property
     def prompt_tokens(self) -> int:
@@ -334,10 +337,10 @@ class KeptFile(Record):
 
 
 class UndoRecord(Record):
-    """Turns taken back, or given back: the conversation, and the files that their tools changed.
+    """Turns that were undone, or redone: the conversation, and the files that their tools changed.
 
-    `at`: how many turns the session had then. `turns`: the numbers of those taken or given back. `to`: where the
-    conversation stands now. `files`: what was changed in the workspace now, from and to.
+    `turn_ids`: of these turns, oldest first; where `head` is before a step, that is a step of the first of them, which keeps
+    what came before. `turns`: their numbers, for people. `files`: what was changed in the workspace now, from and to.
     """
 
     type: Literal["undo", "redo"] = "undo"
@@ -352,9 +355,8 @@ class UndoRecord(Record):
     key: str = ""
     """As a turn has it: which cell plays this. Of an undo that made room for a new answer it is that prompt's."""
     cell_id: str | None = None
-    at: int
-    turns: tuple[int, ...]
-    to: Place
+    turn_ids: tuple[str, ...] = Field(min_length=1)
+    turns: tuple[int, ...] = Field(min_length=1)
     files: tuple[FileChange, ...] = ()
     kept: tuple[KeptFile, ...] = ()
     uncovered: tuple[str, ...] = ()
@@ -384,7 +386,7 @@ class ClearRecord(Record):
 
 
 class CompactRecord(Record):
-    """The conversation up to `parent` gives way to a summary, which the person asked for. Fields as in TurnRecord."""
+    """The conversation up to `parent` is replaced by a summary, which the user asked for. Fields as in TurnRecord."""
 
     type: Literal["compact"] = "compact"
     id: str = ""
@@ -393,7 +395,17 @@ class CompactRecord(Record):
     ancestors: tuple[str, ...] = ()
     key: str = ""
     cell_id: str | None = None
+    model: str = ""
     compaction: RecordedCompaction
+    cost: str = ""
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.compaction.prompt_tokens
+
+    @property
+    def completion_tokens(self) -> int:
+        return self.compaction.completion_tokens
 
     @property
     def head(self) -> Ref:
@@ -401,6 +413,8 @@ class CompactRecord(Record):
         return Ref(id=self.id)
 
 
+Sent = TurnRecord | CompactRecord
+"""What the model is told of: a turn, and a summary in place of all that came before it."""
 Moved = UndoRecord | ClearRecord | CompactRecord
 """What moves a conversation between its turns."""
 SessionRecord = TurnRecord | UndoRecord | ClearRecord | CompactRecord

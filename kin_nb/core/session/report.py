@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from datetime import datetime
 
 from kin_nb.core.session.document import total_cost
-from kin_nb.core.session.records import RecordedCall, TurnRecord
+from kin_nb.core.session.records import ClearRecord, CompactRecord, RecordedCall, TurnRecord
 from kin_nb.core.session.store import StoredSession
 from kin_nb.core.session.summary import SessionSummary, one_line
 from kin_nb.core.session.totals import Totals
@@ -31,16 +31,25 @@ def sessions_report(summaries: Iterable[SessionSummary]) -> str:
 
 def session_report(stored: StoredSession) -> str:
     """The session as a whole, then turn by turn: the prompt's first line, the tools, the outcome, what it took."""
-    totals = Totals.of(stored.turns)
+    totals = Totals.of(stored.records)
     where = one_line(str(stored.header.get("workspace", "")), _LINE)
     branch = one_line(str(stored.header.get("git_branch") or ""), _LINE)
     head = [
         f"Session {stored.session_id}",
         f"in {where}{f' on {branch}' if branch else ''}",
         f"{_time(stored.started)} to {_time(stored.last_activity)}",
-        _joined(_count(totals.turns, "turn"), f"{totals.tokens:,} tokens", _cost(total_cost(stored.turns))),
+        _joined(_count(totals.turns, "turn"), f"{totals.tokens:,} tokens", _cost(total_cost(stored.records))),
     ]
-    return "\n".join([*head, *(line for turn in stored.turns for line in ("", *_turn_lines(turn, stored.whole)))])
+    lines = []
+    for record in stored.records:
+        if isinstance(record, TurnRecord):
+            lines += ["", *_turn_lines(record, stored.whole)]
+        elif isinstance(record, ClearRecord):
+            lines += ["", "A new conversation."]
+        elif isinstance(record, CompactRecord):
+            tokens = f"{record.prompt_tokens + record.completion_tokens:,} tokens"
+            lines += ["", f"The conversation was compacted. {_joined(tokens, _cost(total_cost([record])))}"]
+    return "\n".join([*head, *lines])
 
 
 def session_row(summary: SessionSummary) -> tuple[str, ...]:
@@ -62,8 +71,6 @@ def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
 def _turn_lines(turn: TurnRecord, whole: Container[str]) -> list[str]:
     first = next((line for line in turn.prompt.splitlines() if line.strip()), "")
     lines = [f"{turn.turn}. {one_line(first, _LINE)}"]
-    if turn.fresh:
-        lines.append("   a new conversation")
     if turn.compactions:
         lines.append("   the conversation was compacted")
     if turn.calls:

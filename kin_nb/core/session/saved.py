@@ -72,8 +72,8 @@ class SavedSession(BaseModel):
     def turns(self, redact: Redact) -> tuple[list[TurnRecord], list[TurnRecord]]:
         """(those of calls that no message holds any more, those of the messages); texts pass `redact`.
 
-        Of the messages: a turn for each of the person's, with the replies and tool results after it; the first begins a
-        conversation of its own. The system message is left out: a session has its own. A call without an answer counts as
+        Of the messages: a turn for each of the person's, with the replies and tool results after it; they are a
+        conversation of their own. The system message is left out: a session has its own. A call without an answer counts as
         interrupted. Raises SessionDataError for a reply before anything was asked, and for an answer to no call of the
         reply before it.
         """
@@ -86,8 +86,7 @@ class SavedSession(BaseModel):
         for number, message in enumerate(self.messages):
             try:
                 if message.role is Role.user:
-                    fresh = bool(earlier) and not turns
-                    turns.append(_turn(message, len(earlier) + len(turns) + 1, redact, fresh=fresh))
+                    turns.append(_turn(message, len(earlier) + len(turns) + 1, redact))
                 elif message.role is Role.assistant:
                     turns[-1] = _replied(turns[-1], message, history, redact)
                 elif message.role is Role.tool:
@@ -112,9 +111,9 @@ class SavedSession(BaseModel):
         return gone, history
 
 
-def _turn(message: LLMMessage, number: int, redact: Redact, *, fresh: bool) -> TurnRecord:
+def _turn(message: LLMMessage, number: int, redact: Redact) -> TurnRecord:
     images = _images(message.images)
-    return TurnRecord(turn=number, prompt=redact(message.content or ""), images=images, outcome="done", fresh=fresh)
+    return TurnRecord(turn=number, prompt=redact(message.content or ""), images=images, outcome="done")
 
 
 def _turn_of_calls(calls: Sequence[SavedCall], number: int, redact: Redact) -> TurnRecord:

@@ -101,9 +101,10 @@ class Session:
         saved = SavedSession.read(data)
         agent = Agent(config or KinConfig.load(), **options)
         earlier, turns = saved.turns(agent.redact)
-        agent.continue_from([*earlier, *turns])
-        if earlier and not turns:
+        if earlier:
+            agent.continue_from(earlier)
             begin_anew(agent)
+        agent.continue_from(turns)
         session = cls(agent)
         session.created_at = _time(saved.created_at) or session.created_at
         kept = {key: value for key, value in saved.metadata.items() if key not in _OURS}

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from kin_nb.core.config import SessionLoggingConfig
 
 LATEST = "latest"
-_MOVES = {"undo", "renamed", "compact"}
-"""Lines of the log that may hold a record between turns."""
 SHORTEST_PREFIX = 4
 """Characters of an id that name a session, at the least."""
 _SHOWN = 5
@@ -49,7 +47,8 @@ class StoredSession:
     id: str
     folder: Path
     header: dict[str, Any]
-    turns: tuple[TurnRecord, ...]
+    records: tuple[SessionRecord, ...]
+    """All that the session is made of, in the order in which it happened."""
     session_id: str
     started: datetime | None
     last_activity: datetime | None
@@ -59,24 +58,19 @@ class StoredSession:
     """Of the log, all of them: a long one is parsed once."""
 
     @property
-    def moves(self) -> tuple[Moved, ...]:
-        """What moved the conversation between its turns, oldest first. Raises ValueError for what is no such record."""
-        from pydantic import TypeAdapter  # noqa: PLC0415  (lists of sessions need none)
-
-        found = [line["record"] for line in self.lines if line.get("type") in _MOVES and "record" in line]
-        return tuple(TypeAdapter(list[Moved]).validate_python(found))
+    def turns(self) -> tuple[TurnRecord, ...]:
+        return tuple(record for record in self.records if isinstance(record, TurnRecord))
 
     @property
-    def records(self) -> tuple[SessionRecord, ...]:
-        """All that the session is made of, in the order in which it happened. Raises as `moves`."""
-        moves = [record for record in self.moves if record.id]
-        return tuple(sorted([*with_ids(self.turns, self.id), *moves], key=lambda record: record.seq))
+    def moves(self) -> tuple[Moved, ...]:
+        """What moved the conversation between its turns, oldest first."""
+        return tuple(record for record in self.records if isinstance(record, Moved))
 
     @property
     def taken_over(self) -> frozenset[str]:
-        """The ids of turns that it went on from: a notebook's, which may have more of them."""
+        """The ids of records that it continued from: a notebook's, which may have more in them."""
         lines = (line for line in self.lines if line.get("type") == "continued")
-        return frozenset(str(turn.get("id")) for line in lines for turn in line["turns"])
+        return frozenset(str(record.get("id")) for line in lines for record in line["records"])
 
     @classmethod
     def read(cls, folder: Path, keys: SessionKeys | None = None) -> StoredSession:
@@ -84,7 +78,7 @@ class StoredSession:
         path = folder / LOG_NAME
         try:
             lines = list(read_lines(path, keys))
-            header, turns = fold(lines)
+            header, records = fold(lines)
         except OSError as error:
             raise UnreadableSessionError(path, f"cannot be read ({error.strerror})") from error
         except LogRecordError as error:
@@ -96,7 +90,7 @@ class StoredSession:
             id=folder.name,
             folder=folder,
             header=header,
-            turns=tuple(turns),
+            records=tuple(_with_ids(records, folder.name)),
             session_id=names[-1] if names else str(header.get("session") or folder.name),
             started=_time_of(header),
             last_activity=_time_of(lines[-1]),
@@ -151,7 +145,7 @@ class SessionStore:
         except BaseException:
             log.close()
             raise
-        log.go_on_after(stored.header, Totals.of(stored.turns))
+        log.go_on_after(stored.header, Totals.of(stored.records))
         return stored, log
 
     def _summaries(self, workdir: Path | None) -> Sequence[SessionSummary]:
@@ -222,6 +216,15 @@ def _was_renamed(path: Path, prefix: str, keys: SessionKeys | None) -> bool:
         return False
 
 
+def _with_ids(records: Sequence[SessionRecord], session: str) -> Sequence[SessionRecord]:
+    """Give ids to turns that were logged without."""
+    turns = [record for record in records if isinstance(record, TurnRecord)]
+    if all(turn.id for turn in turns):
+        return records
+    named = iter(with_ids(turns, session))
+    return [next(named) if isinstance(record, TurnRecord) else record for record in records]
+
+
 def _names_an_output(line: dict[str, Any]) -> bool:
     return (
         line.get("type") == "result" and "whole" in line and isinstance(line.get("call"), dict) and "id" in line["call"]
@@ -235,7 +238,7 @@ def _lost_after(lines: Sequence[dict[str, Any]], *, incomplete: bool) -> frozens
         if line.get("type") == "turn":
             turn = line["record"]["turn"]
         elif line.get("type") == "continued":
-            turn = max((record["turn"] for record in line["turns"]), default=turn)
+            turn = max((record.get("turn", 0) for record in line["records"]), default=turn)
         elif line.get("type") == "resumed" and line.get("incomplete"):
             found.add(turn)
     return frozenset({*found, turn} if incomplete else found)

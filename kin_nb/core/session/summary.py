@@ -113,8 +113,8 @@ def _first_prompt(log: _Log) -> str | None:
         record = log.next()
         if record is None:
             return "" if log.cut else None
-        if record.get("type") == "continued" and record["turns"]:
-            return str(record["turns"][0]["prompt"])
+        if record.get("type") == "continued" and record["records"]:
+            return str(record["records"][0].get("prompt", ""))
         if record.get("type") == "turn":
             return str(record["record"]["prompt"])
     return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kin_nb.core.session.records import Record, TurnRecord
+from kin_nb.core.session.records import Record, Sent, SessionRecord, TurnRecord
 
 
 class Totals(Record):
@@ -16,8 +16,10 @@ class Totals(Record):
     model: str = ""
 
     @classmethod
-    def of(cls, turns: Sequence[TurnRecord]) -> Totals:
-        tokens = sum(turn.prompt_tokens + turn.completion_tokens for turn in turns)
+    def of(cls, records: Iterable[SessionRecord]) -> Totals:
+        paid = [record for record in records if isinstance(record, Sent)]
+        turns = [record for record in paid if isinstance(record, TurnRecord)]
+        tokens = sum(record.prompt_tokens + record.completion_tokens for record in paid)
         return cls(turns=len(turns), tokens=tokens, model=turns[-1].model if turns else "")
 
     def after(self, line: Mapping[str, Any]) -> Totals:
@@ -26,24 +28,27 @@ class Totals(Record):
             case "end" if "totals" in line:
                 return Totals.model_validate(line["totals"])
             case "continued":
-                return self._and(line["turns"])
-            case "turn":
+                return self._and(line["records"])
+            case "turn" | "compact":
                 return self._and([line["record"]])
-            case "reply":
-                return self.model_copy(update={"tokens": self.tokens + _tokens(line["step"])})
+            case "reply":  # its compaction has a line of its own
+                return self.model_copy(update={"tokens": self.tokens + _tokens({**line["step"], "compaction": None})})
+            case "compaction":
+                return self.model_copy(update={"tokens": self.tokens + _own(line["compaction"])})
             case "run":
                 return self.model_copy(update={"tokens": self.tokens + _tokens(line["call"])})
         return self
 
-    def _and(self, turns: list[Mapping[str, Any]]) -> Totals:
+    def _and(self, records: list[Mapping[str, Any]]) -> Totals:
+        turns = [record for record in records if record.get("type", "turn") == "turn"]
         model = turns[-1].get("model", "") if turns else self.model
-        return Totals(turns=self.turns + len(turns), tokens=self.tokens + sum(map(_tokens, turns)), model=model)
+        return Totals(turns=self.turns + len(turns), tokens=self.tokens + sum(map(_tokens, records)), model=model)
 
 
 def _tokens(record: Mapping[str, Any]) -> int:
     """Of a turn, a step or a call as it was dumped, and of all that it holds."""
     parts = filter(None, [record.get("compaction"), record.get("subagent")])
-    inner = [*record.get("steps", ()), *record.get("calls", ()), *record.get("dropped", ())]
+    inner = [*record.get("steps", ()), *record.get("calls", ())]
     return _own(record) + sum(map(_own, parts)) + sum(map(_tokens, inner))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import aclosing
 from dataclasses import replace
 
-from kin_nb.core.accounting import count_aside, turn_cost
+from kin_nb.core.accounting import cost_of, count_aside
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ObservabilityConfig
 from kin_nb.core.events import (
@@ -170,5 +170,5 @@ def _recorded(agent: Agent, profile: Profile) -> RecordedSubagent:
         unasked=turn.unasked,
         prompt_tokens=turn.prompt_tokens,
         completion_tokens=turn.completion_tokens,
-        cost=turn_cost(agent.stats, turn),
+        cost=cost_of(agent.stats, turn),
     )

@@ -68,8 +68,8 @@ class RerunView(CellView):
 
     def _compaction_card(self, compaction: RecordedCompaction) -> Output:
         """With the recorded sizes: nothing was counted here."""
-        steps = self._rerun.turn.steps
-        recorded = steps[self._next - 1].compaction if self._next <= len(steps) else None
+        turn = self._rerun.turn
+        recorded = turn.steps[self._next - 1].compaction if self._next <= len(turn.steps) else turn.compaction
         return super()._compaction_card(recorded or compaction)
 
     def _before_cards(self, step: RecordedStep) -> list[Output]:
@@ -159,7 +159,7 @@ class RerunMode:
             if turn.outcome == "done":
                 raise
         finally:
-            self._so_far.ran(turn)
+            self._so_far.ran(turn, agent.turns[-1])
 
     def _running(self) -> Agent:
         """Its settings are not the user's, confinement apart: a shared notebook runs under the same rules everywhere."""

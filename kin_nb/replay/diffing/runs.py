@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
-from kin_nb.core.session.records import FileChange, RecordedCall, TurnRecord
+from kin_nb.core.session.records import FileChange, RecordedCall, Sent, SessionRecord, TurnRecord
 from kin_nb.render.diff import changed_lines, without_header
 from kin_nb.render.summary import in_words
 from kin_nb.replay.book import standing_steps
@@ -127,7 +127,7 @@ def compare_runs(a: Recording, b: Recording) -> RunDiff:
         side_b = _side(other, taken_back=id(other) not in standing_b) if other else None
         calls, files = _calls(one, other), _files(one, other)
         turns.append(TurnDiff(side_a, side_b, tuple(calls), tuple(files)))
-    return RunDiff(tuple(turns), _total(a.turns), _total(b.turns))
+    return RunDiff(tuple(turns), _total(a.records), _total(b.records))
 
 
 def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
@@ -221,15 +221,17 @@ def _outcome(made: Sequence[FileChange]) -> FileOutcome:
     return FileOutcome(sum(c[0] for c in counted), sum(c[1] for c in counted), last.after, last.after_mode)
 
 
-def _total(turns: Iterable[TurnRecord]) -> Figures:
-    turns = tuple(turns)
-    costs = [_usd(turn.cost) for turn in turns]
+def _total(records: Sequence[SessionRecord]) -> Figures:
+    """Of turns, and of compactions between them."""
+    turns = [record for record in records if isinstance(record, TurnRecord)]
+    paid = [record for record in records if isinstance(record, Sent)]
+    costs = [_usd(record.cost) for record in paid if isinstance(record, TurnRecord) or record.cost]
     return Figures(
         steps=sum(len(turn.steps) for turn in turns),
         calls=sum(len(turn.calls) for turn in turns),
         files=len({change.path for turn in turns for call in turn.calls for change in call.files}),
-        prompt_tokens=sum(turn.prompt_tokens for turn in turns),
-        completion_tokens=sum(turn.completion_tokens for turn in turns),
+        prompt_tokens=sum(record.prompt_tokens for record in paid),
+        completion_tokens=sum(record.completion_tokens for record in paid),
         cost="" if None in costs or not costs else f"{sum((cost for cost in costs if cost is not None), Decimal(0)):f}",
     )
 

@@ -30,7 +30,7 @@ SHIPPED: tuple[str, ...] = (
     "cd12a3bfe9b8bb201a61489baeed07247bd2147e173272287b0db2a8bdd9574a",  # investigate
     "d47644b696f92e920df503ad4ab78fe13bf1bbfd7f34b7c820c02d58866dd712",  # quickstart
     "524fba7809338e50296f7e02e327691ac903b1d1b7ef7f011b31d2ac996e55e5",  # refactor
-    "7d6bdbff319897466525abf4231a0691229000e654c8bb891a02571cfca44d15",  # second-thoughts
+    "0cdaa6b78113816a79b365aff050140b79f24fbeca650daa5a6ca820e003368d",  # second-thoughts
     "be0cd8f230155a773aae9f975dd75d53242ae79b15da78ed03a1c9cb5bd9f7f6",  # subagents
 )
 """Digests of examples/*.ipynb; a test compares them."""

@@ -67,7 +67,7 @@ class ReplayBackend:
         return self._next()
 
     def compacted(self) -> Compacted:
-        """What the compaction before the next step left, once. Raises ReplayEndedError when there is none."""
+        """What the compaction before the next step, or after the last, left, once. Raises ReplayEndedError when there is none."""
         due = self.compaction_due
         if due is None:
             raise ReplayEndedError(_ended(self.record))
@@ -79,9 +79,9 @@ class ReplayBackend:
     def compaction_due(self) -> RecordedCompaction | None:
         """What was compacted before the next step and is not yet in this run."""
         steps = self.record.steps
-        if self._sent >= len(steps) or self._compacted == self._sent:
+        if self._compacted == self._sent:
             return None
-        return steps[self._sent].compaction
+        return self.record.compaction if self.is_over else steps[self._sent].compaction
 
     @property
     def pruning_due(self) -> tuple[str, ...]:

@@ -21,9 +21,10 @@ from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.safety.secrets import WORKSPACE
 from kin_nb.core.session.records import (
-    END,
-    Place,
+    BEFORE_PROMPT,
+    CompactRecord,
     RecordedCall,
+    RecordedCompaction,
     RecordedDecision,
     Ref,
     SessionRecord,
@@ -55,32 +56,36 @@ INTERRUPTED = "not run: it was interrupted when it was recorded"
 
 @dataclass
 class SoFar:
-    """What a run has made of the recording so far: its own numbers of turns and ids of calls, by the recorded ones.
+    """What a run has made of the recording so far. `ids`: its own ids of calls, by the recorded ones.
 
-    `places`: where the conversation was after a record, in this run, by the record's id. `head`: where it is now, as recorded.
+    `turns`: the id of this run's own turn, by that of the recorded one; of a compaction, the turn before it. `head`: where the
+    conversation is now, as recorded.
     `drifted`: a call or an undo has come out otherwise than recorded.
     """
 
-    turns: dict[int, int] = field(default_factory=dict)
+    turns: dict[str, str] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     drifted: bool = False
-    places: dict[str, Place] = field(default_factory=dict)
+    compactions: dict[str, RecordedCompaction] = field(default_factory=dict)
     head: Ref | None = None
 
     def knows(self, ref: Ref | None) -> bool:
         """Whether that place of the recording is in what was run."""
-        return ref is None or ref.id in self.places
+        return ref is None or ref.id in self.turns
 
     def is_at(self, ref: Ref | None) -> bool:
         return self.head == ref
 
-    def ran(self, turn: TurnRecord) -> None:
-        self.head = Ref(id=turn.id)
+    def ran(self, turn: TurnRecord, own: TurnRecord) -> None:
+        """Note that the recorded `turn` was run here, as `own`."""
+        self.turns[turn.id] = own.id
+        self.head = turn.head
 
     def moved(self, record: SessionRecord) -> None:
-        """What `record`, which is no turn, did is done."""
-        if record.type == "compact" and record.parent is not None and record.parent.id in self.places:
-            self.places[record.id] = self.places[record.parent.id]
+        """Note that what `record` did between turns is done."""
+        if isinstance(record, CompactRecord) and record.parent is not None and record.parent.id in self.turns:
+            self.turns[record.id] = self.turns[record.parent.id]
+            self.compactions[record.id] = record.compaction
         self.head = record.head
 
     def marked(self, drift: Drift) -> Drift:
@@ -89,10 +94,10 @@ class SoFar:
         self.drifted = True
         return marked
 
-    def place(self, recorded: Place) -> Place | None:
-        """That place in this run; None when its turn was not run."""
-        turn = self.turns.get(recorded.turn)
-        return None if turn is None else Place(turn=turn, step=recorded.step)
+    def place(self, turn_id: str, step: int) -> Ref | None:
+        """Return that place in this run; None when its turn was not run."""
+        own = self.turns.get(turn_id)
+        return None if own is None else Ref(id=own, step=step)
 
 
 class FollowRecording:
@@ -168,8 +173,6 @@ class Rerun:
 
     def prepare(self, agent: Agent) -> None:
         """The agent answers from the recording, and begins the turn where it began: gone back, cleared, or compacted."""
-        number = self._so_far.turns[self.turn.turn] = len(agent.turns) + 1
-        self._so_far.places[self.turn.id] = Place(turn=number, step=END)
         mails = sum(call.name == DMAIL and call.status == "ok" for call in self.turn.calls)
         steps = len(self.turn.steps) if self.turn.stop_reason == "max_steps" else sys.maxsize
         limits = {"max_dmails_per_turn": mails, "max_steps_per_turn": steps}
@@ -182,10 +185,10 @@ class Rerun:
         self._play_tasks(agent)
         if self.turn.parent is None:
             agent.history.restart()
-        elif not self._so_far.is_at(self.turn.parent):
+        elif self._so_far.is_at(self.turn.parent):
+            self._compact(agent, self.turn.parent)
+        else:
             self._go_back(agent, self.turn.parent)
-        if self.turn.compaction is not None:
-            agent.history.take_compaction(self.turn.compaction, partial(here, workspace=self._workspace))
 
     def asking(self, ask: Ask) -> Ask:
         """What the recording answers, else `ask`."""
@@ -255,12 +258,17 @@ class Rerun:
 
     def _go_back(self, agent: Agent, ref: Ref) -> None:
         """Where the conversation was then. Files stay as they are: what this run did not undo, it did not do."""
-        place = self._so_far.places.get(ref.id)
+        place = self._so_far.place(ref.id, ref.step)
         if place is not None:
-            place = place.model_copy(update={"step": ref.step})
-            with suppress(NoSuchCheckpointError):
-                agent.history.restore(agent.time.checkpoints.at(place).state)
-                agent.time.origin = place
+            with suppress(UndoError):
+                agent.time.go_back(place)
+        self._compact(agent, ref)
+
+    def _compact(self, agent: Agent, ref: Ref) -> None:
+        """Compact the conversation as recorded, where `ref` is a compaction."""
+        compaction = self._so_far.compactions.get(ref.id)
+        if compaction is not None:
+            agent.history.take_compaction(compaction, partial(here, workspace=self._workspace))
 
     def _as_played(self, turn: TurnRecord, workspace: Path, known_ids: Container[str]) -> TurnRecord:
         """The turn with this run's folder in it, and ids that the agent takes as they are: portable, each once."""
@@ -347,7 +355,9 @@ def compare_undo(recorded: UndoRecord, actual: UndoRecord) -> Drift:
 async def _undone(agent: Agent, recorded: UndoRecord, so_far: SoFar) -> UndoRecord:
     if recorded.type == "redo":
         return await agent.redo()
-    place = so_far.place(recorded.to)
+    first, head = recorded.turn_ids[0], recorded.head
+    step = head.step if head is not None and head.id == first else BEFORE_PROMPT
+    place = so_far.place(first, step)
     if place is None:
-        raise UndoError(f"turn {recorded.to.turn} was not run before it")
+        raise UndoError(f"turn {recorded.turns[0]} was not run before it")
     return await agent.revert_to(agent.time.checkpoints.at(place).id)

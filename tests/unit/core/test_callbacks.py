@@ -437,7 +437,7 @@ async def test_a_strategy_that_fails_raises_its_own_error_and_the_conversation_i
     before, session = list(agent.messages), agent.session_id
     with pytest.raises(type(error)):
         await agent.compact()
-    assert (agent.messages, agent.session_id, agent.compaction) == (before, session, None)
+    assert (agent.messages, agent.session_id, agent.moves) == (before, session, [])
     model_server.enqueue("On.")
     await run_turn(agent)
     assert agent.turns[-1].outcome == "done"

@@ -103,11 +103,12 @@ async def test_a_resumed_session_is_compacted_as_it_was(model_server, trusted):
     assert await trusted.compact() == "By hand."
     model_server.enqueue("Fine.", usage=SMALL)
     await run_turn(trusted, "two")
-    _, turns = fold(read_lines(trusted.log.path))
-    assert turns == trusted.turns
-    assert turns[1].compaction.summary == "By hand."
+    _, records = fold(read_lines(trusted.log.path))
+    assert records == trusted.records
+    assert [record.type for record in records] == ["turn", "compact", "turn"]
+    assert records[1].compaction.summary == "By hand."
     again = History(trusted.messages[0].content, trusted.redact)
-    again.extend_from(turns, str)
+    again.extend_from(records, str)
     assert again.messages == trusted.messages
     assert again.fingerprint() == trusted.history.fingerprint()
 
@@ -227,12 +228,13 @@ async def test_a_cleared_session_begins_anew_and_keeps_its_records(model_server,
     model_server.enqueue("Hello again.")
     await run_turn(agent, "two")
     assert [m["content"] for m in model_server.requests[1]["messages"][1:]] == ["two"]
-    assert [(turn.turn, turn.fresh) for turn in agent.turns] == [(1, False), (2, True)]
+    assert [(turn.turn, turn.parent) for turn in agent.turns] == [(1, None), (2, None)]
+    assert [record.type for record in agent.records] == ["turn", "clear", "turn"]
     lines = list(read_lines(agent.log.path))
     renamed = [line for line in lines if line["type"] == "renamed"]
     assert [(line["session_id"], line["why"]) for line in renamed] == [(agent.session_id, "clear")]
     again = History(agent.messages[0].content, agent.redact)
-    again.extend_from(fold(lines)[1], str)
+    again.extend_from([record for record in fold(lines)[1] if record.type == "turn"], str)
     assert again.messages == agent.messages
     await agent.aclose()
 

@@ -175,7 +175,7 @@ async def test_what_does_not_fit_is_summed_up_part_by_part(model_server, trusted
     assert 'The agent called bash {"command": "cat long.txt # 0"}\nOutcome:\nfirst\nword' in first
     assert second.startswith("The summary so far:\n\nSummary one.\n\nPart 2 of 2")
     assert "last" in second
-    assert (trusted.compaction.prompt_tokens, trusted.compaction.completion_tokens) == (400, 40)
+    assert (trusted.moves[-1].compaction.prompt_tokens, trusted.moves[-1].compaction.completion_tokens) == (400, 40)
 
 
 async def test_a_request_that_cannot_fit_is_not_sent_to_a_server_that_might_cut_it(model_server, trusted):
@@ -194,7 +194,7 @@ async def test_a_part_that_is_no_summary_changes_nothing(model_server, trusted):
     with pytest.raises(Exception, match="no longer fits"):
         await trusted.compact()
     assert trusted.messages == before
-    assert trusted.compaction is None
+    assert trusted.moves == []
 
 
 async def test_a_window_smaller_than_the_prompt_is_a_sentence_and_no_request(model_server, workspace):
@@ -292,7 +292,7 @@ async def test_what_still_takes_too_much_is_summed_up_again(model_server, truste
     assert await trusted.compact() == "Second."
     assert KeepsMuch.asked == [(9, 10_000), (6, 5_000)]
     assert "summed up by you:\n\nFirst." in model_server.requests[-1]["messages"][1]["content"]
-    made = trusted.compaction
+    made = trusted.moves[-1].compaction
     assert (made.kept, made.words // 1_000, made.summarised) == (0, 10, 8)
     assert (made.prompt_tokens, made.completion_tokens) == (400, 40)
     assert trusted.stats.context_tokens < 9_000
@@ -404,7 +404,7 @@ async def test_strict_servers_take_what_is_left(style, workspace):
             server.enqueue("A summary.")
             await agent.compact()
             assert agent.messages[2].role is Role.assistant
-            assert agent.compaction.kept >= 10
+            assert agent.moves[-1].compaction.kept >= 10
         for _ in range(5):
             server.enqueue(reasoning="Hm.", calls=[LOOK])
         server.enqueue("Done.")

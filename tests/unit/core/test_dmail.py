@@ -36,8 +36,8 @@ async def resumed(agent: Agent) -> Agent:
 
 
 async def assert_resumes(agent: Agent) -> None:
-    _, turns = fold(read_lines(agent.log.path))
-    assert turns == agent.turns
+    _, records = fold(read_lines(agent.log.path))
+    assert records == agent.records
     again = await resumed(agent)
     assert again.messages[1:] == agent.messages[1:]
     assert again.history.fingerprint() == agent.history.fingerprint()

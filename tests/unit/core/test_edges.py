@@ -96,8 +96,9 @@ async def test_what_happened_after_the_last_turn_is_resumed_too(model_server, co
     assert again.stats.session_cost == pytest.approx(agent.stats.session_cost)
     model_server.enqueue("Fine.")
     record = (await run_turn(again, "go on"))[-1].record
-    assert record.fresh is (what == "clear")
-    assert (record.compaction is not None) is (what == "compact")
+    move = again.moves[-1]
+    assert (move.type, record.parent) == (what, move.head)
+    assert move == agent.moves[-1]
     await again.aclose()
 
 
@@ -108,7 +109,9 @@ async def test_two_compactions_in_a_row_are_both_paid_for(model_server, trusted)
     for summary in ("One.", "Two."):
         model_server.enqueue(summary, usage=usage)
         await trusted.compact()
-    assert (trusted.compaction.prompt_tokens, trusted.compaction.completion_tokens) == (200, 20)
+    paid = [(record.prompt_tokens, record.completion_tokens) for record in trusted.records]
+    assert paid == [(100, 10)] * 3
+    assert trusted.stats.session_prompt_tokens == 300
 
 
 async def test_a_mode_that_cannot_be_applied_leaves_the_one_before(config):

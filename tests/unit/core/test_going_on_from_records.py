@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.records import CompactRecord, Place, RecordedCompaction, RecordedStep, Ref, TurnRecord
+from kin_nb.core.session.records import CompactRecord, RecordedCompaction, RecordedStep, Ref, TurnRecord
 from kin_nb.core.session.store import SessionStore
 from tests.unit.core.conftest import run_turn
 
@@ -15,19 +15,18 @@ def recorded(number: int, name: str, **fields) -> TurnRecord:
 
 
 ONE = recorded(1, "a", seq=1, key="k", cell_id="c")
-TWO = recorded(1, "b", seq=4, parent=ONE.head, ancestors=(ONE.id,), origin=Place(turn=7), fresh=True)
-"""Its number is that of the first, as after a merge; it says what counted in another line of turns."""
+TWO = recorded(1, "b", seq=4, parent=ONE.head, ancestors=(ONE.id,))
+"""Its number is that of the first, as after a merge."""
 BESIDE = recorded(9, "c", seq=6, parent=ONE.head, ancestors=(ONE.id,))
 """Of another branch: known, and not gone on from."""
-IN_LINE = [ONE, TWO.model_copy(update={"turn": 2, "origin": None, "fresh": False})]
 COMPACTION = RecordedCompaction(summary="A and b were said.", summarised=4, prompt_tokens=30, new_tokens=9)
 COMPACT = CompactRecord(
     id="d" * 16, parent=TWO.head, ancestors=(TWO.id, ONE.id), seq=5, key="kc", cell_id="cc", compaction=COMPACTION
 )
 
 
-def going_on(trusted: Agent) -> Agent:
-    trusted.go_on_from(IN_LINE, [ONE, TWO], 9, [ONE, TWO, BESIDE])
+def going_on(trusted: Agent, *more: CompactRecord) -> Agent:
+    trusted.continue_from([ONE, TWO, *more], known=[ONE, TWO, BESIDE], last=9)
     return trusted
 
 
@@ -37,8 +36,6 @@ async def test_what_was_recorded_stays_as_it_was_recorded(trusted, model_server)
     await run_turn(agent, "go on")
     *before, new = agent.records
     assert before == [ONE, TWO]
-    assert agent.as_recorded(agent.turns[1]) == TWO
-    assert agent.as_recorded(new) == new
     assert (new.turn, new.seq, new.parent, new.ancestors) == (10, 7, TWO.head, (TWO.id, ONE.id))
     said = [message["content"] for message in model_server.requests[-1]["messages"][1:]]
     assert said == ["a", "Answer to a.", "b", "Answer to b.", "go on"]
@@ -58,16 +55,12 @@ async def test_the_log_says_what_was_taken_over_and_what_is_its_own(trusted, mod
     assert [record.type for record in stored.records] == ["turn", "turn", "turn", "undo", "clear"]
 
 
-async def test_a_compaction_that_the_conversation_ends_with_is_the_next_turns(trusted, model_server):
-    agent = going_on(trusted)
-    agent.take_up_compaction(COMPACT)
+async def test_a_compaction_that_the_conversation_ends_with_comes_before_the_next_turn(trusted, model_server):
+    agent = going_on(trusted, COMPACT)
     resumed = await resumed_after(agent)
-    for each in (resumed, going_on(Agent(agent.configured, AgentMode.AUTO_APPROVE))):
-        if each is not resumed:
-            each.take_up_compaction(COMPACT)
+    for each in (resumed, going_on(Agent(agent.configured, AgentMode.AUTO_APPROVE), COMPACT)):
         model_server.enqueue("On.")
         await run_turn(each, "go on")
-        assert each.turns[-1].compaction == COMPACTION
         assert (each.turns[-1].parent, each.turns[-1].ancestors) == (Ref(id=COMPACT.id), (COMPACT.id, TWO.id, ONE.id))
         assert COMPACT in each.records
         assert COMPACTION.summary in model_server.requests[-1]["messages"][1]["content"]

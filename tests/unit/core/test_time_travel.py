@@ -18,7 +18,7 @@ from kin_nb.core.paths import kin_home
 from kin_nb.core.session.document import session_document
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import SessionLog
-from kin_nb.core.session.records import Place, Ref, TurnRecord
+from kin_nb.core.session.records import Ref, TurnRecord
 from kin_nb.core.time_travel import TurnRunningError, UndoError
 from tests.anthropic_server import AnthropicServer
 from tests.model_server import ModelServer, tool_call
@@ -50,7 +50,7 @@ async def taken_up_again(agent: Agent) -> Agent:
 def stand(agent: Agent) -> tuple[Any, ...]:
     """Where a conversation stands."""
     numbers = [active.turn for active in agent.time.active]
-    where = agent.time.origin, agent.time.lineage.head
+    where = agent.time.lineage.position
     return agent.messages[1:], agent.history.fingerprint(), numbers, agent.stats.context_tokens, where
 
 
@@ -64,11 +64,13 @@ async def test_undo_takes_back_messages_and_files_and_redo_gives_them_back(model
     await turn(trusted, model_server, write("a.py", "x = 2\n"), write("new/b.py", "y\n"), prompt="change it")
     after, changed = stand(trusted), tree(workspace)
     undone = await trusted.undo()
-    assert (undone.type, undone.at, undone.turns, undone.to) == ("undo", 2, (2,), Place(turn=2))
+    first, second = trusted.turns
+    assert (undone.type, undone.turns, undone.turn_ids) == ("undo", (2,), (second.id,))
+    assert (undone.parent, undone.head) == (second.head, first.head)
     assert [(change.path, change.after_mode) for change in undone.files] == [("a.py", "100644"), ("new/b.py", "")]
     assert stand(trusted)[:4] == before[:4]
     assert tree(workspace) == files
-    assert (await trusted.redo()).to == Place(turn=2, step=-1)
+    assert (await trusted.redo()).head == second.head
     assert stand(trusted) == after
     assert tree(workspace) == changed
     assert [record.type for record in trusted.undone] == ["undo", "redo"]
@@ -124,7 +126,8 @@ async def test_a_turn_after_an_undo_says_where_it_goes_on_from(model_server, tru
         await turn(trusted, model_server, prompt=prompt)
     await trusted.undo(2)
     await turn(trusted, model_server, prompt="other")
-    assert [record.origin for record in trusted.turns] == [None, None, None, Place(turn=2)]
+    one, two, _, other = trusted.turns
+    assert (two.parent, other.parent) == (one.head, one.head)
     assert [m.content for m in trusted.messages if m.role.value == "user"] == ["one", "other"]
     assert [m["content"] for m in model_server.requests[-1]["messages"][1:]] == ["one", "Answer to one.", "other"]
     with pytest.raises(UndoError, match="nothing to redo"):
@@ -132,7 +135,7 @@ async def test_a_turn_after_an_undo_says_where_it_goes_on_from(model_server, tru
     again = await taken_up_again(trusted)
     assert stand(again) == stand(trusted)
     assert [record.turns for record in again.undone] == [(2, 3)]
-    assert (await again.undo()).to == Place(turn=4)
+    assert (await again.undo()).head == one.head
     await again.aclose()
 
 
@@ -244,7 +247,7 @@ async def test_redo_gives_back_what_no_turn_held_yet(model_server, trusted, what
         again.config.providers[0].api_base = server.url
         server.enqueue("Three.")
         record = (await run_turn(again, "three"))[-1].record
-    assert (record.fresh, record.compaction is not None) == (what == "clear", what == "compact")
+    assert record.parent == trusted.moves[-1].head
     assert float(record.cost) > 0
     third = await taken_up_again(again)
     assert stand(third) == stand(again)
@@ -252,10 +255,13 @@ async def test_redo_gives_back_what_no_turn_held_yet(model_server, trusted, what
 
 
 async def test_a_log_that_goes_on_from_nowhere_is_an_error_that_names_it(model_server, trusted):
-    await turn(trusted, model_server)
+    for _ in range(2):
+        await turn(trusted, model_server)
     await trusted.aclose()
     log = trusted.log.path
-    log.write_text(log.read_text().replace('"origin":null', '"origin":{"turn":7,"step":0}'))
+    parent = f'"parent":{{"id":"{trusted.turns[0].id}","step":-1}}'
+    assert parent in log.read_text()
+    log.write_text(log.read_text().replace(parent, parent.replace("-1", "9")))
     with pytest.raises(SessionError, match="cannot be gone on with") as error:
         Agent.resume(trusted.configured)
     assert str(log) in str(error.value)
@@ -286,7 +292,7 @@ async def test_after_going_back_into_a_turn_every_provider_takes_the_history(wor
         server.enqueue("Fine.")
         ended = (await run_turn(agent, "do it otherwise"))[-1]
         assert isinstance(ended, TurnEndEvent)
-        assert (ended.record.outcome, ended.record.origin) == ("done", Place(turn=1, step=3))
+        assert (ended.record.outcome, ended.record.parent) == ("done", Ref(id=agent.turns[0].id, step=3))
         assert not server.violations
         again = await taken_up_again(agent)
         assert stand(again) == stand(agent)
@@ -454,8 +460,8 @@ async def step(agent: Agent, server: ModelServer, chance: random.Random, known: 
             server.enqueue("A summary.")
             await agent.compact()
         case "revert" if agent.time.active:
-            active = agent.time.active[-1].turn
-            marks = [mark for mark in agent.time.checkpoints._marks.values() if mark.place.turn == active]
+            active = agent.time.active[-1].id
+            marks = [mark for mark in agent.time.checkpoints._marks.values() if mark.place.id == active]
             await agent.revert_to(chance.choice([mark for mark in marks if mark.place.step >= 0]).id)
         case "resume" if agent.turns:
             return await taken_up_again(agent)

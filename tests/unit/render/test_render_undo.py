@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kin_nb.core.commands import Table
-from kin_nb.core.session.records import FileChange, KeptFile, Place, UndoRecord
+from kin_nb.core.session.records import FileChange, KeptFile, Ref, UndoRecord
 from kin_nb.render import render_undo
 from kin_nb.render.command import render_table
 
 UNDO = UndoRecord(
-    at=3,
+    turn_ids=("b" * 16, "c" * 16),
     turns=(2, 3),
-    to=Place(turn=2),
+    head=Ref(id="a" * 16),
     files=(
         FileChange(path="a.py", before="1", after="2", patch="--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 3\n+x = 1\n"),
         FileChange(path="new.bin", before="1"),
@@ -36,7 +36,7 @@ def test_an_undo_says_what_came_back_what_did_not_and_the_way_back():
 
 
 def test_an_undo_of_steps_and_of_no_file_says_so():
-    text = render_undo(UndoRecord(at=1, turns=(1,), to=Place(turn=1, step=2))).data["text/plain"]
+    text = render_undo(UndoRecord(turn_ids=("b" * 16,), turns=(1,), head=Ref(id="b" * 16, step=2))).data["text/plain"]
     assert text.startswith("Took back turn 1, to before step 2 of turn 1\n  no file had changed\n")
 
 

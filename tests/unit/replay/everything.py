@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kin_nb.core.session.records import (
-    END,
     ClearRecord,
     CompactRecord,
     FileChange,
     KeptFile,
-    Place,
     Record,
     RecordedCall,
     RecordedCompaction,
@@ -106,15 +104,12 @@ TURN = TurnRecord(
     cell_id="second",
     model="devstral",
     mode="plan",
-    origin=Place(turn=1, step=END),
-    fresh=True,
     images=(IMAGE,),
     attached=("df (3 columns)",),
-    compaction=COMPACTION,
-    dropped=(COMPACTION,),
     warnings=("a skill could not be read",),
     steps=(STEP, RecordedStep(fingerprint="f2", content="Done.")),
     dmail=RecordedDMail(step=1, message="once more"),
+    compaction=COMPACTION,
     outcome="stopped",
     no_reply=True,
     message="the limit",
@@ -140,9 +135,8 @@ UNDO = UndoRecord(
     ancestors=("1" * 16,),
     key=command_key("undo 1"),
     cell_id="third",
-    at=2,
+    turn_ids=("2" * 16,),
     turns=(2,),
-    to=Place(turn=2, step=0),
     files=(CHANGE,),
     kept=(KeptFile(path="c.py", why="changed since"),),
     uncovered=("a command wrote somewhere",),
@@ -157,9 +151,8 @@ REDO = UndoRecord(
     ancestors=("2" * 16, "1" * 16),
     key=command_key("redo"),
     cell_id="fourth",
-    at=2,
+    turn_ids=("2" * 16,),
     turns=(2,),
-    to=Place(turn=2, step=END),
 )
 COMPACT = CompactRecord(
     id="6" * 16,
@@ -168,7 +161,9 @@ COMPACT = CompactRecord(
     ancestors=("2" * 16, "1" * 16),
     key=command_key("compact"),
     cell_id="fifth",
+    model="devstral",
     compaction=COMPACTION,
+    cost="0.02",
 )
 CLEAR = ClearRecord(id="7" * 16, parent=Ref(id="6" * 16), seq=6, key=command_key("clear"), cell_id="sixth")
 META = SessionMeta(

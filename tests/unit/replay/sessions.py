@@ -6,7 +6,6 @@ from typing import Any
 
 from kin_nb.core.session.records import (
     FileChange,
-    Place,
     RecordedCall,
     RecordedDecision,
     RecordedStep,
@@ -55,9 +54,8 @@ def undo(turn: TurnRecord, *, to: TurnRecord | None = None, seq: int = 0, **fiel
         "seq": seq,
         "ancestors": (to.id,) if to is not None else (),
         "key": command_key("undo 1"),
-        "at": turn.turn,
+        "turn_ids": (turn.id,),
         "turns": (turn.turn,),
-        "to": Place(turn=turn.turn),
     }
     return UndoRecord(**{**made, **fields})
 

@@ -17,7 +17,6 @@ from kin_nb.core.session.records import (
     NEAREST,
     ClearRecord,
     CompactRecord,
-    Place,
     RecordedCompaction,
     RecordedStep,
     Ref,
@@ -30,7 +29,8 @@ from kin_nb.replay.cells import following_key
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, RecordingError
 from kin_nb.replay.playback.cells import Playback
 
-NOWHERE = Place(turn=0)
+UNDONE = {"turn_ids": ("0" * 16,), "turns": (0,)}
+"""A book does not ask which turns an undo names."""
 
 
 @dataclass
@@ -58,10 +58,10 @@ class Kernel:
     def undo(self, key: str, cell: str, left: int) -> UndoRecord:
         """Back to where the conversation had `left` records."""
         self.taken_back.append(self.line)
-        return self._moves(UndoRecord, key, cell, self.line[:left], at=0, turns=(), to=NOWHERE)
+        return self._moves(UndoRecord, key, cell, self.line[:left], **UNDONE)
 
     def redo(self, cell: str) -> UndoRecord:
-        return self._moves(UndoRecord, "redo", cell, self.taken_back.pop(), type="redo", at=0, turns=(), to=NOWHERE)
+        return self._moves(UndoRecord, "redo", cell, self.taken_back.pop(), type="redo", **UNDONE)
 
     def clear(self, cell: str) -> ClearRecord:
         return self._moves(ClearRecord, "clear", cell, [])

@@ -21,7 +21,7 @@ from kin_nb.core.session.records import (
 from kin_nb.core.types import AgentStats, LLMMessage, SessionMetadata
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
-from tests.unit.session.conftest import STEP, call, write_turns
+from tests.unit.session.conftest import STEP, call, write_clear, write_compaction, write_turns
 
 SURROUNDINGS = {
     "start_time": "2024-01-26T10:30:00+01:00",
@@ -131,9 +131,10 @@ def test_everything_said_is_there_in_order_and_a_compaction_where_it_happened(ro
     write_turns(log, "one")
     write_turns(log, "two", first=2, steps=(STEP.model_copy(update={"compaction": compaction}),))
     log.append("renamed", session_id="bbbb-1", why="compact")
-    write_turns(log, "three", first=3, compaction=compaction)
+    write_turns(log, "three", first=3, parent=write_compaction(log, 2, compaction))
     log.append("renamed", session_id="cccc-1", why="clear")
-    write_turns(log, "four", first=4, fresh=True, steps=())
+    write_clear(log, 3)
+    write_turns(log, "four", first=4, parent=None, steps=())
     log.close()
     document = session_document(log.folder)
     contents = [message["content"] for message in document["messages"]]

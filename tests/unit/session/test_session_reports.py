@@ -7,7 +7,7 @@ import pytest
 from kin_nb.core.session.records import RecordedCompaction
 from kin_nb.core.session.report import session_report, sessions_report
 from kin_nb.core.session.store import SessionStore
-from tests.unit.session.conftest import STEP, call, write_turns
+from tests.unit.session.conftest import STEP, call, write_clear, write_compaction, write_turns
 from tests.unit.session.test_store import set_times
 
 
@@ -52,25 +52,29 @@ def test_a_session_turn_by_turn(store, write_session, tmp_path):
     )
     step = STEP.model_copy(update={"calls": calls})
     log = write_session("aaaa-1", "\nFix the build\nof everything", steps=(step, STEP), git_branch="main")
-    compaction = RecordedCompaction(summary="s")
+    compaction = RecordedCompaction(summary="s", prompt_tokens=7, completion_tokens=3)
     _, log = store.resume("aaaa-1")
-    write_turns(log, "Once more", first=2, fresh=True, compaction=compaction, ends=False)
+    compacted = write_compaction(log, 1, compaction, cost="0.000300")
+    write_turns(log, "Once more", first=2, parent=compacted, ends=False)
+    write_clear(log, 2)
     log.close()
     set_times(log, 1_706_261_400_000)
     assert session_report(store.find("aaaa-1")).splitlines() == [
         "Session aaaa-1",
         f"in {tmp_path} on main",
         "2024-01-26 09:30 to 2024-01-26 09:30",
-        "2 turns · 330 tokens · $0.0001",
+        "2 turns · 340 tokens · $0.0004",
         "",
         "1. Fix the build",
         "   bash x2, edit_file (refused), bash (error)",
         "   done · 2 steps · 220 tokens · $0.0001 · 1.5 s",
         "",
+        "The conversation was compacted. 10 tokens · $0.0003",
+        "",
         "2. Once more",
-        "   a new conversation",
-        "   the conversation was compacted",
         "   interrupted: the session ended here · 1 step · 110 tokens",
+        "",
+        "A new conversation.",
     ]
 
 

@@ -12,7 +12,7 @@ from kin_nb.core.session.errors import AmbiguousSessionError, SessionNotFoundErr
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.records import RecordedCompaction, RecordedImage, RecordedStep
 from kin_nb.core.session.store import SessionStore, StoredSession
-from tests.unit.session.conftest import STEP, write_turns
+from tests.unit.session.conftest import STEP, write_compaction, write_turns
 
 
 @pytest.fixture
@@ -114,14 +114,15 @@ def test_totals_hold_compactions_and_go_on_after_a_resume(store, write_session):
     compaction = RecordedCompaction(summary="s", prompt_tokens=7, completion_tokens=3)
     write_session("aaaa-1", "x", steps=(STEP, STEP.model_copy(update={"compaction": compaction})))
     _, log = store.resume("aaaa")
-    write_turns(log, "y", first=2, compaction=compaction)
+    write_turns(log, "y", first=2, compacted=compaction)
     log.append("note", text="z" * 20_000)  # so that the beginning is out of sight
-    write_turns(log, "z", first=3, dropped=(compaction,))
+    write_compaction(log, 2, compaction)
+    write_turns(log, "z", first=3)
     log.close()
     (summary,) = store.list()
     stored = store.find("aaaa")
     assert (summary.turns, summary.tokens) == (3, 470)
-    assert summary.tokens == sum(turn.prompt_tokens + turn.completion_tokens for turn in stored.turns)
+    assert summary.tokens == sum(record.prompt_tokens + record.completion_tokens for record in stored.records)
 
 
 def test_a_copy_has_the_title_and_totals_of_what_it_continues(store, write_session, root):
@@ -129,7 +130,7 @@ def test_a_copy_has_the_title_and_totals_of_what_it_continues(store, write_sessi
     turns = [turn.model_dump(mode="json") for turn in store.find("aaaa-1").turns]
     log = SessionLog("bbbb-1", folder=root / "bbbb-1")
     log.append("session", session="bbbb-1", workspace="/w", model="m")
-    log.append("continued", turns=turns)
+    log.append("continued", records=turns)
     write_turns(log, "third", first=3)
     log.close()
     copy = next(summary for summary in store.list() if summary.id == "bbbb-1")

@@ -534,7 +534,7 @@ def log(tmp_path, monkeypatch) -> Callable[..., None]:
         header = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}
         session.append("session", **header, session=SESSION, workspace=str(tmp_path))
         if taken:
-            session.append("continued", turns=[each.model_dump(mode="json") for each in taken])
+            session.append("continued", records=[each.model_dump(mode="json") for each in taken])
         for record in made:
             if isinstance(record, TurnRecord):
                 recorder = TurnRecorder(session, str, record.model_copy(update={"steps": (), "outcome": "running"}))

@@ -10,7 +10,7 @@ import pytest
 
 from kin_nb.cli import main
 from kin_nb.core.session.log import SessionLog
-from kin_nb.core.session.records import ClearRecord, FileChange, Place, RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.session.records import ClearRecord, FileChange, RecordedCall, RecordedStep, TurnRecord
 from kin_nb.render.terminal import columns, fit, pad
 from kin_nb.replay.diffing.report import Run, diff_json, diff_text
 from kin_nb.replay.diffing.runs import RunDiff, compare_runs
@@ -155,7 +155,7 @@ def test_a_turn_that_one_run_took_back_differs():
     assert [each.same for each in found.turns] == [True, False]
     assert "done, taken back" in text(kept, undone)
     back = {"type": "redo", "id": "c" * 16, "seq": 4, "parent": taken.head, "head": taken.parent}
-    redo = taken.model_copy(update={**back, "to": Place(turn=2, step=-1)})
+    redo = taken.model_copy(update=back)
     assert compare_runs(kept, replace(undone, records=(*undone.records, redo))).same
 
 

@@ -115,7 +115,7 @@ def test_a_long_text_that_was_changed_or_lost_is_named_by_its_field():
 def test_a_value_that_is_added_at_its_default_or_written_otherwise_is_no_edit():
     nb = stored()
     first = nb["cells"][1]["metadata"]["kin"]["records"][0]
-    first |= {"cost": "", "milliseconds": 0.0, "warnings": [], "turn": 1.0, "origin": None, "seq": 1.0}
+    first |= {"cost": "", "milliseconds": 0.0, "warnings": [], "turn": 1.0, "compaction": None, "seq": 1.0}
     assert read_recording(nb) == EVERYTHING
 
 

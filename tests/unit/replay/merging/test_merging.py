@@ -308,7 +308,7 @@ async def test_both_branches_of_real_sessions_run_again(parted, model):
         rerun.prepare(again)
         async for event in again.act(rerun.prompt):
             drifts += [rerun.compare(event.call)[1].kind] if isinstance(event, ToolResultEvent) else []
-        so_far.ran(each)
+        so_far.ran(each, again.turns[-1])
     await again.aclose()
     assert drifts == ["same"] * 4
     assert [turn.prompt for turn in merged.turns] == ["begin", "one", "three", "two"]

@@ -20,10 +20,8 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.records import (
-    END,
     ClearRecord,
     FileChange,
-    Place,
     RecordedCall,
     RecordedDecision,
     RecordedStep,
@@ -385,7 +383,7 @@ def undone(*steps: int) -> Recording:
 
 def into(turn: TurnRecord, step: int) -> UndoRecord:
     """Takes back `step` of `turn`, and what came after it."""
-    place = {"head": Ref(id=turn.id, step=step), "to": Place(turn=turn.turn, step=step)}
+    place = {"head": Ref(id=turn.id, step=step)}
     return undo(turn).model_copy(update=place)
 
 
@@ -505,7 +503,7 @@ def redone(made: Recording) -> UndoRecord:
     taken = made.moves[-1]
     back = {"type": "redo", "id": "c" * 16, "seq": taken.seq + 1, "parent": taken.head, "head": taken.parent}
     key = command_key("redo")
-    return taken.model_copy(update={**back, "to": Place(turn=2, step=END), "ancestors": (taken.parent.id,), "key": key})
+    return taken.model_copy(update={**back, "ancestors": (taken.parent.id,), "key": key})
 
 
 def test_what_was_cleared_was_not_undone():
@@ -517,7 +515,7 @@ def test_what_was_cleared_was_not_undone():
         "**Prompt 2**\n\n```text\nagain\n```",
         "Answer 2.",
     ]
-    taken = undo(two, seq=4, turns=(1, 2)).model_copy(update={"to": Place(turn=1)})  # and the clear between them
+    taken = undo(two, seq=4, turns=(1, 2), turn_ids=(one.id, two.id))  # and the clear between them
     assert [source for _, source in cells(recording(one, clear, two, taken)) if "undone" in source] == [
         "It was undone: what the agent did is left out."
     ] * 2

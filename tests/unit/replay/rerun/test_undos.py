@@ -13,12 +13,10 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.questions import Question
 from kin_nb.core.session.records import (
-    END,
     ClearRecord,
     CompactRecord,
     FileChange,
     KeptFile,
-    Place,
     RecordedCall,
     RecordedCompaction,
     RecordedStep,
@@ -43,7 +41,7 @@ from tests.unit.replay.sessions import LONG, recording, turn, undo
 def redo(taken: UndoRecord, seq: int, **fields) -> UndoRecord:
     """Gives back what `taken` took."""
     back = {"type": "redo", "id": f"{seq:015x}e", "seq": seq, "parent": taken.head, "head": taken.parent}
-    place = {"to": Place(turn=taken.turns[-1], step=END), "key": command_key("redo"), "files": (), "cell_id": None}
+    place = {"key": command_key("redo"), "files": (), "cell_id": None}
     return taken.model_copy(update={**back, **place, **fields})
 
 
@@ -233,7 +231,7 @@ def assert_plays(nb) -> None:
 
 
 def test_an_undo_within_a_turn_is_one_of_one():
-    assert moving_source(undo(ONE, turns=())) == "%kin undo 1"
+    assert moving_source(undo(ONE)) == "%kin undo 1"
     assert moving_source(undo(TWO, turns=(1, 2)), "helper") == "%kin --session helper undo 2"
 
 
@@ -281,7 +279,7 @@ class Run:
         rerun.prepare(self.agent)
         async for _ in self.agent.act(rerun.prompt):
             pass
-        self.so_far.ran(record)
+        self.so_far.ran(record, self.agent.turns[-1])
         assert [call.output for call in self.agent.turns[-1].calls if call.status != "ok"] == []
 
     async def undo(self, record: UndoRecord) -> tuple[UndoRecord, Drift]:
@@ -323,7 +321,7 @@ async def test_undos_and_redos_really_happen_again(again):
     _, drift = await again.undo(redo(taken, 4))
     assert drift == Drift("effect", detail="a.txt: changed now, not when recorded")
     assert path.read_text() == "two"
-    await again.undo(undo(two, seq=5, turns=(1, 2)).model_copy(update={"to": Place(turn=1)}))
+    await again.undo(undo(two, seq=5, turns=(1, 2), turn_ids=(one.id, two.id)))
     assert not path.exists()
     await again.turn(write(3, "three"))
     assert again.said == ["write three"]
@@ -335,7 +333,8 @@ async def test_a_turn_goes_on_from_its_parent_though_the_undo_was_not_run(again)
     await again.turn(write(3, "two", one))  # the recording's third: the second was not run
     await again.turn(write(4, "four", one))
     assert again.said == ["write one", "write four"]
-    assert again.agent.turns[-1].origin == Place(turn=1, step=END)
+    first, _, last = again.agent.turns
+    assert last.parent == first.head
     assert (again.agent.workspace.root / "a.txt").read_text() == "four"
 
 
@@ -363,7 +362,7 @@ async def test_a_turn_after_a_compaction_takes_its_summary_once(again):
     await again.turn(one)
     again.so_far.moved(compact)
     assert again.so_far.is_at(Ref(id=compact.id))
-    await again.turn(write(2, "two", compact.head).model_copy(update={"compaction": compaction}))
+    await again.turn(write(2, "two", compact.head))
     first, *_, last = again.said
     assert f"It was about {again.agent.workspace.root}/a.txt." in first
     assert (last, len(again.said)) == ("write two", 2)
@@ -378,15 +377,15 @@ def test_it_is_known_which_places_of_the_recording_were_run():
     assert not so_far.knows(one.head)
     Rerun(one, Path(), approve_recorded=False, so_far=so_far)
     assert not so_far.knows(one.head), "it was not begun"
-    so_far.places[one.id] = Place(turn=1, step=END)
-    so_far.ran(one)
+    so_far.ran(one, one.model_copy(update={"id": "e" * 16}))
+    assert so_far.place(one.id, 2) == Ref(id="e" * 16, step=2)
     assert so_far.is_at(one.head)
     assert (so_far.knows(one.head), so_far.knows(Ref(id=one.id, step=1)), so_far.knows(two.head)) == (True, True, False)
     so_far.moved(compact)
     assert not so_far.knows(compact.head), "what it sums up was not run"
-    so_far.places[two.id] = Place(turn=2, step=END)
+    so_far.ran(two, two)
     so_far.moved(compact)
-    assert (so_far.knows(compact.head), so_far.places[compact.id]) == (True, Place(turn=2, step=END))
+    assert (so_far.knows(compact.head), so_far.turns[compact.id]) == (True, two.id)
     so_far.moved(undo(two, to=one))
     assert so_far.is_at(one.head)
     so_far.moved(ClearRecord(id="d" * 16, parent=one.head, seq=5))

@@ -9,7 +9,6 @@ import pytest
 
 from kin_nb.core.session.records import (
     FileChange,
-    Place,
     RecordedCall,
     RecordedStep,
     TurnRecord,
@@ -75,7 +74,7 @@ def test_the_files_are_as_each_turn_left_them_and_an_undo_takes_them_back(folder
     assert scratch.play(changing(*second, number=2)) == []
     assert (folder / "old.txt").read_bytes() == b"4\n"
     back = [change("old.txt", b"4\n", b"1\n2\n")]
-    undo = UndoRecord(at=2, turns=(2,), to=Place(turn=1, step=1), files=tuple(back))
+    undo = UndoRecord(turn_ids=("2" * 16,), turns=(2,), files=tuple(back))
     assert scratch.play(undo) == []
     assert (folder / "old.txt").read_bytes() == b"1\n2\n"
 
