@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from xml.etree import ElementTree as ET
@@ -174,14 +175,20 @@ class ReplayReport:
 
 
 def call_results(
-    executed: Any, recording: Recording, hidden: HiddenText = NOTHING_HIDDEN, *, tools: bool
+    executed: Any,
+    recording: Recording,
+    hidden: HiddenText = NOTHING_HIDDEN,
+    *,
+    tools: bool,
+    cells: Mapping[str, int],
 ) -> tuple[CallResult, ...]:
-    """Every call of the recording, as this run met it: from `metadata.kin` of the executed notebook's outputs.
+    """Return how each call of the recording came out in this run: from `metadata.kin` of the executed notebook's outputs.
 
-    With `tools`, a call counts as run only when its output carries `drift`; without, when its card is there.
+    With `tools`, a call counts as run only when its output carries `drift`; without, when its card is there. `cells`: by the id
+    of a turn the index of its cell, since turns of two branches may have one number; 0 for a turn that is not in it.
     """
     shown = {
-        (kin.get("turn"), kin.get("step"), str(kin.get("id"))): (index, kin)
+        (index, kin.get("turn"), kin.get("step"), str(kin.get("id"))): (index, kin)
         for index, kin in _told(executed)
         if kin.get("kind") == "call"
     }
@@ -189,7 +196,7 @@ def call_results(
     for turn in recording.turns:
         for number, step in enumerate(turn.steps, 1):
             for call in step.calls:
-                met = shown.get((turn.turn, number, one_line(call.id)))
+                met = shown.get((cells.get(turn.id, 0), turn.turn, number, one_line(call.id)))
                 kind, detail = _met(met, hidden, tools=tools)
                 results.append(CallResult(turn.turn, number, call.name, kind, detail))
     return tuple(results)
@@ -227,9 +234,10 @@ def _told(executed: Any) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def turn_results(recording: Recording, calls: tuple[CallResult, ...]) -> tuple[TurnResult, ...]:
-    results = []
+    """`calls`: of those turns, in their order."""
+    results, left = [], iter(calls)
     for turn in recording.turns:
-        kinds = [call.kind for call in calls if call.turn == turn.turn]
+        kinds = [call.kind for call in islice(left, len(turn.calls))]
         drift = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
         results.append(TurnResult(turn.turn, len(turn.steps), len(kinds), drift))
     return tuple(results)

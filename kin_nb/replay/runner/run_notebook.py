@@ -188,14 +188,16 @@ def _replay(
     hidden: HiddenText,
 ) -> ReplayReport:
     """Run the cells of `stored`, in playback or with tools, and write what came out."""
-    rules, due = load_rules(options.rules), Recording(recording.meta, Book.collect(stored).shown)
+    rules, book = load_rules(options.rules), Book.collect(stored)
+    due = Recording(recording.meta, book.shown)
     executed = copy.deepcopy(stored)
     clean_outputs(stored, Cleaner((), secrets))
     with place(path, recording, options) as there:
         destination = destination_of(path, options)
         stopped_at, error = run_cells(executed, there, options, on_progress, hidden)
     clean_outputs(executed, Cleaner((), secrets))
-    calls = call_results(executed, due, hidden, tools=options.tools)
+    homes = {record.id: cell.number - 1 for cell in reversed(book.cells) for record in cell.shown}
+    calls = call_results(executed, due, hidden, tools=options.tools, cells=homes)
     report = ReplayReport(
         mode=options.way,
         executed=destination,

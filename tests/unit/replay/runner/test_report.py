@@ -105,15 +105,29 @@ def test_drift_is_read_from_each_calls_own_output():
     nb = executed(
         {"turn": 1, "step": 1, "id": "c1", "drift": drift}, {"turn": 1, "step": 2, "id": "c2", "drift": drift}
     )
-    results = call_results(nb, recording(busy_turn()), tools=True)
+    results = call_results(nb, recording(busy_turn()), cells={}, tools=True)
     assert (results[0].tool, results[0].detail) == ("bash", "line 1")
     assert [result.kind for result in results] == ["text", "not run"]
 
 
 def test_a_call_that_says_nothing_of_drift_did_not_run_and_is_played_in_playback():
     nb = executed({"turn": 1, "step": 1, "id": "c1"})
-    assert [r.kind for r in call_results(nb, recording(busy_turn()), tools=True)] == ["not run", "not run"]
-    assert [r.kind for r in call_results(nb, recording(busy_turn()), tools=False)] == ["played", "not run"]
+    assert [r.kind for r in call_results(nb, recording(busy_turn()), cells={}, tools=True)] == ["not run", "not run"]
+    assert [r.kind for r in call_results(nb, recording(busy_turn()), cells={}, tools=False)] == ["played", "not run"]
+
+
+def test_calls_of_two_branches_with_one_number_are_told_apart_by_their_cells():
+    one, other = busy_turn(), busy_turn().model_copy(update={"id": "b" * 16})
+    drift = {"kind": "text", "detail": "line 1"}
+    nb = executed({"turn": 1, "step": 1, "id": "c1", "drift": {"kind": "same", "detail": ""}})
+    nb.cells += executed({"turn": 1, "step": 1, "id": "c1", "drift": drift}).cells
+    both = recording(one, other)
+    results = call_results(nb, both, cells={one.id: 0, other.id: 1}, tools=True)
+    assert [result.kind for result in results] == ["same", "not run", "text", "not run"]
+    assert [turn.drift for turn in turn_results(both, results)] == [
+        {"same": 1, "not run": 1},
+        {"text": 1, "not run": 1},
+    ]
 
 
 def cell(*outputs, count=1, source="x", **metadata):
