@@ -18,7 +18,9 @@ from tests.unit.replay.sessions import busy_turn, recording
 def report(kinds=(), cells=(), error=""):
     calls = tuple(CallResult(1, 1, "bash", kind, "why") for kind in kinds)
     results = tuple(CellResult(n, status, "what") for n, status in enumerate(cells, 1))
-    turns = turn_results(recording(busy_turn()), calls)
+    made = busy_turn()
+    first = made.steps[0].model_copy(update={"calls": made.steps[0].calls[:1] * len(kinds)})
+    turns = turn_results(recording(made.model_copy(update={"steps": (first, *made.steps[1:])})), calls)
     return ReplayReport("tools", Path("x.ipynb"), results, turns, calls, error=error)
 
 
