@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kin_nb.core import compacting
 from kin_nb.core.beginning import begin_anew, begin_log, begin_turn
@@ -29,12 +28,11 @@ from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, buil
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.observability import Observers
 from kin_nb.core.onlookers import Onlooker
-from kin_nb.core.questions import AskQuestion, nobody
 from kin_nb.core.resuming import resumed, take_up
+from kin_nb.core.safety.approvals import Approvals
 from kin_nb.core.safety.audit import AuditLog
-from kin_nb.core.safety.callbacks import Ask, from_callback, refuse
+from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.context import SafetyContext
-from kin_nb.core.safety.grants import Grants
 from kin_nb.core.safety.secrets import WORKSPACE
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.session.header import session_header
@@ -53,10 +51,16 @@ from kin_nb.core.session.records import (
 from kin_nb.core.switching import settled, switch_config, switch_mode
 from kin_nb.core.time_travel import TimeTravel, TurnRunningError
 from kin_nb.core.toolbox import Toolbox
+from kin_nb.core.tools.approval_gate import ApprovalGate
+from kin_nb.core.tools.call_context import CallContext
+from kin_nb.core.tools.executor import ToolExecutor
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.core.turn import Turn
 from kin_nb.core.types import AgentStats, ApprovalCallback, ImageContent, LLMChunk, LLMMessage
+
+if TYPE_CHECKING:
+    from kin_nb.core.subagents.profiles import Profile
 
 
 class Agent:
@@ -96,13 +100,8 @@ class Agent:
         observer = message_observer and guarded(message_observer, self.journal.warn, "The message observer")
         self.history = History(self.system_prompt(), self.redact, observer)
         self.link = ModelLink(backend, streaming=enable_streaming)
-        self.calls_tools = True  # False: the model is told that it may call none, and none runs
-        self._grants = Grants()
-        self.approval_callback: ApprovalCallback | None = None
-        self.ask: Ask = refuse
-        self.ask_question: AskQuestion = nobody
+        self.approvals = Approvals()
         self.files = watched_files(self.workspace.root, self.journal)
-        self.open_files: frozenset[Path] = frozenset()  # resolved; a front end holds them, and will write over them
         self.time = TimeTravel(self)
         self.moves: list[Moved] = []  # what moved the conversation between turns, oldest first
         self.loops = LoopDetector()
@@ -181,13 +180,21 @@ class Agent:
 
     # What may be changed between turns.
 
+    @property
+    def approval_callback(self) -> ApprovalCallback | None:
+        """Who decides on calls that ask (seed 002); assigning one has effect from the next reply on."""
+        return self.approvals.callback
+
+    @approval_callback.setter
+    def approval_callback(self, callback: ApprovalCallback | None) -> None:
+        self.approvals.callback = callback
+
     def set_approval_callback(self, callback: ApprovalCallback) -> None:
-        self.approval_callback = callback
-        self.ask = from_callback(callback)
+        self.approvals.callback = callback
 
     def set_ask(self, ask: Ask) -> None:
         """The fuller way to be asked: ApprovalRequest in, ApprovalDecision out."""
-        self.ask = ask
+        self.approvals.ask = ask
 
     def add_message(self, message: LLMMessage) -> None:
         """Put a message into the conversation without asking the model; the next request mends what it leaves open."""
@@ -305,7 +312,7 @@ class Agent:
 
     def chunks(self, messages: list[LLMMessage]) -> AsyncGenerator[LLMChunk, None]:
         schemas = self.tool_manager.schemas()
-        return self.link.chunks(self.config, messages, schemas, self.session_id, calls=self.calls_tools)
+        return self.link.chunks(self.config, messages, schemas, self.session_id, calls=self.approvals.allows_tools)
 
     def context(self) -> ConversationContext:
         uncounted = about_tokens(self.messages[self.history.counted :])
@@ -316,10 +323,42 @@ class Agent:
             self.mode.base,
             Policy(self.config.policy),
             self.workspace,
-            self._grants,
-            open_files=self.open_files,
+            self.approvals.grants,
+            open_files=self.approvals.open_files,
             without_undo=self.journal.storage.without_undo,
         )
+
+    def executor(self, recorder: TurnRecorder) -> ToolExecutor:
+        """Make what runs the calls of one reply."""
+        audit = self.audit if self.config.audit else None
+        return ToolExecutor(
+            self.tool_manager,
+            self.workspace,
+            self.files,
+            recorder,
+            ApprovalGate(self.approvals, recorder, audit, context=self.safety, warn=self.journal.warn),
+            storage=self.journal.storage,
+            stats=self.stats,
+            append=self.history.append,
+            contexts=self._call_context,
+        )
+
+    def _call_context(self, **of_the_call: Any) -> CallContext:
+        return CallContext(
+            config=self.config,
+            tools=self.tool_manager,
+            ask_question=self.approvals.ask_question,
+            mailbox=self.denwa_renji,
+            spawn=self._spawn,
+            **of_the_call,
+        )
+
+    async def _spawn(
+        self, context: CallContext, profile: Profile, *, title: str, prompt: str, max_steps: int
+    ) -> TurnRecord:
+        from kin_nb.core.subagents.subagent import run_subagent  # noqa: PLC0415  (it is an agent, too)
+
+        return await run_subagent(self, context, profile, title=title, prompt=prompt, max_steps=max_steps)
 
     def begin_turn(self, turn: TurnRecord) -> TurnRecorder:
         """Number `turn` and record from now on what happens in it."""

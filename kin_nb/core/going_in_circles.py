@@ -60,13 +60,15 @@ def _found(agent: Agent, step: RecordedStep) -> list[Loop]:
 
 async def _wanted(agent: Agent, loop: Loop) -> bool:
     try:
-        return await unless_cancelled(agent.ask_question(Question(loop.message, (STOP, GO_ON)))) == GO_ON
+        return await unless_cancelled(agent.approvals.ask_question(Question(loop.message, (STOP, GO_ON)))) == GO_ON
     except ToolError:
         return False
     except BaseException as error:
         if must_propagate(error):
             raise
-        agent.journal.warn(f"The question whether to go on was not answered: {failure(agent.ask_question, error)}")
+        agent.journal.warn(
+            f"The question whether to go on was not answered: {failure(agent.approvals.ask_question, error)}"
+        )
         return False
 
 

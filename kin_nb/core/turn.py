@@ -38,7 +38,6 @@ from kin_nb.core.reply import Reply
 from kin_nb.core.session.records import Outcome, RecordedDMail, RecordedImage, RecordedStep, StopReason, TurnRecord
 from kin_nb.core.skills.models import SkillError
 from kin_nb.core.stopping import CUT_OFF, Stop, crashed, refused, too_many_steps
-from kin_nb.core.tools.executor import ToolExecutor
 from kin_nb.core.types import ImageContent, LLMMessage, Role
 
 if TYPE_CHECKING:
@@ -257,7 +256,7 @@ class Turn:
     async def _calls(self, reply: Reply, injected: str) -> Events:
         """The reply is kept, and its tools run. May raise BackToTheFuture when they have ended."""
         agent = self._agent
-        executor = ToolExecutor(agent, self._recorder)
+        executor = agent.executor(self._recorder)
         try:
             step = self._keep(reply, injected)
         except BaseException:

@@ -133,7 +133,7 @@ class LiveAgent:
         apart = [place for path in own for place in (path, path.parent / ".ipynb_checkpoints")]
         agent.files.close()
         agent.files = watched_files(agent.workspace.root, agent.journal, apart)
-        agent.open_files = frozenset(path.resolve() for path in own)
+        agent.approvals.open_files = frozenset(path.resolve() for path in own)
         move_in(agent, self._shell)
         return agent
 

@@ -72,9 +72,9 @@ class CellTurns:
         self._widgets_run = run if draws_widgets(self._io, run) else None
         ask = choose_channel(self._io, run=run, submit_main=submit_main, place=self._place)
         question = choose_question_channel(self._io, run=run, submit_main=submit_main, place=self._place)
-        self._agent.calls_tools = self._tools
-        self._agent.set_ask(self._through(ask))
-        self._agent.ask_question = self._answering(question)
+        approvals = self._agent.approvals
+        approvals.allows_tools, approvals.ask = self._tools, self._through(ask)
+        approvals.ask_question = self._answering(question)
 
     async def act(self, prompt: str) -> AsyncGenerator[BaseEvent, None]:
         """`Agent.act`, shown in the cell."""

@@ -30,7 +30,7 @@ from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedSubagent, RecordedSubagentCall, TurnRecord
 from kin_nb.core.subagents.profiles import Profile
 from kin_nb.core.toolbox import Toolbox
-from kin_nb.core.tools.running import RunningCall
+from kin_nb.core.tools.call_context import CallContext
 from kin_nb.core.types import LLMUsage
 
 MOST_CALLS = 50
@@ -39,18 +39,20 @@ _NOT_TOLD = (AssistantEvent, ReasoningEvent, ToolOutputEvent, CheckpointEvent)
 """Pieces of what comes whole later, and checkpoints that nobody can go back to."""
 
 
-async def run_subagent(call: RunningCall, profile: Profile, *, title: str, prompt: str, max_steps: int) -> TurnRecord:
+async def run_subagent(
+    parent: Agent, call: CallContext, profile: Profile, *, title: str, prompt: str, max_steps: int
+) -> TurnRecord:
     """The subagent's one turn, however it ended. What it used is counted and recorded, also when this is cancelled."""
-    agent = Subagent(call, profile, title, max_steps)
+    agent = Subagent(parent, call, profile, title, max_steps)
     used = LLMUsage()
     try:
         async with aclosing(agent.act(prompt)) as events:
             async for event in events:
-                used = _charged(call.agent, agent, used)
+                used = _charged(parent, agent, used)
                 if not isinstance(event, _NOT_TOLD):
-                    call.tell(SubagentEvent(tool_call_id=call.call_id, event=event))
+                    call.emit(SubagentEvent(tool_call_id=call.call_id, event=event))
     finally:
-        _charged(call.agent, agent, used)
+        _charged(parent, agent, used)
         if agent.turns:
             call.record(_recorded(agent, profile))
     return agent.turns[-1]
@@ -59,8 +61,7 @@ async def run_subagent(call: RunningCall, profile: Profile, *, title: str, promp
 class Subagent(Agent):
     """Made for one task. It owns nothing that has to be closed."""
 
-    def __init__(self, call: RunningCall, profile: Profile, title: str, max_steps: int) -> None:
-        parent = call.agent
+    def __init__(self, parent: Agent, call: CallContext, profile: Profile, title: str, max_steps: int) -> None:
         session_id = parent.journal.root_id
         log = UnwrittenLog(session_id)
         log.begun = True  # no header: nobody reads it

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,34 +22,53 @@ from kin_nb.core.safety.workspace import decided_paths
 from kin_nb.core.session.log import INTERRUPTED
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import IDENTICAL, RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
+from kin_nb.core.tools.approval_gate import NOT_RUN, ApprovalGate
 from kin_nb.core.tools.base import ToolDecision, ToolError, tool_output
+from kin_nb.core.tools.call_context import CallContext, call_context
 from kin_nb.core.tools.ending import end, to_its_end
 from kin_nb.core.tools.event_queue import EventQueue
 from kin_nb.core.tools.fitting import Fitted, fits, fitted
-from kin_nb.core.tools.gate import NOT_RUN, Gate
 from kin_nb.core.tools.images import usable
 from kin_nb.core.tools.printed import Printed
 from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve, what_failed
-from kin_nb.core.tools.running import RunningCall, running_call
 from kin_nb.core.tools.scheduler import AnyCall, Place, in_its_turn, places
-from kin_nb.core.tools.watched_files import Changed
+from kin_nb.core.tools.watched_files import Changed, WatchedFiles
 from kin_nb.core.tools.whole import Whole, whole_output
-from kin_nb.core.types import LLMMessage, ToolCall
+from kin_nb.core.types import AgentStats, LLMMessage, ToolCall
 
 if TYPE_CHECKING:
-    from kin_nb.core.agent import Agent
+    from kin_nb.core.safety.workspace import Workspace
     from kin_nb.core.session.file_history import Before
+    from kin_nb.core.session.journal import SessionStorage
+    from kin_nb.core.tools.manager import ToolManager
 
 
 T = TypeVar("T")
 
 
 class ToolExecutor:
-    """Made for one reply of `agent`'s turn."""
+    """Made for one reply of a turn.
 
-    def __init__(self, agent: Agent, recorder: TurnRecorder) -> None:
-        self._agent, self._recorder = agent, recorder
-        self._gate = Gate(agent, recorder)
+    `stats` counts the calls; `append` puts an answer into the conversation; `contexts` makes the CallContext of a call from its
+    id, its `emit`, `ask` and `record`.
+    """
+
+    def __init__(
+        self,
+        tools: ToolManager,
+        workspace: Workspace,
+        files: WatchedFiles,
+        recorder: TurnRecorder,
+        gate: ApprovalGate,
+        *,
+        storage: SessionStorage,
+        stats: AgentStats,
+        append: Callable[[LLMMessage], None],
+        contexts: Callable[..., CallContext],
+    ) -> None:
+        self._tools, self._workspace, self._files = tools, workspace, files
+        self._recorder, self._gate, self._storage = recorder, gate, storage
+        self._stats, self._append, self._contexts = stats, append, contexts
         self._events = EventQueue()
         self._unanswered: list[ToolCall] = []
         self._answers: dict[str, LLMMessage] = {}
@@ -70,8 +89,7 @@ class ToolExecutor:
         self._unanswered = list(calls)
         try:
             yield reply
-            agent = self._agent
-            resolved = [resolve(call, agent.tool_manager, agent.workspace) for call in calls]
+            resolved = [resolve(call, self._tools, self._workspace) for call in calls]
             self._order = {call.call_id: n for n, call in enumerate(resolved)}
             for call in resolved:
                 if isinstance(call, ResolvedToolCall):
@@ -109,9 +127,9 @@ class ToolExecutor:
             await self._tell(await self._one(call, dict(zip(earlier, calls, strict=False)) if awaited else {}))
 
     async def _one(self, call: ResolvedToolCall, before: Mapping[asyncio.Task[None], AnyCall]) -> ToolResultEvent:
-        stats = self._agent.stats
+        stats = self._stats
         try:
-            call = await in_its_turn(call, before, self._agent.workspace)
+            call = await in_its_turn(call, before, self._workspace)
             call, decided, snapshot = await self._admitted(call)
         except BaseException as error:
             if must_propagate(error) or self._events.is_closed:
@@ -126,23 +144,23 @@ class ToolExecutor:
         try:
             return await self._execute(call, snapshot)
         finally:
-            self._agent.files.answered(call.call_id)
+            self._files.answered(call.call_id)
 
     async def _admitted(self, call: ResolvedToolCall) -> tuple[ResolvedToolCall, ToolDecision, Before | None]:
         """The call as it may run, whether it may, and the files before it.
 
         Where no snapshot of them could be kept, that is a reason to ask: the call is decided once more, knowing it.
         """
-        files, storage = self._agent.files, self._agent.journal.storage
+        files, storage = self._files, self._storage
         if storage.unkept:  # until the last call: there may be room again
             await files.before(call.request)
         known = storage.without_undo
-        call, decided = await self._gate.admit(call, self._tell)
+        call, decided = await self._gate.authorize(call, self._tell)
         if not decided.execute:
             return call, decided, None
         before = await files.before(call.request)
         if storage.without_undo and not known and call.request.may_lose_content:
-            call, decided = await self._gate.admit(call, self._tell)
+            call, decided = await self._gate.authorize(call, self._tell)
             before = await files.before(call.request) if decided.execute else None
         return call, decided, before
 
@@ -181,7 +199,7 @@ class ToolExecutor:
         tool_output.set(emitted)
         whole_output.set(partial(self._wholes.__setitem__, call.call_id))
         record = partial(self._record_subagent, call.call_id)
-        running_call.set(RunningCall(call.call_id, self._agent, tell, self._gate.ask_within, record))
+        call_context.set(self._contexts(call_id=call.call_id, emit=tell, ask=self._gate.ask_within, record=record))
         try:
             result: BaseModel = await call.tool.run(call.args)
         except (SystemExit, KeyboardInterrupt) as error:
@@ -196,7 +214,7 @@ class ToolExecutor:
     ) -> tuple[dict[str, Any], Changed]:
         """What a call that has ended tells, made to fit, with all of it kept; and what it changed."""
         self._printed.take(call.call_id)
-        changed = await self._agent.files.since(before)
+        changed = await self._files.since(before)
         fields = self._told(call, task)
         note = self._without_undo(before)
         text = "\n".join(filter(None, (call.edited, note, fields["output"])))
@@ -207,7 +225,7 @@ class ToolExecutor:
 
     async def _interrupted(self, call: ResolvedToolCall, before: Before | None) -> None:
         """What it was seen to print until then is all there is of its result; and what it changed."""
-        changed = await self._agent.files.since(before)
+        changed = await self._files.since(before)
         printed = self._printed.take(call.call_id)
         fit = Fitted(INTERRUPTED, INTERRUPTED)
         note = self._without_undo(before)
@@ -221,9 +239,9 @@ class ToolExecutor:
         self, call: ResolvedToolCall, told: dict[str, Any], changed: Changed, seconds: float
     ) -> ToolResultEvent:
         if told["status"] == "error":
-            self._agent.stats.tool_calls_failed += 1
+            self._stats.tool_calls_failed += 1
         else:
-            self._agent.stats.tool_calls_succeeded += 1
+            self._stats.tool_calls_succeeded += 1
         result = told.get("result")
         uncovered = _uncovered(call, changed, result) if result is not None else changed[1]
         bound = _bound(call, result) if result is not None else ()
@@ -287,7 +305,7 @@ class ToolExecutor:
         if isinstance(output, str):
             output = fitted(call.call_id, output, None, self._recorder)
         output, kept, whole, hint = output
-        storage = self._agent.journal.storage
+        storage = self._storage
         failure = storage.log_failure
         recorded = self._recorder.result(call.call_id, status=status, output=kept, whole=whole, hint=hint, **fields)
         if storage.log_failure != failure and fields.get(
@@ -303,7 +321,7 @@ class ToolExecutor:
         if status != "ok" and (isinstance(call, FailedToolCall) or _edits(call)):
             self._failed_edits[self._order[call.call_id]] = call.tool_name
         if isinstance(call, FailedToolCall):
-            self._agent.stats.tool_calls_failed += 1
+            self._stats.tool_calls_failed += 1
         refused = status == "refused"
         return ToolResultEvent(
             tool_name=call.tool_name,
@@ -321,7 +339,7 @@ class ToolExecutor:
         """What has its turn in call order enters the history; what has ended before its turn waits."""
         while self._unanswered and (answer := self._answers.get(self._unanswered[0].id or "")) is not None:
             del self._unanswered[0]
-            self._agent.history.append(answer)
+            self._append(answer)
 
     def _answer_the_rest(self) -> None:
         """Those that nobody waited for are "interrupted": the next request is valid."""
@@ -341,7 +359,7 @@ class ToolExecutor:
 
     def _without_undo(self, before: Before | None) -> str:
         """The note for the model and the user; "" for a call that changes nothing here, or that undo covers."""
-        return self._agent.journal.storage.note(before.unkept) if before is not None else ""
+        return self._storage.note(before.unkept) if before is not None else ""
 
     async def _tell(self, event: BaseEvent) -> None:
         await self._events.told(event)

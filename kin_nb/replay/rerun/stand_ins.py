@@ -32,8 +32,8 @@ from kin_nb.core.session.records import (
 )
 from kin_nb.core.tools.base import BaseTool, BaseToolConfig, ToolError
 from kin_nb.core.tools.builtins.task import TaskState
+from kin_nb.core.tools.call_context import call_context
 from kin_nb.core.tools.mcp import MCPArgs
-from kin_nb.core.tools.running import running_call
 from kin_nb.core.types import CallOrigin, FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 from kin_nb.replay.errors import ReplayEndedError, ReplayError
 
@@ -261,7 +261,7 @@ class StandIn(BaseTool[MCPArgs, Played, BaseToolConfig, TaskState]):
         return cls.name
 
     async def run(self, args: MCPArgs) -> Played:  # noqa: ARG002  (they were another tool's)
-        call = running_call.get()
+        call = call_context.get()
         play = self.state.played.get(call.call_id) if call is not None else None
         recorded = play() if play is not None else None
         if recorded is None or recorded.status != "ok":

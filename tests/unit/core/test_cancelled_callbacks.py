@@ -133,7 +133,7 @@ async def test_no_answer_of_a_cancelled_approval_lets_a_call_run(agent, model_se
 async def test_an_answer_to_a_cancelled_question_is_not_taken(agent, model_server, then, interrupt):
     callback = Waiting(then)
     agent.tool_manager.register({"ask_user": AskUser})
-    agent.ask_question = callback
+    agent.approvals.ask_question = callback
     model_server.enqueue(calls=[QUESTION])
     await interrupt(agent, callback)
     await assert_interrupted(agent, model_server, "interrupted")
@@ -143,7 +143,7 @@ async def test_an_answer_to_a_cancelled_question_is_not_taken(agent, model_serve
 @each(goes_on=lambda: GO_ON, refuses=raising(ToolError, "nobody"))
 async def test_an_answer_whether_to_go_on_in_circles_is_not_taken_when_cancelled(agent, model_server, then, interrupt):
     callback = Waiting(then)
-    agent.ask_question = callback
+    agent.approvals.ask_question = callback
     for _ in range(8):
         model_server.enqueue(calls=[LOOK])
     await interrupt(agent, callback)
@@ -186,7 +186,7 @@ async def cancel_each_time_it_waits(turn: asyncio.Task[Any], callback: Waiting, 
 async def test_each_further_cancel_reaches_a_function_that_waits_again(agent, model_server, call, times):
     callback = Waiting(lambda: ApprovalDecision(True), times)
     agent.tool_manager.register({"ask_user": AskUser})
-    agent.ask_question = callback
+    agent.approvals.ask_question = callback
     agent.set_ask(callback)
     model_server.enqueue(calls=[call])
     turn = asyncio.create_task(run_turn(agent))

@@ -28,7 +28,7 @@ async def test_a_turn_that_goes_in_circles_is_reminded_asked_about_and_stopped(m
         asked.append(question)
         return GO_ON
 
-    agent.ask_question = go_on
+    agent.approvals.ask_question = go_on
     repeat(model_server, [tool_call("read_file", path="a.py")], 8)
     model_server.enqueue("I stop.")
     events = await run_turn(agent)
@@ -45,7 +45,7 @@ async def test_a_question_that_fails_stops_the_turn_with_a_warning(model_server,
     async def broken(_: Question) -> str:
         raise ValueError("no such dialog")
 
-    agent.ask_question = broken
+    agent.approvals.ask_question = broken
     repeat(model_server, [tool_call("read_file", path="a.py")], 8)
     record = (await run_turn(agent))[-1].record
     assert (record.outcome, len(record.steps)) == ("stopped", 8)
@@ -58,7 +58,7 @@ async def test_who_says_no_or_is_not_there_stops_the_turn(model_server, agent, s
         return STOP
 
     if somebody:
-        agent.ask_question = stop
+        agent.approvals.ask_question = stop
     repeat(model_server, [tool_call("read_file", path="a.py")], 8)
     events = await run_turn(agent)
     assert loops(events)[-2:] == [("exact", 8, "ask"), ("exact", 8, "stop")]

@@ -23,7 +23,7 @@ def play(shell, config, in_turn, model_server):
 
     def run(*calls, inside=(), mode=AgentMode.AUTO_APPROVE, ask=None, open_files=(), tools=()):
         agent = Agent(config, mode)
-        agent.open_files = frozenset(open_files)
+        agent.approvals.open_files = frozenset(open_files)
         run.agent, run.events = agent, []
         add_live_tools(agent, shell)
         for tool in tools:

@@ -54,7 +54,7 @@ async def test_the_answer_is_the_result_unasked_in_every_mode(agent, model_serve
         questions.append(question)
         return "SQLite"
 
-    agent.ask_question = answer
+    agent.approvals.ask_question = answer
     call = await turn(agent, model_server, question=" Which database? ", choices=["SQLite", "Postgres"])
     assert questions == [Question("Which database?", ("SQLite", "Postgres"), multiple=False, call_id=call.id)]
     assert (call.status, call.output, call.summary) == ("ok", "SQLite", "Which database?")

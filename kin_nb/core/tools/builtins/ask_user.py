@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, field_validator
 from kin_nb.core.callback_errors import unless_cancelled
 from kin_nb.core.questions import Question, nobody
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolPermission
-from kin_nb.core.tools.running import running_call
+from kin_nb.core.tools.call_context import call_context
 
 MOST = 6
 LONGEST_QUESTION = 4_000
@@ -63,8 +63,8 @@ class AskUser(BaseTool[AskUserArgs, AskUserResult, AskUserConfig, BaseToolState]
 
     async def run(self, args: AskUserArgs) -> AskUserResult:
         """Raises ToolError where nobody can be asked."""
-        running = running_call.get()
-        ask, call_id = (running.agent.ask_question, running.call_id) if running else (nobody, "")
+        call = call_context.get()
+        ask, call_id = (call.ask_question, call.call_id) if call else (nobody, "")
         answer = await unless_cancelled(ask(Question(args.question, tuple(args.choices), args.multiple, call_id)))
         return AskUserResult(answer=answer)
 

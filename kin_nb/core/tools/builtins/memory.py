@@ -27,7 +27,7 @@ from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.builtins import text_file
 from kin_nb.core.tools.builtins.names import printable
-from kin_nb.core.tools.running import running_call
+from kin_nb.core.tools.call_context import call_context
 
 _NOT_TOLD = " This folder is not trusted, so no later session is told of it: the person may run `kin-nb trust`."
 
@@ -89,10 +89,10 @@ class Memory(BaseTool[MemoryArgs, MemoryResult, BaseToolConfig, BaseToolState]):
         return f"Deleted {self._shown(delete_memory(name, scope, self._workdir))}."
 
     def _written(self, name: str, scope: Scope, content: str) -> str:
-        running = running_call.get()
-        known = secret_values(running.agent.config) if running else ()
+        call = call_context.get()
+        known = secret_values(call.config) if call else ()
         path = write_memory(name, content, scope, self._workdir, known_secrets=known)
-        untold = scope == "project" and running is not None and not running.agent.config.project_trusted
+        untold = scope == "project" and call is not None and not call.config.project_trusted
         return (
             f"Wrote {self._shown(path)}.{_NOT_TOLD if untold else ' Sessions that begin from now on are told of it.'}"
         )

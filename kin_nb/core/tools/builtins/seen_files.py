@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from kin_nb.core.tools.base import BaseToolState, ToolError
-from kin_nb.core.tools.running import running_call
+from kin_nb.core.tools.call_context import call_context
 
 if TYPE_CHECKING:
     from kin_nb.core.tools.manager import ToolManager
@@ -77,8 +77,8 @@ def knows(path: Path) -> bool:
 
 def _seen() -> SeenFiles | None:
     """The session's, None outside one and where the model cannot read files."""
-    call = running_call.get()
-    return None if call is None else seen_by(call.agent.tool_manager)
+    call = call_context.get()
+    return None if call is None else seen_by(call.tools)
 
 
 def seen_by(tools: ToolManager) -> SeenFiles | None:

@@ -17,7 +17,7 @@ from kin_nb.core.tools.base import (
     ToolError,
     ToolPermission,
 )
-from kin_nb.core.tools.running import running_call
+from kin_nb.core.tools.call_context import call_context
 
 
 class SendDMailArgs(BaseModel):
@@ -49,10 +49,10 @@ class SendDMail(BaseTool[SendDMailArgs, SendDMailResult, SendDMailConfig, BaseTo
 
     async def run(self, args: SendDMailArgs) -> SendDMailResult:
         """Raises ToolError when it cannot be sent. It takes effect when the other calls of the reply have ended."""
-        call = running_call.get()
-        if call is None or call.agent.denwa_renji is None:
+        call = call_context.get()
+        if call is None or call.mailbox is None:
             raise ToolError("No D-Mail can be sent here.")
-        call.agent.denwa_renji.send_dmail(DMail(args.checkpoint_id, args.message))
+        call.mailbox.send_dmail(DMail(args.checkpoint_id, args.message))
         return SendDMailResult(checkpoint_id=args.checkpoint_id)
 
     def to_model(self, result: SendDMailResult) -> str:  # noqa: ARG002

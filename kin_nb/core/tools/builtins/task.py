@@ -18,7 +18,7 @@ from kin_nb.core.tools.base import (
     ToolError,
     ToolPermission,
 )
-from kin_nb.core.tools.running import running_call
+from kin_nb.core.tools.call_context import call_context
 
 _LONGEST_TITLE = 80
 
@@ -68,15 +68,15 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, TaskState]):
 
     async def run(self, args: TaskArgs) -> TaskResult:
         """Raises ToolError when the subagent failed, or was stopped before it said anything."""
-        from kin_nb.core.subagents import PROFILES, run_subagent  # noqa: PLC0415  (it imports the agent)
+        from kin_nb.core.subagents.profiles import PROFILES  # noqa: PLC0415  (it imports tools)
 
-        call = running_call.get()
+        call = call_context.get()
         if call is None:
             raise ToolError("A subagent needs an agent that runs this call.")
         play = self.state.played.get(call.call_id)
         if play is not None:
             return _played(play())
-        turn = await run_subagent(
+        turn = await call.spawn(
             call,
             PROFILES[args.profile],
             title=args.description,

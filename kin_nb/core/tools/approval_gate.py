@@ -1,4 +1,4 @@
-"""Gate: whether a call runs. The safety chain decides; where it asks, one person is asked at a time, in call order."""
+"""ApprovalGate: whether a call runs. The safety chain decides; where it asks, one person is asked at a time, in call order."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kin_nb.core.callback_errors import failure, must_propagate, unless_cancelled
 from kin_nb.core.events import ApprovalDecisionEvent, ApprovalRequestEvent, BaseEvent
-from kin_nb.core.safety.audit import AuditEntry
+from kin_nb.core.safety.approvals import Approvals
+from kin_nb.core.safety.audit import AuditEntry, AuditLog
 from kin_nb.core.safety.chain import ASK, decide, ways_to_allow
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Grant, Scope, Verdict
@@ -27,9 +28,6 @@ from kin_nb.core.tools.base import Preview, ToolDecision, ToolError, ToolPermiss
 from kin_nb.core.tools.edited import chosen_args, editable, told
 from kin_nb.core.tools.resolve import ResolvedToolCall, looked_at_again, resolve_args
 
-if TYPE_CHECKING:
-    from kin_nb.core.agent import Agent
-
 Tell = Callable[[BaseEvent], Awaitable[None]]
 
 _MOST_QUESTIONS = 3
@@ -41,23 +39,35 @@ NOT_RUN = ToolDecision(execute=False, reason="not run: the person stopped the tu
 NO_TOOLS = ToolDecision(execute=False, reason="not run: this prompt is to be answered without tools")
 
 
-class Gate:
-    """`refused_without_note`: the tool that a person refused without a word to the agent. The turn stops there."""
+class ApprovalGate:
+    """Made for one reply. `audit`: None where no audit log is wanted. `context`: asked for each decision, since modes change.
 
-    def __init__(self, agent: Agent, recorder: TurnRecorder) -> None:
-        self._agent, self._recorder = agent, recorder
-        self._context, self._ask = agent.safety, agent.ask
+    `refused_without_note`: the tool that a person refused without a word to the agent. The turn stops there.
+    """
+
+    def __init__(
+        self,
+        approvals: Approvals,
+        recorder: TurnRecorder,
+        audit: AuditLog | None,
+        *,
+        context: Callable[[], SafetyContext],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._approvals, self._recorder, self._audit_log = approvals, recorder, audit
+        self._context, self._warn = context, warn
+        self._ask = approvals.ask  # of this reply: who asks may change between two cells
         self._one_at_a_time = asyncio.Lock()
         self.refused_without_note: str | None = None
 
-    async def admit(self, call: ResolvedToolCall, tell: Tell) -> tuple[ResolvedToolCall, ToolDecision]:
+    async def authorize(self, call: ResolvedToolCall, tell: Tell) -> tuple[ResolvedToolCall, ToolDecision]:
         """The call as it may run (a person may have edited it), and whether it may. The decision is recorded.
 
         Raises whatever a custom tool's own code raises.
         """
         if self._is_shut():
             return call, NOT_RUN
-        if not self._agent.calls_tools:
+        if not self._approvals.allows_tools:
             return call, NO_TOOLS
         decision, preview = self._judged(call)
         answer: ApprovalDecision | None = None
@@ -95,17 +105,18 @@ class Gate:
 
     def audit(self, call: ResolvedToolCall, decided: RecordedCall, *, same_as: str | None = None) -> None:
         """The call's line in the audit log; `same_as`: the call whose decision and answer it shares."""
-        agent = self._agent
-        if agent.config.audit:
-            entry = AuditEntry.of(
-                decided,
-                session=agent.journal.root_id,
-                turn=self._recorder.record.turn,
-                risk=risk_of(call.request, agent.workspace),
-                workspace=agent.workspace.root,
-                same_as=same_as,
-            )
-            agent.audit.record(entry)
+        if self._audit_log is None:
+            return
+        workspace = self._context().workspace
+        entry = AuditEntry.of(
+            decided,
+            session=self._recorder.session_id,
+            turn=self._recorder.record.turn,
+            risk=risk_of(call.request, workspace),
+            workspace=workspace.root,
+            same_as=same_as,
+        )
+        self._audit_log.record(entry)
 
     def _is_as_shown(self, call: ResolvedToolCall, preview: Preview, answer: ApprovalDecision) -> bool:
         """Whether it would still touch what the person was shown, and change it as they were shown.
@@ -146,8 +157,8 @@ class Gate:
         except BaseException as error:
             if must_propagate(error):
                 raise
-            why = f"the approval callback {failure(self._agent.approval_callback or self._ask, error)}"
-            self._agent.journal.warn(f"{request.tool_name} was refused: {why}")
+            why = f"the approval callback {failure(self._approvals.callback or self._ask, error)}"
+            self._warn(f"{request.tool_name} was refused: {why}")
             return ApprovalDecision(False, f"{request.tool_name} was refused: {why}", by="headless")
 
     async def _settled(
@@ -264,7 +275,7 @@ class Gate:
         # another writer may hold config.toml for seconds
         problem = await asyncio.to_thread(remember, answer, offered, grants, save)
         if problem:
-            self._agent.journal.warnings.append(problem)
+            self._warn(problem)
         if not 0 <= answer.grant < len(offered) or offered[answer.grant] not in grants.granted:
             return "once"
         return "session" if problem or answer.by != "person" else answer.scope

@@ -1,0 +1,50 @@
+"""CallContext: what a tool may use of its session while it runs a call, besides its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kin_nb.core.config import KinConfig
+    from kin_nb.core.dmail import DenwaRenji
+    from kin_nb.core.events import BaseEvent
+    from kin_nb.core.questions import AskQuestion
+    from kin_nb.core.safety.callbacks import Ask
+    from kin_nb.core.session.records import RecordedSubagent, TurnRecord
+    from kin_nb.core.subagents.profiles import Profile
+    from kin_nb.core.tools.manager import ToolManager
+
+
+class Spawn(Protocol):
+    """Run a subagent inside the call of `context`, and return its one turn."""
+
+    async def __call__(
+        self, context: CallContext, profile: Profile, *, title: str, prompt: str, max_steps: int
+    ) -> TurnRecord: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallContext:
+    """One call of one turn. `config`: the settings in force. `tools`: all that the model has.
+
+    `emit` shows an event inside this call. `ask`: asks whether something may run, in turn with the questions of other calls;
+    `ask_question` asks the user anything else. `mailbox`: where a D-Mail goes, None where none can be sent. `spawn` runs a
+    subagent, and `record` keeps what it did, once, at its end.
+    """
+
+    call_id: str
+    config: KinConfig
+    tools: ToolManager
+    emit: Callable[[BaseEvent], None]
+    ask: Ask
+    ask_question: AskQuestion
+    mailbox: DenwaRenji | None
+    spawn: Spawn
+    record: Callable[[RecordedSubagent], object]
+
+
+call_context: ContextVar[CallContext | None] = ContextVar("call_context", default=None)
+"""Set by the executor for the call's own task, and inherited by the tasks that it starts; None outside of a call."""
