@@ -16,6 +16,7 @@ from kin_nb.core.context.history import History
 from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.context.simple_compaction import SimpleCompaction
 from kin_nb.core.context.size import about_tokens
+from kin_nb.core.conversation import Conversation
 from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.dmail import DenwaRenji
 from kin_nb.core.ending import let_go
@@ -24,7 +25,7 @@ from kin_nb.core.interaction_logger import InteractionLogger
 from kin_nb.core.llm.asking import ModelLink
 from kin_nb.core.llm.format import APIToolFormatHandler
 from kin_nb.core.llm.types import BackendLike
-from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, builtin_middleware
+from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, ResetReason, builtin_middleware
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.observability import Observers
 from kin_nb.core.onlookers import Onlooker
@@ -49,15 +50,17 @@ from kin_nb.core.session.records import (
     UndoRecord,
 )
 from kin_nb.core.switching import settled, switch_config, switch_mode
-from kin_nb.core.time_travel import TimeTravel, TurnRunningError
 from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.approval_gate import ApprovalGate
 from kin_nb.core.tools.call_context import CallContext
 from kin_nb.core.tools.executor import ToolExecutor
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.watched_files import watched_files
+from kin_nb.core.transcript import Transcript
 from kin_nb.core.turn import Turn
 from kin_nb.core.types import AgentStats, ApprovalCallback, ImageContent, LLMChunk, LLMMessage
+from kin_nb.core.undo import TurnRunningError, UndoManager
+from kin_nb.core.usage import UsageTracker
 
 if TYPE_CHECKING:
     from kin_nb.core.subagents.profiles import Profile
@@ -89,8 +92,8 @@ class Agent:
         self.workspace = Workspace(config.effective_workdir)
         self.configured = config
         self.config = config = settled(config, mode, self.workspace)
-        self.stats = AgentStats()
-        self.turns: list[TurnRecord] = []
+        self.usage = UsageTracker(lambda: self.config.prices_of(self.config.active_model))
+        self.transcript = Transcript()
         self.toolbox = toolbox or Toolbox(config)
         self.middleware_pipeline = MiddlewarePipeline()
         self._max_turns, self._max_price, self._before = max_turns, max_price, (0, 0.0)
@@ -102,21 +105,17 @@ class Agent:
         self.link = ModelLink(backend, streaming=enable_streaming)
         self.approvals = Approvals()
         self.files = watched_files(self.workspace.root, self.journal)
-        self.time = TimeTravel(self)
-        self.moves: list[Moved] = []  # what moved the conversation between turns, oldest first
+        self.conversation = Conversation(self.history, self.usage, forget=self._forget)
+        self.undos = UndoManager(self)
         self.loops = LoopDetector()
         self.observers = Observers(self)
         self.onlookers: list[Onlooker] = []  # what they remark is in the records of turns, undos and redos
         self.audit = AuditLog(warn=lambda text: self.journal.warnings.append(text))  # noqa: PLW0108  (a resume has another list)
         self.denwa_renji: DenwaRenji | None = None  # where this turn's D-Mails go, if there may be any
-        self.injected: list[str] = []  # what middleware adds to the next request
-        self.reminders: list[str] = []  # of that, what tells the model that it goes in circles
         self.compaction_strategy: Compaction = SimpleCompaction()
         self.prunes: compacting.Prunes = compacting.prune_when_full
-        self.cleared = False  # the conversation was cleared, and no turn has begun since
         self._warned: set[str] = set()
         self.busy = False  # a turn is running, or still ending
-        self.set_prices()
 
     # What the session is.
 
@@ -141,14 +140,27 @@ class Agent:
         return self.history.messages
 
     @property
+    def stats(self) -> AgentStats:
+        return self.usage.stats
+
+    @property
+    def turns(self) -> list[TurnRecord]:
+        return self.transcript.turns
+
+    @property
+    def moves(self) -> list[Moved]:
+        """What moved the conversation between turns, oldest first."""
+        return self.transcript.moves
+
+    @property
     def undone(self) -> list[UndoRecord]:
         """Every undo and redo of the session, oldest first."""
-        return [record for record in self.moves if isinstance(record, UndoRecord)]
+        return self.transcript.undos
 
     @property
     def records(self) -> list[SessionRecord]:
         """All that the session is made of, in the order in which it happened."""
-        return sorted([*self.turns, *self.moves], key=lambda record: record.seq)
+        return self.transcript.records
 
     @property
     def tool_manager(self) -> ToolManager:
@@ -233,7 +245,7 @@ class Agent:
         begin_log(self)
         self.log.append("continued", records=[record.model_dump(mode="json") for record in records])
         take_up(self, records)
-        self.time.lineage.know(known)
+        self.conversation.lineage.know(known)
 
     async def reload_with_initial_messages(
         self, config: KinConfig | None = None, max_turns: int | None = None, max_price: float | None = None
@@ -253,24 +265,24 @@ class Agent:
         The session id is new, its log and notebook stay. Raises CompactionError, BackendError, and as `undo`: then
         nothing changed.
         """
-        with self.time.alone():
+        with self.undos.alone():
             return await compacting.compact_between_turns(self, key, cell_id)
 
     async def undo(self, turns: int = 1, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
-        """Take back the last turns: the conversation, and the files that their tools changed (time_travel.py).
+        """Take back the last turns: the conversation, and the files that their tools changed (undo.py).
 
         `key`, `cell_id`: the cell that asks, for the record, as in `act`. Raises UndoError, TurnRunningError, and SessionError
         when the log went on elsewhere; then nothing was changed.
         """
-        return await self.time.undo(turns, key=key, cell_id=cell_id)
+        return await self.undos.undo(turns, key=key, cell_id=cell_id)
 
     async def redo(self, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
         """Give back what the last undo took. Raises as `undo`."""
-        return await self.time.redo(key=key, cell_id=cell_id)
+        return await self.undos.redo(key=key, cell_id=cell_id)
 
     async def revert_to(self, checkpoint_id: int) -> UndoRecord:
         """Back to a checkpoint (CheckpointEvent), conversation and files. Raises as `undo`."""
-        return await self.time.revert_to(checkpoint_id)
+        return await self.undos.revert_to(checkpoint_id)
 
     async def aclose(self) -> None:
         """Leave the backend, and close the log, in any event loop. It can act again: they open anew when needed."""
@@ -393,5 +405,7 @@ class Agent:
         """A recorded text with this machine's workspace in it."""
         return text.replace(WORKSPACE, str(self.workspace.root))
 
-    def set_prices(self) -> None:
-        self.stats.set_prices(*self.config.prices_of(self.config.active_model))
+    def _forget(self, reason: ResetReason) -> None:
+        """The conversation is another one: what middleware and loop detection know of it is past."""
+        self.middleware_pipeline.reset(reason)
+        self.loops.forget()

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core import onlookers
 from kin_nb.core.dmail import DenwaRenji
-from kin_nb.core.middleware import ResetReason
 from kin_nb.core.safety.own_environment import hide_secrets
 from kin_nb.core.safety.secrets import key_names
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import TURNS_BEFORE, TurnRecord
+from kin_nb.core.session.records import TURNS_BEFORE, ClearRecord, TurnRecord
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -24,28 +23,19 @@ def begin_log(agent: Agent) -> None:
 
 def begin_anew(agent: Agent, key: str = "", cell_id: str | None = None) -> None:
     """What `Agent.clear_history` promises."""
-    agent.time.check_between_turns()
-    agent.history.restart()
+    agent.undos.check_between_turns()
+    agent.conversation.clear()
     agent.journal.learn_secrets(agent.config)
     agent.history.set_system_prompt(agent.system_prompt())  # what was kept in memory since is in it
     agent.toolbox.reset()
-    agent.middleware_pipeline.reset(ResetReason.STOP)
-    agent.injected.clear()
-    agent.reminders.clear()
-    set_cleared(agent, cleared=True)
-    record = agent.time.cleared(key, cell_id)
+    lineage = agent.conversation.lineage
+    made = lineage.next()
+    del made["ancestors"]
+    record = ClearRecord(**made, key=key, cell_id=cell_id)
+    agent.transcript.add(record)
+    lineage.take(record)
     agent.journal.rename("clear")
     agent.journal.between_turns(record)
-
-
-def set_cleared(agent: Agent, *, cleared: bool) -> None:
-    """Note whether the conversation was cleared since the last turn: the counts begin again then, until that is undone."""
-    if agent.cleared:
-        agent.stats = agent.stats.rejoined()
-    if cleared:
-        agent.stats = agent.stats.anew()
-    agent.cleared = cleared
-    agent.set_prices()
 
 
 def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
@@ -58,16 +48,17 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     # turns that a notebook has elsewhere keep their numbers
     number = max(agent.turns[-1].turn if agent.turns else 0, agent.header.get(TURNS_BEFORE, 0)) + 1
     told = {"turn": number, "model": agent.config.get_active_model().alias, "mode": agent.mode.value}
-    agent.time.begin_turn()
-    begun: dict[str, Any] = agent.time.lineage.next()
+    agent.undos.begin_turn()
+    lineage = agent.conversation.lineage
+    begun: dict[str, Any] = lineage.next()
     labels = {"attached": tuple(agent.redact(label) for label in turn.attached)}
-    agent.cleared = False
+    agent.usage.begin_turn()
     record = turn.model_copy(update={**told, **begun, **labels})
     recorder = TurnRecorder(
         agent.log, agent.redact, record, agent.journal.without_secrets, holds_secret=agent.journal.holds_secret
     )
-    agent.turns.append(recorder.record)
-    agent.time.lineage.take(recorder.record)
+    agent.transcript.add(recorder.record)
+    lineage.take(recorder.record)
     agent.loops.forget()
     agent.denwa_renji = DenwaRenji(agent.config.max_dmails_per_turn) if agent.config.dmail else None
     return recorder

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kin_nb.core.accounting import count_summary, total_usage
 from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.context.history import user_message
 from kin_nb.core.context.pruning import prunable
@@ -16,11 +15,12 @@ from kin_nb.core.context.size import about_tokens, fewest_tokens, share_of_each,
 from kin_nb.core.events import BaseEvent, CompactEndEvent, CompactStartEvent, PruneEvent
 from kin_nb.core.llm.asking import NOTICES
 from kin_nb.core.llm.errors import ContextTooLongError
-from kin_nb.core.middleware import ConversationContext, ResetReason
+from kin_nb.core.middleware import ConversationContext
 from kin_nb.core.reply import notice_event
-from kin_nb.core.session.records import RecordedCompaction
+from kin_nb.core.session.records import CompactRecord, RecordedCompaction
 from kin_nb.core.tools.ending import end
 from kin_nb.core.types import BackendNotice, LLMChunk, LLMMessage, LLMUsage, Role
+from kin_nb.core.usage import cost_of, total_usage
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -65,42 +65,47 @@ async def compacting(agent: Agent, threshold: int, recorder: TurnRecorder) -> As
     yield CompactStartEvent(current_context_tokens=old, threshold=threshold)
     notices: asyncio.Queue[BackendNotice | None] = asyncio.Queue()
     listening = NOTICES.set(notices.put_nowait)
-    work = asyncio.create_task(compact(agent))  # it has a copy of this context: another compaction has its own listener
+    work = asyncio.create_task(
+        compact(agent, recorder.compacted)
+    )  # it has a copy of this context: another compaction has its own listener
     NOTICES.reset(listening)
     work.add_done_callback(lambda _: notices.put_nowait(None))
     try:
         while (notice := await notices.get()) is not None:
             yield notice_event(notice)
-        summary, new = await work
+        summary = await work
     finally:
         await end([work])
-    if new is not None:
-        recorder.compacted(new)
     yield CompactEndEvent(
         old_context_tokens=old,
         new_context_tokens=agent.stats.context_tokens,
         summary_length=len(summary),
-        compaction=recorder.record.compaction if new is not None else None,
+        compaction=recorder.record.compaction if summary else None,
     )
 
 
 async def compact_between_turns(agent: Agent, key: str, cell_id: str | None) -> str:
     """What `Agent.compact` promises."""
-    summary, new = await compact(agent)
-    if new is not None:
-        record = agent.time.compacted(new, key, cell_id)
+
+    def keep(new: RecordedCompaction) -> None:
+        lineage, model = agent.conversation.lineage, agent.config.get_active_model().alias
+        record = CompactRecord(**lineage.next(), compaction=new, key=key, cell_id=cell_id, model=model)
+        record = record.model_copy(update={"cost": cost_of(agent.stats, record)})
+        agent.transcript.add(record)
+        lineage.take(record)
         agent.journal.between_turns(record)
         agent.observers.compacted(record)
-    return summary
+
+    return await compact(agent, keep)
 
 
-async def compact(agent: Agent) -> tuple[str, RecordedCompaction | None]:
-    """The summary, and its record; None where there is nothing to compact.
+async def compact(agent: Agent, keep: Callable[[RecordedCompaction], None]) -> str:
+    """The summary; "" where there is nothing to compact. `keep` takes the record of it, in the same moment.
 
     Nothing else may write into the conversation until it has ended.
     """
     if len(agent.messages) <= 1:
-        return "", None
+        return ""
     agent.history.repair()
     old = agent.stats.context_tokens
     done, left, tokens = await _summed_up(agent)
@@ -116,12 +121,10 @@ async def compact(agent: Agent) -> tuple[str, RecordedCompaction | None]:
         prompt_tokens=done.usage.prompt_tokens,
         completion_tokens=done.usage.completion_tokens,
     )
-    agent.history.compact(done.summary, done.kept, done.words, agent.here)
-    count_summary(agent.stats, done.usage, tokens)
+    agent.conversation.compact(done, tokens, agent.here)
     agent.journal.rename("compact")
-    agent.middleware_pipeline.reset(ResetReason.COMPACT)
-    agent.loops.forget()
-    return done.summary, new
+    keep(new)
+    return done.summary
 
 
 async def _summed_up(agent: Agent) -> tuple[Compacted, list[LLMMessage], int]:

@@ -44,21 +44,21 @@ def settle_cut_off_undos(agent: Agent, begun: Sequence[Mapping[str, Any]]) -> No
     """`begun`: the log's lines of undos that no record of them follows. No file is changed: the next undo finishes it."""
     recorded = [FileChange.model_validate(change) for line in begun for change in line["files"]]
     planned = agent.files.real_names(recorded, agent.redact)
-    agent.time.put_back = agent.files.made(planned)
-    if not agent.time.put_back:
+    agent.undos.put_back = agent.files.made(planned)
+    if not agent.undos.put_back:
         return
-    done = sorted({agent.redact(change.path) for change in agent.time.put_back})
+    done = sorted({agent.redact(change.path) for change in agent.undos.put_back})
     many = len(begun[-1]["turns"])
     happened = (
         f"An undo was cut off when the program ended: {len(done)} of {len({change.path for change in planned})} files are "
         f"put back ({_names(done)})."
     )
     count = f" {many}" if many > 1 else ""
-    agent.time.cut_off = (
+    agent.undos.cut_off = (
         f"{happened} Before the next prompt, /undo{count} finishes it, and /redo then gives back all that it took.",
         f"{happened}\nThis prompt continues with the files as they are: /undo {many + 1} takes back the rest.",
     )
-    agent.journal.warn(agent.time.cut_off[0])
+    agent.journal.warn(agent.undos.cut_off[0])
 
 
 def _open_calls(turn: TurnRecord, stored: StoredSession) -> set[str]:

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kin_nb.core.context.checkpoints import Checkpoint, delivered
-from kin_nb.core.context.history import user_message
+from kin_nb.core.context.checkpoints import Checkpoint
 from kin_nb.core.session.records import RecordedDMail
 from kin_nb.core.tools.base import ToolError
 
@@ -82,16 +81,11 @@ def checkpoints_to_show(agent: Agent, turn_id: str) -> str:
     """What the model is told of its checkpoints, with each request; "" where no D-Mail can be sent."""
     if agent.denwa_renji is None:
         return ""
-    agent.denwa_renji.offer(agent.time.checkpoints.of_steps(turn_id))
+    agent.denwa_renji.offer(agent.conversation.checkpoints.of_steps(turn_id))
     return agent.denwa_renji.shown()
 
 
 def go_back(agent: Agent, mail: BackToTheFuture) -> RecordedDMail:
     """The conversation is what it was at the checkpoint, and the D-Mail its last message."""
-    agent.history.restore(mail.checkpoint.state)
-    agent.stats.context_tokens = mail.checkpoint.tokens
-    agent.history.append(user_message(delivered(mail.message)), said=False)
-    agent.injected.clear()
-    agent.reminders.clear()
-    agent.loops.forget()
+    agent.conversation.rewind(mail.checkpoint, mail.message)
     return RecordedDMail(step=mail.checkpoint.place.step, message=mail.message)

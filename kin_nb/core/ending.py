@@ -7,10 +7,10 @@ import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from kin_nb.core.accounting import cost_of
 from kin_nb.core.onlookers import files_of, remarks
 from kin_nb.core.session.records import END, Outcome, TurnRecord
 from kin_nb.core.stopping import Stop
+from kin_nb.core.usage import cost_of
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -24,7 +24,7 @@ def end_turn(
     """`first`: the id of the turn's first checkpoint. `started`: of time.monotonic()."""
     for remark in remarks(agent, files_of(recorder.record)):
         recorder.warn(remark)
-    begun = agent.time.mark(END).id - first - 1  # each step has had a checkpoint
+    begun = agent.conversation.mark(recorder.record.id, END).id - first - 1  # each step has had a checkpoint
     elapsed = time.monotonic() - started
     cost = cost_of(agent.stats, recorder.record)
     return recorder.end(outcome, why, cost=cost, milliseconds=round(elapsed * 1000), begun=begun)

@@ -30,8 +30,8 @@ async def look_for_loops(agent: Agent, step: RecordedStep) -> AsyncGenerator[Loo
     for loop in _found(agent, step):
         yield _event(loop)
         if loop.action == "remind":
-            agent.injected.append(loop.message)
-            agent.reminders.append(loop.message)
+            agent.conversation.notes.append(loop.message)
+            agent.conversation.reminders.append(loop.message)
         elif loop.action == "stop":
             return
         elif await _wanted(agent, loop):

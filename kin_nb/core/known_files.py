@@ -54,7 +54,7 @@ def know_again(agent: Agent, when: When) -> None:
 
 def _calls(agent: Agent) -> Iterator[RecordedCall]:
     """Those of the conversation that read or wrote a file."""
-    for turn in agent.time.conversation:
+    for turn in agent.undos.conversation:
         yield from (c for c in turn.calls if c.status == "ok" and c.name in {READER, _WRITER, *_EDITORS})
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.core.accounting import count_compaction, count_turn
-from kin_nb.core.beginning import set_cleared
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.cut_off import settle_cut_off_calls, settle_cut_off_undos
 from kin_nb.core.known_files import When, know_again, noting
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME, session_log
-from kin_nb.core.session.records import ClearRecord, CompactRecord, Sent, SessionRecord, TurnRecord, UndoRecord
+from kin_nb.core.session.records import SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.session.store import SessionStore, StoredSession
 from kin_nb.core.session.without_collecting import without_collecting
-from kin_nb.core.time_travel import UndoError
+from kin_nb.core.undo import UndoError
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -56,7 +54,7 @@ def _take_up(agent: Agent, stored: StoredSession) -> None:
     except (NoSuchCheckpointError, UndoError, LookupError, TypeError, ValueError) as error:
         raise UnreadableSessionError(stored.folder / LOG_NAME, f"cannot be gone on with ({error})") from error
     agent.turns[:] = settle_cut_off_calls(agent, stored)
-    agent.time.lost_after = stored.lost_after
+    agent.undos.lost_after = stored.lost_after
     last = stored.turns[-1].turn if stored.turns else 0
     if last in stored.lost_after:
         where = f"after turn {last}, or in it," if last else "from its beginning on"
@@ -75,48 +73,16 @@ def take_up(agent: Agent, records: Sequence[SessionRecord]) -> None:
     last = max((n for n, record in enumerate(records, 1) if isinstance(record, TurnRecord)), default=0)
     before, since = records[:last], records[last:]
     for record in before:
-        agent.time.lineage.take(record)
-        if isinstance(record, TurnRecord):
-            agent.turns.append(record)
-        else:
-            agent.moves.append(record)
-    agent.history.extend_from([each for each in before if isinstance(each, Sent)], agent.here, agent.time.checkpoints)
-    _count(agent, before)
-    if agent.turns:
-        agent.stats.context_tokens = agent.time.checkpoints.at(agent.turns[-1].head).tokens
+        agent.transcript.add(record)
+    agent.usage.replay(before, agent.config.prices_of)
+    agent.conversation.replay(before, agent.here)
     for record in since:
         if isinstance(record, UndoRecord):
-            agent.time.take_up(record)
-        elif isinstance(record, ClearRecord):
-            agent.history.restart()
-            set_cleared(agent, cleared=True)
-            agent.time.moved(record)
-        elif isinstance(record, CompactRecord):
-            agent.history.take_compaction(record.compaction, agent.here)
-            count_compaction(agent.stats, record.compaction)
-            agent.time.moved(record)
-    agent.set_prices()
-
-
-def _count(agent: Agent, records: Iterable[SessionRecord]) -> None:
-    """Count what `records`, which end with a turn, used: per conversation, as it was counted then."""
-    undone: list[bool] = []
-    for record in records:
-        if isinstance(record, TurnRecord):
-            agent.stats.set_prices(*agent.config.prices_of(record.model))
-            count_turn(agent.stats, record)
-            agent.cleared = False
-            undone.clear()
-        elif isinstance(record, CompactRecord):
-            agent.stats.set_prices(*agent.config.prices_of(record.model))
-            count_compaction(agent.stats, record.compaction)
-        elif isinstance(record, ClearRecord):
-            set_cleared(agent, cleared=True)
-        elif record.type == "undo":
-            undone.append(agent.cleared)
-            set_cleared(agent, cleared=False)
-        else:
-            set_cleared(agent, cleared=undone.pop() if undone else False)
+            agent.undos.take_up(record)
+        elif not isinstance(record, TurnRecord):
+            agent.transcript.add(record)
+            agent.conversation.replay_move(record, agent.here)
+    agent.usage.set_prices()
 
 
 def _cut_off_undos(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

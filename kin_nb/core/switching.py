@@ -38,5 +38,5 @@ def switch_config(agent: Agent, config: KinConfig) -> None:
     agent.configured, agent.config = config, new
     agent.toolbox.reconfigure(new)
     agent.setup_middleware()
-    agent.set_prices()
+    agent.usage.set_prices()
     agent.history.set_system_prompt(agent.system_prompt())

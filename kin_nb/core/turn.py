@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, get_args
 
-from kin_nb.core.accounting import count_reply
 from kin_nb.core.compacting import compacting, prune
 from kin_nb.core.config import ConfigError
 from kin_nb.core.context.compaction import CompactionError
@@ -35,10 +34,19 @@ from kin_nb.core.going_in_circles import endless, look_for_loops
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
 from kin_nb.core.middleware import SHORTEST, MiddlewareAction, MiddlewareError, MiddlewareResult
 from kin_nb.core.reply import Reply
-from kin_nb.core.session.records import Outcome, RecordedDMail, RecordedImage, RecordedStep, StopReason, TurnRecord
+from kin_nb.core.session.records import (
+    BEFORE_PROMPT,
+    Outcome,
+    RecordedDMail,
+    RecordedImage,
+    RecordedStep,
+    StopReason,
+    TurnRecord,
+)
 from kin_nb.core.skills.models import SkillError
 from kin_nb.core.stopping import CUT_OFF, Stop, crashed, refused, too_many_steps
 from kin_nb.core.types import ImageContent, LLMMessage, Role
+from kin_nb.core.usage import count_reply
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -78,7 +86,7 @@ class Turn:
             attached=attached,
         )
         self._recorder = agent.begin_turn(turn)
-        self._checkpoint = agent.time.mark(0)
+        self._checkpoint = agent.conversation.mark(self._recorder.record.id, BEFORE_PROMPT)
         self._position = len(agent.turns) - 1
         self._stopped: Stop | None = None
         self._dmail: RecordedDMail | None = None
@@ -135,7 +143,7 @@ class Turn:
             if number > agent.config.max_steps_per_turn:
                 yield self._stop(too_many_steps(agent.config.max_steps_per_turn))
                 return
-            checkpoint = agent.time.mark(number)
+            checkpoint = agent.conversation.mark(self._recorder.record.id, number)
             agent.stats.steps += 1
             yield CheckpointEvent(checkpoint_id=checkpoint.id, kind="step")
             async with aclosing(self._before_step()) as events:
@@ -189,7 +197,7 @@ class Turn:
         """What is injected here goes into the next request, of the next turn if this one is over."""
         result = await self._agent.middleware_pipeline.run_after_turn(self._agent.context())
         if result.action is MiddlewareAction.INJECT_MESSAGE:
-            self._agent.injected.append(result.message or "")
+            self._agent.conversation.notes.append(result.message or "")
         elif result.action is MiddlewareAction.STOP and not over:
             yield self._stop(_stop_of(result))
         elif result.action is MiddlewareAction.COMPACT:
@@ -217,7 +225,12 @@ class Turn:
         agent = self._agent
         agent.history.repair()
         reply = Reply(agent.history.fingerprint(), agent.history.call_ids)
-        notes = [*agent.injected, *self._reminders, checkpoints_to_show(agent, self._recorder.record.id), again]
+        notes = [
+            *agent.conversation.notes,
+            *self._reminders,
+            checkpoints_to_show(agent, self._recorder.record.id),
+            again,
+        ]
         injected = "\n\n".join(filter(None, notes))
         async with aclosing(self._reply(reply, injected)) as events:
             async for event in events:
@@ -296,9 +309,7 @@ class Turn:
 
     def _keep(self, reply: Reply, injected: str) -> RecordedStep:
         """The reply enters the history and the record: both, even if an observer of the first is interrupted."""
-        reminder = " ".join(self._agent.reminders)
-        self._agent.injected.clear()
-        self._agent.reminders.clear()
+        reminder = self._agent.conversation.take_notes()
         try:
             self._agent.history.append(reply.message)
         finally:

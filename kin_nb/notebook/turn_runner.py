@@ -19,7 +19,7 @@ from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalRequest
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.records import TurnRecord
-from kin_nb.core.time_travel import TurnRunningError
+from kin_nb.core.undo import TurnRunningError
 from kin_nb.notebook.approval import CardPlace, choose_channel, choose_question_channel, draws_widgets
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView

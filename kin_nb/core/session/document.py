@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kin_nb.core.accounting import count_aside, count_turn
 from kin_nb.core.context.checkpoints import Checkpoints
 from kin_nb.core.context.history import History
 from kin_nb.core.session.errors import UnreadableSessionError
@@ -20,6 +19,7 @@ from kin_nb.core.session.records import CompactRecord, Sent, SessionRecord, Turn
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import StoredSession
 from kin_nb.core.types import AgentStats, LLMMessage, Role, SessionMetadata
+from kin_nb.core.usage import count_aside, count_turn
 
 
 def session_document(folder: Path, keys: SessionKeys | None = None) -> dict[str, Any]:

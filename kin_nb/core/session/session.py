@@ -72,7 +72,7 @@ class Session:
             own = json.loads(redact_json(json.dumps(self.metadata, allow_nan=False), redact))
         except (TypeError, ValueError, RecursionError) as error:
             raise SessionDataError(f"metadata: not JSON ({error})") from error
-        standing = {id(call) for turn in agent.time.active for call in turn.calls}
+        standing = {id(call) for turn in agent.undos.active for call in turn.calls}
         ours = {"kin_nb": __version__, "mode": agent.mode.value, "stats": agent.stats.model_dump()}
         return {
             "id": self.id,

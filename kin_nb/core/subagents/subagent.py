@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from contextlib import aclosing
 from dataclasses import replace
 
-from kin_nb.core.accounting import cost_of, count_aside
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ObservabilityConfig
 from kin_nb.core.events import (
@@ -32,6 +31,7 @@ from kin_nb.core.subagents.profiles import Profile
 from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.call_context import CallContext
 from kin_nb.core.types import LLMUsage
+from kin_nb.core.usage import cost_of, count_aside
 
 MOST_CALLS = 50
 """Calls of one subagent that the record names."""

@@ -14,7 +14,7 @@ from kin_nb.core.commands import CommandError, CommandResult, run_command, unesc
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.records import RecordedDecision, SessionRecord, TurnRecord
-from kin_nb.core.time_travel import UndoError
+from kin_nb.core.undo import UndoError
 from kin_nb.notebook.cell_io import CellOutput, somebody_reads
 from kin_nb.notebook.live import attach
 from kin_nb.notebook.modes.mode import Cell, Leave
@@ -182,7 +182,7 @@ class LiveMode:
         """
         entry = self._recorded.book.cell(cell.io.cell_id)
         answers = [run for run in runs(entry.records) if isinstance(run[-1], TurnRecord)] if entry is not None else []
-        active = agent.time.active
+        active = agent.undos.active
         ids = {record.id for record in answers[-1]} if answers else set()
         first = next((n for n, turn in enumerate(active) if turn.id in ids), None)
         if first is None:

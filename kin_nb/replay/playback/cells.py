@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.session.records import END, SessionRecord, TurnRecord, UndoRecord
-from kin_nb.core.time_travel import UndoError
+from kin_nb.core.undo import UndoError
 from kin_nb.replay.book import Book, CellEntry, Conversation
 from kin_nb.replay.cells import last_run
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, ReplayError
@@ -79,7 +79,7 @@ def go_on(agent: Agent, book: Book, at: SessionRecord | None) -> Conversation:
         agent.continue_from(found.whole, known=book.records.values(), last=last)
         place = at.head if at is not None else None
         if place is not None and place.step != END and found.whole and found.whole[-1].id == place.id:
-            agent.time.go_back(place)
+            agent.undos.go_back(place)
     except (NoSuchCheckpointError, UndoError) as error:
         raise ReplayError(f"The session cannot go on where this notebook ends: {error}") from None
     return found

@@ -31,10 +31,10 @@ from kin_nb.core.session.records import (
     TurnRecord,
     UndoRecord,
 )
-from kin_nb.core.time_travel import UndoError
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.task import Task
 from kin_nb.core.types import LLMMessage
+from kin_nb.core.undo import UndoError
 from kin_nb.replay.rerun.drift import AFTER, HARMLESS, Drift, compare_call, files_effect
 from kin_nb.replay.rerun.rules import Rule
 from kin_nb.replay.rerun.stand_ins import (
@@ -261,7 +261,7 @@ class Rerun:
         place = self._so_far.place(ref.id, ref.step)
         if place is not None:
             with suppress(UndoError):
-                agent.time.go_back(place)
+                agent.undos.go_back(place)
         self._compact(agent, ref)
 
     def _compact(self, agent: Agent, ref: Ref) -> None:
@@ -360,4 +360,4 @@ async def _undone(agent: Agent, recorded: UndoRecord, so_far: SoFar) -> UndoReco
     place = so_far.place(first, step)
     if place is None:
         raise UndoError(f"turn {recorded.turns[0]} was not run before it")
-    return await agent.revert_to(agent.time.checkpoints.at(place).id)
+    return await agent.revert_to(agent.conversation.checkpoints.at(place).id)

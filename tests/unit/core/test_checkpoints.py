@@ -171,7 +171,9 @@ async def test_ids_mean_the_same_after_a_resume_whatever_became_of_the_turns(mod
     await trusted.aclose()
     again = Agent.resume(trusted.configured, mode=AgentMode.AUTO_APPROVE)
     for prompt, (id_, *_) in shown.items():
-        assert {turn.id: turn.prompt for turn in again.turns}[again.time.checkpoints.by_id(id_).place.id] == prompt
+        assert {turn.id: turn.prompt for turn in again.turns}[
+            again.conversation.checkpoints.by_id(id_).place.id
+        ] == prompt
     model_server.enqueue("Done.")
     await prompted(again, "after the resume")
     assert shown["after the resume"] == [8, 9]

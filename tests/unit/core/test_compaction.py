@@ -23,7 +23,7 @@ from kin_nb.core.events import (
 from kin_nb.core.middleware import MiddlewareResult, ResetReason
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import fold, read_lines
-from kin_nb.core.time_travel import TurnRunningError
+from kin_nb.core.undo import TurnRunningError
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

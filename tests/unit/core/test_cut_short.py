@@ -11,7 +11,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.events import ApprovalRequestEvent, CheckpointEvent, ToolOutputEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.core.time_travel import TurnRunningError
+from kin_nb.core.undo import TurnRunningError
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

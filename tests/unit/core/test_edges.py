@@ -17,9 +17,9 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.core.safety.secrets import Redactor
 from kin_nb.core.session.errors import SessionInUseError
-from kin_nb.core.time_travel import TurnRunningError
 from kin_nb.core.tools.base import BaseToolConfig
 from kin_nb.core.types import LLMMessage, Role
+from kin_nb.core.undo import TurnRunningError
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

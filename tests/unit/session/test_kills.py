@@ -231,7 +231,7 @@ async def test_an_undo_that_was_killed_is_undone_to_its_end(model_server, home, 
     model_server.enqueue("Done.")
     assert killed(home, workspace, model_server.url, ["go", UNDO], Moment(undo=1)) == -signal.SIGKILL
     agent = await resumed(model_server.url, workspace)
-    assert len(agent.time.active) == 1
+    assert len(agent.undos.active) == 1
     assert (await agent.undo()).kept == ()
     assert (tree(workspace), agent.messages[1:]) == (before, [])
     await agent.aclose()

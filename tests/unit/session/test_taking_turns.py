@@ -144,13 +144,13 @@ async def test_what_was_undone_can_still_be_redone_after_a_refusal_elsewhere(mod
     model_server.enqueue("One.")
     await run_turn(trusted, "one")
     await trusted.undo()
-    head = trusted.time.lineage.head
+    head = trusted.conversation.lineage.head
     await trusted.aclose()
     other = Agent.resume(trusted.configured)
     with pytest.raises(SessionInUseError):
         await run_turn(trusted, "two")
     await other.aclose()
-    assert trusted.time.lineage.head == head
+    assert trusted.conversation.lineage.head == head
     await trusted.redo()
     assert (workspace / "b.py").exists()
 

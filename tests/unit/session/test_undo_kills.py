@@ -14,7 +14,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.commands.storage import resume
 from kin_nb.core.events import WarningEvent
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.time_travel import UndoError
+from kin_nb.core.undo import UndoError
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 from tests.unit.file_history.tree import tree
@@ -72,14 +72,14 @@ async def test_an_undo_that_was_killed_is_finished_by_the_next_and_redone_as_a_w
     assert kills.at(moment, UNDO) == -signal.SIGKILL
     left = tree(kills.around)
     agent = kills.resumed()
-    assert (tree(kills.around), len(agent.time.active)) == (left, 1)
+    assert (tree(kills.around), len(agent.undos.active)) == (left, 1)
     undone = await agent.undo()
     assert (tree(kills.around), undone.kept, undone.turns) == (kills.before, (), (1,))
     assert [Path(change.path).name for change in undone.files] == [Path(path).name for path in FILES]
     await agent.aclose()
     again = kills.resumed()
     assert (await again.redo()).kept == ()
-    assert (tree(kills.around), len(again.time.active)) == (changed, 1)
+    assert (tree(kills.around), len(again.undos.active)) == (changed, 1)
     await again.undo()
     assert tree(kills.around) == kills.before
     await again.aclose()
@@ -116,7 +116,7 @@ async def test_where_a_file_and_a_folder_had_changed_places_nothing_is_lost_eith
 async def test_killed_again_and_again_an_undo_loses_nothing(kills, changed):
     assert [kills.at(Moment(file=2), UNDO) for _ in EVERY] == [-signal.SIGKILL] * 4 + [0]
     agent = kills.resumed()
-    assert agent.time.active == []
+    assert agent.undos.active == []
     assert tree(kills.around) == kills.before
     await agent.redo()
     assert tree(kills.around) == changed
@@ -128,9 +128,9 @@ async def test_a_redo_that_was_killed_is_finished_by_the_next(kills, changed, fi
     assert kills.at(Moment(), UNDO) == 0
     assert kills.at(Moment(file=file), REDO) == -signal.SIGKILL
     agent = kills.resumed()
-    assert agent.time.active == []
+    assert agent.undos.active == []
     assert (await agent.redo()).kept == ()
-    assert (tree(kills.around), len(agent.time.active)) == (changed, 1)
+    assert (tree(kills.around), len(agent.undos.active)) == (changed, 1)
     await agent.undo()
     assert tree(kills.around) == kills.before
     await agent.aclose()

@@ -156,7 +156,7 @@ async def test_after_a_clear_nothing_is_sent_and_what_came_before_it_is_not_forg
     agent = await gone_on(workspace, recording(a, b, cleared))
     await agent.aclose()
     assert agent.header["turns_before"] == 2
-    assert agent.time.lineage.head is None
+    assert agent.conversation.lineage.head is None
 
 
 async def test_a_compaction_that_the_notebook_ends_with_is_taken_up(workspace):
@@ -182,7 +182,7 @@ async def test_what_was_undone_into_a_turn_is_gone_on_from_within_it(workspace):
     assert await said(workspace, whole, cut) == ["a", "one", "done"]
     agent = await gone_on(workspace, recording(whole, cut))
     await agent.aclose()
-    assert agent.time.lineage.head == cut.head
+    assert agent.conversation.lineage.head == cut.head
 
 
 async def test_a_turn_whose_cell_was_deleted_is_named_and_not_sent(workspace):

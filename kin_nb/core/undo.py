@@ -14,22 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core import onlookers
-from kin_nb.core.accounting import cost_of
-from kin_nb.core.beginning import set_cleared
-from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, NoSuchCheckpointError
-from kin_nb.core.context.state import HistoryState
-from kin_nb.core.session.lineage import Lineage, turns_along
-from kin_nb.core.session.records import (
-    BEFORE_PROMPT,
-    ClearRecord,
-    CompactRecord,
-    FileChange,
-    KeptFile,
-    RecordedCompaction,
-    Ref,
-    TurnRecord,
-    UndoRecord,
-)
+from kin_nb.core.context.checkpoints import NoSuchCheckpointError
+from kin_nb.core.conversation import Snapshot
+from kin_nb.core.session.lineage import turns_along
+from kin_nb.core.session.records import BEFORE_PROMPT, FileChange, KeptFile, Ref, TurnRecord, UndoRecord
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -51,19 +39,9 @@ _LOST = "not covered: changes in or after turn {turn} that the session log lacks
 _LOST_TURNS = "The session log could not be written then, so what was done in it cannot be restored."
 
 
-@dataclass(frozen=True)
-class _Tip:
-    """The conversation at one moment. `position`: Lineage's. `tokens`: its size, as counted. `cleared`: the agent's."""
-
-    position: tuple[Ref | None, Ref | None]
-    state: HistoryState
-    tokens: int
-    cleared: bool = False
-
-
 @dataclass
-class TimeTravel:
-    """An agent's checkpoints, the place of its conversation among its records, and what can be redone.
+class UndoManager:
+    """Undo and redo of an agent's turns, and what can be redone.
 
     `put_back`: what undos began to put back, with whole names, that were cut off: the next undo finishes that, and counts it as
     its own. `cut_off`: the warning
@@ -72,20 +50,12 @@ class TimeTravel:
     """
 
     agent: Agent
-    checkpoints: Checkpoints = field(default_factory=Checkpoints)
     put_back: tuple[FileChange, ...] = ()
     cut_off: tuple[str, str] = ("", "")
     lost_after: frozenset[int] = frozenset()
-    lineage: Lineage = field(default_factory=Lineage)
-    _redo: list[tuple[_Tip, UndoRecord]] = field(default_factory=list)
+    _redo: list[tuple[Snapshot, UndoRecord]] = field(default_factory=list)
     _warnings_before: int = 0
     """How many warnings of the session are not this undo's."""
-
-    def mark(self, step: int) -> Checkpoint:
-        """Mark the place before the prompt (BEFORE_PROMPT) or a step of the last turn, or after all of it (END)."""
-        agent = self.agent
-        place = Ref(id=agent.turns[-1].id, step=step)
-        return self.checkpoints.mark(place, agent.history.state(), agent.stats.context_tokens)
 
     def begin_turn(self) -> None:
         """A turn begins: what was undone before it cannot be redone any more."""
@@ -98,12 +68,12 @@ class TimeTravel:
     @property
     def active(self) -> list[TurnRecord]:
         """The turns that lead to here, oldest first: without those that were undone, with those before a clear."""
-        return turns_along(self.lineage.line(), self.agent.turns)
+        return turns_along(self.agent.conversation.lineage.line(), self.agent.turns)
 
     @property
     def conversation(self) -> list[TurnRecord]:
         """The turns that the model is told of, oldest first, also those that were compacted."""
-        return turns_along(self.lineage.conversation(), self.agent.turns)
+        return turns_along(self.agent.conversation.lineage.conversation(), self.agent.turns)
 
     async def undo(self, turns: int = 1, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
         """Take back the last `turns` turns, or all that there are. `key`, `cell_id`: which cell asked. Raises UndoError."""
@@ -119,7 +89,7 @@ class TimeTravel:
     async def revert_to(self, checkpoint_id: int) -> UndoRecord:
         """Back to a checkpoint of the conversation as it stands, files included. Raises UndoError."""
         try:
-            place = self.checkpoints.by_id(checkpoint_id).place
+            place = self.agent.conversation.checkpoints.by_id(checkpoint_id).place
         except NoSuchCheckpointError as error:
             raise UndoError(str(error)) from None
         if place.id not in {turn.id for turn in self.active}:
@@ -135,10 +105,10 @@ class TimeTravel:
         return await self._whole(self._forth(key, cell_id))
 
     async def _forth(self, key: str, cell_id: str | None) -> UndoRecord:
-        (tip, undone), before = self._redo[-1], self.lineage.head
+        (tip, undone), before = self._redo[-1], self.agent.conversation.lineage.head
         restored = await self.agent.files.undo(self._here(undone.files))
         self._redo.pop()
-        self._stand_at(tip)
+        self.agent.conversation.restore(tip)
         kept = tuple(KeptFile(path=path, why=why) for path, why in restored.kept)
         record = UndoRecord(
             type="redo",
@@ -153,45 +123,21 @@ class TimeTravel:
 
     def take_up(self, record: UndoRecord) -> None:
         """Undo or redo again what a stored session did after its last turn, without the files. Raises UndoError."""
-        self.agent.moves.append(record)
+        conversation = self.agent.conversation
+        self.agent.transcript.add(record)
         if record.type == "undo":
-            self._redo.append((self._tip, record))
-            self._stand_at(self._tip_at(_goal(record)))
+            self._redo.append((conversation.snapshot(), record))
+            conversation.restore(self._at(_goal(record)))
         else:
             tip = self._redo.pop()[0] if self._redo else None
             if tip is None or tip.position[0] != record.head:  # the log lacks the undo before it
-                tip = self._tip_at(record.head or Ref(id=record.turn_ids[0], step=BEFORE_PROMPT))
-            self._stand_at(tip)
-        self.lineage.know([record])
+                tip = self._at(record.head or Ref(id=record.turn_ids[0], step=BEFORE_PROMPT))
+            conversation.restore(tip)
+        conversation.lineage.know([record])
 
     def go_back(self, head: Ref) -> None:
         """Go to a place in the last turn, without its files: they stay as they are. Raises UndoError."""
-        self._stand_at(self._tip_at(head))
-
-    def cleared(self, key: str = "", cell_id: str | None = None) -> ClearRecord:
-        """The record of a new conversation that begins now."""
-        made = self.lineage.next()
-        del made["ancestors"]
-        record = ClearRecord(**made, key=key, cell_id=cell_id)
-        self.moved(record)
-        return record
-
-    def compacted(self, compaction: RecordedCompaction, key: str = "", cell_id: str | None = None) -> CompactRecord:
-        """The record of a compaction that was asked for between turns."""
-        model = self.agent.config.get_active_model().alias
-        record = CompactRecord(**self.lineage.next(), compaction=compaction, key=key, cell_id=cell_id, model=model)
-        record = record.model_copy(update={"cost": cost_of(self.agent.stats, record)})
-        self.moved(record)
-        return record
-
-    def moved(self, record: ClearRecord | CompactRecord) -> None:
-        self.agent.moves.append(record)
-        self.lineage.take(record)
-
-    @property
-    def _tip(self) -> _Tip:
-        agent = self.agent
-        return _Tip(self.lineage.position, agent.history.state(), agent.stats.context_tokens, agent.cleared)
+        self.agent.conversation.restore(self._at(head))
 
     def check_between_turns(self) -> None:
         """Raises TurnRunningError while a turn has not ended, and SessionError when somebody else has the session's log."""
@@ -227,7 +173,7 @@ class TimeTravel:
     async def _back_to(self, place: Ref, key: str, cell_id: str | None) -> UndoRecord:
         """`place`: before the prompt or a step of one of the active turns."""
         agent = self.agent
-        goal = self._tip_at(place)
+        goal = self._at(place)
         active = self.active
         first = next(n for n, turn in enumerate(active) if turn.id == place.id)
         undone = active[first:]
@@ -235,12 +181,12 @@ class TimeTravel:
         calls = [call for step in undone[0].steps[left:] for call in step.calls]
         calls += [call for turn in undone[1:] for call in turn.calls]
         turns = tuple(turn.turn for turn in undone)
-        tip, earlier = self._tip, await asyncio.to_thread(agent.files.made, self.put_back)
+        tip, earlier = agent.conversation.snapshot(), await asyncio.to_thread(agent.files.made, self.put_back)
         restored = await agent.files.undo(
             self._here([change for call in calls for change in call.files]), partial(self._begin, turns)
         )
         self.put_back = ()
-        self._stand_at(goal)
+        agent.conversation.restore(goal)
         record = UndoRecord(
             key=key,
             cell_id=cell_id,
@@ -264,22 +210,12 @@ class TimeTravel:
         dumps = [change.model_dump(mode="json") for change in self._redacted(files)]
         self.agent.log.append("undoing", turns=turns, files=dumps)
 
-    def _tip_at(self, place: Ref) -> _Tip:
+    def _at(self, place: Ref) -> Snapshot:
+        """Raises UndoError."""
         try:
-            mark = self.checkpoints.at(place)
+            return self.agent.conversation.snapshot_at(place)
         except NoSuchCheckpointError as error:
             raise UndoError(str(error)) from None
-        position = self.lineage.position_before(place.id) if place.step == BEFORE_PROMPT else (place, None)
-        return _Tip(position, mark.state, mark.tokens)
-
-    def _stand_at(self, tip: _Tip) -> None:
-        agent = self.agent
-        agent.history.restore(tip.state)
-        self.lineage.move_to(tip.position)
-        set_cleared(agent, cleared=tip.cleared)
-        agent.injected.clear()
-        agent.reminders.clear()
-        agent.stats.context_tokens = tip.tokens
 
     def _recorded(self, record: UndoRecord, parent: Ref | None) -> UndoRecord:
         """Complete and log a record of an undo that is done. `parent`: where the conversation was before."""
@@ -287,14 +223,15 @@ class TimeTravel:
         files = self._redacted(record.files)
         onlookers.begins(self.agent)
         said = tuple(onlookers.remarks(self.agent, files))
-        made = {**self.lineage.next(), "parent": parent, "head": self.lineage.head}
+        lineage = self.agent.conversation.lineage
+        made = {**lineage.next(), "parent": parent, "head": lineage.head}
         record = record.model_copy(update={**made, "files": files, "kept": kept, "warnings": said})
         self.agent.log.append("undo", record=record.model_dump(mode="json"))
         self.agent.log.sync()
         failures = self.agent.journal.warnings[self._warnings_before :]
         record = record.model_copy(update={"warnings": (*said, *map(self.agent.redact, failures))})
-        self.agent.moves.append(record)
-        self.lineage.know([record])
+        self.agent.transcript.add(record)
+        lineage.know([record])
         return record
 
     def _redacted(self, files: Sequence[FileChange]) -> tuple[FileChange, ...]:

@@ -19,7 +19,7 @@ from kin_nb.core.session.document import session_document
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.records import Ref, TurnRecord
-from kin_nb.core.time_travel import TurnRunningError, UndoError
+from kin_nb.core.undo import TurnRunningError, UndoError
 from tests.anthropic_server import AnthropicServer
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
@@ -49,8 +49,8 @@ async def taken_up_again(agent: Agent) -> Agent:
 
 def stand(agent: Agent) -> tuple[Any, ...]:
     """Where a conversation stands."""
-    numbers = [active.turn for active in agent.time.active]
-    where = agent.time.lineage.position
+    numbers = [active.turn for active in agent.undos.active]
+    where = agent.conversation.lineage.position
     return agent.messages[1:], agent.history.fingerprint(), numbers, agent.stats.context_tokens, where
 
 
@@ -447,21 +447,21 @@ async def step(agent: Agent, server: ModelServer, chance: random.Random, known: 
             known[number] = list(agent.messages[1:])
             content = f"{number}\n"
             await turn(agent, server, *[write(chance.choice("ab"), content)] * chance.randrange(3), prompt=f"p{number}")
-        case "undo" if agent.time.active:
+        case "undo" if agent.undos.active:
             n = chance.randint(1, 3)
-            first = agent.time.active[-n:][0].turn
+            first = agent.undos.active[-n:][0].turn
             await agent.undo(n)
             assert agent.messages[1:] == known[first]
-        case "redo" if agent.time._redo:
+        case "redo" if agent.undos._redo:
             await agent.redo()
         case "clear":
             await agent.clear_history()
         case "compact" if len(agent.messages) > 2:
             server.enqueue("A summary.")
             await agent.compact()
-        case "revert" if agent.time.active:
-            active = agent.time.active[-1].id
-            marks = [mark for mark in agent.time.checkpoints._marks.values() if mark.place.id == active]
+        case "revert" if agent.undos.active:
+            active = agent.undos.active[-1].id
+            marks = [mark for mark in agent.conversation.checkpoints._marks.values() if mark.place.id == active]
             await agent.revert_to(chance.choice([mark for mark in marks if mark.place.step >= 0]).id)
         case "resume" if agent.turns:
             return await taken_up_again(agent)
@@ -481,7 +481,7 @@ async def test_whatever_is_done_a_resume_stands_where_the_live_session_does(mode
     third = await taken_up_again(again)
     assert stand(third) == stand(again)
     before = tree(workspace)
-    if third.time.active:
+    if third.undos.active:
         await third.undo(1000)
         assert third.messages[1:] == []
         await third.redo()

@@ -1,18 +1,77 @@
-"""What requests took: tokens, time and money, counted into AgentStats and a turn's record."""
+"""UsageTracker: what requests took, in tokens, time and money, counted into AgentStats and a turn's record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kin_nb.core.session.records import (
+    ClearRecord,
+    CompactRecord,
     RecordedCall,
     RecordedCompaction,
     RecordedStep,
     RecordedSubagent,
     Sent,
+    SessionRecord,
     TurnRecord,
 )
 from kin_nb.core.types import AgentStats, LLMUsage
+
+
+class UsageTracker:
+    """Owns a session's AgentStats. `prices`: USD per million tokens of input and output of the active model.
+
+    `cleared`: the conversation was cleared, and no turn has begun since.
+    """
+
+    def __init__(self, prices: Callable[[], tuple[float, float]]) -> None:
+        self.stats = AgentStats()
+        self.cleared = False
+        self._prices = prices
+        self.set_prices()
+
+    def set_prices(self) -> None:
+        """Count what is used from now on at the prices of the active model."""
+        self.stats.set_prices(*self._prices())
+
+    def set_cleared(self, *, cleared: bool) -> None:
+        """Begin the conversation's counts again after a clear, and rejoin those before it when the clear is undone."""
+        if self.cleared:
+            self.stats = self.stats.rejoined()
+        if cleared:
+            self.stats = self.stats.anew()
+        self.cleared = cleared
+        self.set_prices()
+
+    def begin_turn(self) -> None:
+        """Keep the counts of a new conversation: its clear cannot be undone alone any more."""
+        self.cleared = False
+
+    def count_summary(self, usage: LLMUsage, context_tokens: int) -> None:
+        count_summary(self.stats, usage, context_tokens)
+
+    def count_compaction(self, compaction: RecordedCompaction) -> None:
+        count_compaction(self.stats, compaction)
+
+    def replay(self, records: Iterable[SessionRecord], prices_of: Callable[[str], tuple[float, float]]) -> None:
+        """Count what recorded turns used, and what came between them, as it was counted then."""
+        undone: list[bool] = []
+        for record in records:
+            if isinstance(record, Sent):
+                self.stats.set_prices(*prices_of(record.model))
+            if isinstance(record, TurnRecord):
+                count_turn(self.stats, record)
+                self.begin_turn()
+                undone.clear()
+            elif isinstance(record, CompactRecord):
+                self.count_compaction(record.compaction)
+            elif isinstance(record, ClearRecord):
+                self.set_cleared(cleared=True)
+            elif record.type == "undo":
+                undone.append(self.cleared)
+                self.set_cleared(cleared=False)
+            else:
+                self.set_cleared(cleared=undone.pop() if undone else False)
 
 
 def count_reply(stats: AgentStats, step: RecordedStep) -> None:

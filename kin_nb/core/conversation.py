@@ -1,0 +1,132 @@
+"""Conversation: what the model is told, and each way in which that moves.
+
+| | messages | size | notes | loops and middleware |
+|---|---|---|---|---|
+| `clear` | only the system prompt stays | counted from nothing | dropped | forget, as for a new conversation |
+| `compact` | a summary, and the last ones | as counted | kept | forget, as after a compaction |
+| `restore` (undo, redo) | as they were | as it was | dropped | forget, as after a compaction |
+| `rewind` (D-Mail) | as they were, and the mail | as it was | dropped | forget, as after a compaction |
+| `replay` (resume) | those of the records | as recorded | there are none yet | have seen nothing yet |
+
+So a warning about the size of the context comes again whenever the context has become smaller and fills up once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, delivered
+from kin_nb.core.context.compaction import Compacted
+from kin_nb.core.context.history import Expand, History, user_message
+from kin_nb.core.context.state import HistoryState
+from kin_nb.core.middleware import ResetReason
+from kin_nb.core.session.lineage import Lineage
+from kin_nb.core.session.records import (
+    BEFORE_PROMPT,
+    ClearRecord,
+    CompactRecord,
+    Ref,
+    Sent,
+    SessionRecord,
+    TurnRecord,
+)
+from kin_nb.core.usage import UsageTracker
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A conversation at one moment. `position`: Lineage's. `tokens`: its size, as counted. `cleared`: UsageTracker's."""
+
+    position: tuple[Ref | None, Ref | None]
+    state: HistoryState
+    tokens: int
+    cleared: bool = False
+
+
+class Conversation:
+    """`lineage`: its place among the session's records. `forget` makes loop detection and middleware begin again.
+
+    `notes`: what is added to the next request, and only to it; `reminders`: those of them that are shown in the turn's card.
+    """
+
+    def __init__(self, history: History, usage: UsageTracker, *, forget: Callable[[ResetReason], None]) -> None:
+        self.history, self.usage, self._forget = history, usage, forget
+        self.checkpoints = Checkpoints()
+        self.lineage = Lineage()
+        self.notes: list[str] = []
+        self.reminders: list[str] = []
+
+    def mark(self, turn_id: str, step: int) -> Checkpoint:
+        """Mark the place before the prompt (BEFORE_PROMPT) or a step of that turn, or after all of it (END)."""
+        tokens = self.usage.stats.context_tokens
+        return self.checkpoints.mark(Ref(id=turn_id, step=step), self.history.state(), tokens)
+
+    def snapshot(self) -> Snapshot:
+        usage = self.usage
+        return Snapshot(self.lineage.position, self.history.state(), usage.stats.context_tokens, usage.cleared)
+
+    def snapshot_at(self, place: Ref) -> Snapshot:
+        """Return the conversation as it was there. Raises NoSuchCheckpointError."""
+        mark = self.checkpoints.at(place)
+        position = self.lineage.position_before(place.id) if place.step == BEFORE_PROMPT else (place, None)
+        return Snapshot(position, mark.state, mark.tokens)
+
+    def clear(self) -> None:
+        """Begin a new conversation: only the system prompt stays."""
+        self.history.restart()
+        self._drop_notes()
+        self.usage.set_cleared(cleared=True)
+        self._forget(ResetReason.STOP)
+
+    def compact(self, done: Compacted, tokens: int, expand: Expand) -> None:
+        """Put a summary in place of old messages. `tokens`: the size that this leaves."""
+        self.history.compact(done.summary, done.kept, done.words, expand)
+        self.usage.count_summary(done.usage, tokens)
+        self._forget(ResetReason.COMPACT)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Reset to a snapshot: messages, size, place among the records."""
+        self.history.restore(snapshot.state)
+        self.lineage.move_to(snapshot.position)
+        self._drop_notes()
+        self.usage.set_cleared(cleared=snapshot.cleared)
+        self.usage.stats.context_tokens = snapshot.tokens
+        self._forget(ResetReason.COMPACT)
+
+    def rewind(self, checkpoint: Checkpoint, message: str) -> None:
+        """Go back to a checkpoint of the turn that runs, with a message of the model to itself. Files stay as they are."""
+        self.history.restore(checkpoint.state)
+        self.history.append(user_message(delivered(message)), said=False)
+        self._drop_notes()
+        self.usage.stats.context_tokens = checkpoint.tokens
+        self._forget(ResetReason.COMPACT)
+
+    def replay(self, records: Sequence[SessionRecord], expand: Expand) -> None:
+        """Take up recorded turns, and what came between them; the last record is a turn. Raises NoSuchCheckpointError."""
+        for record in records:
+            self.lineage.take(record)
+        sent = [record for record in records if isinstance(record, Sent)]
+        self.history.extend_from(sent, expand, self.checkpoints)
+        turns = [record for record in records if isinstance(record, TurnRecord)]
+        if turns:
+            self.usage.stats.context_tokens = self.checkpoints.at(turns[-1].head).tokens
+
+    def replay_move(self, record: ClearRecord | CompactRecord, expand: Expand) -> None:
+        """Clear or compact again as it was recorded after the last turn."""
+        if isinstance(record, ClearRecord):
+            self.clear()
+        else:
+            self.history.take_compaction(record.compaction, expand)
+            self.usage.count_compaction(record.compaction)
+        self.lineage.take(record)
+
+    def take_notes(self) -> str:
+        """Return the reminders for the card, and drop all notes: the request that had them was answered."""
+        reminder = " ".join(self.reminders)
+        self._drop_notes()
+        return reminder
+
+    def _drop_notes(self) -> None:
+        self.notes.clear()
+        self.reminders.clear()
