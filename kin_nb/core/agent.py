@@ -25,10 +25,10 @@ from kin_nb.core.interaction_logger import InteractionLogger
 from kin_nb.core.llm.asking import ModelLink
 from kin_nb.core.llm.format import APIToolFormatHandler
 from kin_nb.core.llm.types import BackendLike
+from kin_nb.core.loop_guard import LoopGuard
 from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, ResetReason, builtin_middleware
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.observability import Observers
-from kin_nb.core.onlookers import Onlooker
 from kin_nb.core.resuming import resumed, take_up
 from kin_nb.core.safety.approvals import Approvals
 from kin_nb.core.safety.audit import AuditLog
@@ -58,6 +58,7 @@ from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.core.transcript import Transcript
 from kin_nb.core.turn import Turn
+from kin_nb.core.turn_hooks import TurnHooks
 from kin_nb.core.types import AgentStats, ApprovalCallback, ImageContent, LLMChunk, LLMMessage
 from kin_nb.core.undo import TurnRunningError, UndoManager
 from kin_nb.core.usage import UsageTracker
@@ -106,10 +107,16 @@ class Agent:
         self.approvals = Approvals()
         self.files = watched_files(self.workspace.root, self.journal)
         self.conversation = Conversation(self.history, self.usage, forget=self._forget)
+        self.loop_guard = LoopGuard(
+            LoopDetector(),
+            self.approvals,
+            enabled=lambda: self.config.loop_detection,
+            remind=self.conversation.remind,
+            warn=self.journal.warn,
+        )
         self.undos = UndoManager(self)
-        self.loops = LoopDetector()
         self.observers = Observers(self)
-        self.onlookers: list[Onlooker] = []  # what they remark is in the records of turns, undos and redos
+        self.turn_hooks = TurnHooks()
         self.audit = AuditLog(warn=lambda text: self.journal.warnings.append(text))  # noqa: PLW0108  (a resume has another list)
         self.denwa_renji: DenwaRenji | None = None  # where this turn's D-Mails go, if there may be any
         self.compaction_strategy: Compaction = SimpleCompaction()
@@ -408,4 +415,4 @@ class Agent:
     def _forget(self, reason: ResetReason) -> None:
         """The conversation is another one: what middleware and loop detection know of it is past."""
         self.middleware_pipeline.reset(reason)
-        self.loops.forget()
+        self.loop_guard.forget()

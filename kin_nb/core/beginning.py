@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.core import onlookers
 from kin_nb.core.dmail import DenwaRenji
 from kin_nb.core.safety.own_environment import hide_secrets
 from kin_nb.core.safety.secrets import key_names
@@ -44,7 +43,7 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
         agent.history.set_system_prompt(agent.journal.without_secrets(agent.messages[0].content or ""))
     hide_secrets(key_names(agent.config))
     begin_log(agent)
-    onlookers.begins(agent)
+    agent.turn_hooks.start(agent.journal.warnings.append)
     # turns that a notebook has elsewhere keep their numbers
     number = max(agent.turns[-1].turn if agent.turns else 0, agent.header.get(TURNS_BEFORE, 0)) + 1
     told = {"turn": number, "model": agent.config.get_active_model().alias, "mode": agent.mode.value}
@@ -59,7 +58,7 @@ def begin_turn(agent: Agent, turn: TurnRecord) -> TurnRecorder:
     )
     agent.transcript.add(recorder.record)
     lineage.take(recorder.record)
-    agent.loops.forget()
+    agent.loop_guard.forget()
     agent.denwa_renji = DenwaRenji(agent.config.max_dmails_per_turn) if agent.config.dmail else None
     return recorder
 

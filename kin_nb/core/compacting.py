@@ -55,7 +55,7 @@ def prune(agent: Agent) -> PruneEvent | None:
         return None
     agent.stats.context_tokens = old - round((before - sum(map(size_of, agent.messages))) * share)
     agent.history.measured()
-    agent.loops.forget_results(pruned)
+    agent.loop_guard.forget_results(pruned)
     return PruneEvent(old_context_tokens=old, new_context_tokens=agent.stats.context_tokens, calls=pruned)
 
 

@@ -121,6 +121,11 @@ class Conversation:
             self.usage.count_compaction(record.compaction)
         self.lineage.take(record)
 
+    def remind(self, text: str) -> None:
+        """Add a note to the next request that is shown in the turn's card too."""
+        self.notes.append(text)
+        self.reminders.append(text)
+
     def take_notes(self) -> str:
         """Return the reminders for the card, and drop all notes: the request that had them was answered."""
         reminder = " ".join(self.reminders)

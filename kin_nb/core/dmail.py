@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kin_nb.core.context.checkpoints import Checkpoint
-from kin_nb.core.session.records import RecordedDMail
 from kin_nb.core.tools.base import ToolError
-
-if TYPE_CHECKING:
-    from kin_nb.core.agent import Agent
 
 
 @dataclass(frozen=True)
@@ -75,17 +70,3 @@ class DenwaRenji:
         first, *more = (checkpoint.id for checkpoint in self._checkpoints)
         ids = f"{first}{''.join(f', {n}' for n in more)}"
         return f"Checkpoints of this turn, one before each of your replies: {ids}. The next reply comes after {[first, *more][-1]}."
-
-
-def checkpoints_to_show(agent: Agent, turn_id: str) -> str:
-    """What the model is told of its checkpoints, with each request; "" where no D-Mail can be sent."""
-    if agent.denwa_renji is None:
-        return ""
-    agent.denwa_renji.offer(agent.conversation.checkpoints.of_steps(turn_id))
-    return agent.denwa_renji.shown()
-
-
-def go_back(agent: Agent, mail: BackToTheFuture) -> RecordedDMail:
-    """The conversation is what it was at the checkpoint, and the D-Mail its last message."""
-    agent.conversation.rewind(mail.checkpoint, mail.message)
-    return RecordedDMail(step=mail.checkpoint.place.step, message=mail.message)

@@ -7,7 +7,6 @@ import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from kin_nb.core.onlookers import files_of, remarks
 from kin_nb.core.session.records import END, Outcome, TurnRecord
 from kin_nb.core.stopping import Stop
 from kin_nb.core.usage import cost_of
@@ -22,8 +21,9 @@ def end_turn(
     agent: Agent, recorder: TurnRecorder, outcome: Outcome, why: Stop, *, first: int, started: float
 ) -> TurnRecord:
     """`first`: the id of the turn's first checkpoint. `started`: of time.monotonic()."""
-    for remark in remarks(agent, files_of(recorder.record)):
-        recorder.warn(remark)
+    files = [change for call in recorder.record.calls for change in call.files]
+    for note in agent.turn_hooks.end(files, agent.redact):
+        recorder.warn(note)
     begun = agent.conversation.mark(recorder.record.id, END).id - first - 1  # each step has had a checkpoint
     elapsed = time.monotonic() - started
     cost = cost_of(agent.stats, recorder.record)

@@ -16,7 +16,7 @@ from kin_nb.core.compacting import compacting, prune
 from kin_nb.core.config import ConfigError
 from kin_nb.core.context.compaction import CompactionError
 from kin_nb.core.context.history import user_message
-from kin_nb.core.dmail import BackToTheFuture, checkpoints_to_show, go_back
+from kin_nb.core.dmail import BackToTheFuture
 from kin_nb.core.ending import end_turn
 from kin_nb.core.events import (
     AssistantEvent,
@@ -30,7 +30,6 @@ from kin_nb.core.events import (
     TurnStartEvent,
     WarningEvent,
 )
-from kin_nb.core.going_in_circles import endless, look_for_loops
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
 from kin_nb.core.middleware import SHORTEST, MiddlewareAction, MiddlewareError, MiddlewareResult
 from kin_nb.core.reply import Reply
@@ -160,7 +159,8 @@ class Turn:
                     async for event in events:
                         yield event
             except BackToTheFuture as mail:
-                self._dmail = go_back(agent, mail)
+                self._dmail = RecordedDMail(step=mail.checkpoint.place.step, message=mail.message)
+                agent.conversation.rewind(mail.checkpoint, mail.message)
                 self._recorder.went_back(self._dmail)
                 yield DMailEvent(checkpoint_id=mail.checkpoint.id, message=mail.message)
             over = self._stopped is not None or (self._dmail is None and agent.messages[-1].role is not Role.tool)
@@ -228,7 +228,7 @@ class Turn:
         notes = [
             *agent.conversation.notes,
             *self._reminders,
-            checkpoints_to_show(agent, self._recorder.record.id),
+            self._checkpoints_to_show(),
             again,
         ]
         injected = "\n\n".join(filter(None, notes))
@@ -246,6 +246,14 @@ class Turn:
             async for event in events:
                 yield event
 
+    def _checkpoints_to_show(self) -> str:
+        """What the model is told of its checkpoints; "" where no D-Mail can be sent."""
+        agent = self._agent
+        if agent.denwa_renji is None:
+            return ""
+        agent.denwa_renji.offer(agent.conversation.checkpoints.of_steps(self._recorder.record.id))
+        return agent.denwa_renji.shown()
+
     async def _reply(self, reply: Reply, injected: str) -> Events:
         """What is said, as it comes. Of a reply that breaks off, or never ends, the text is kept."""
         agent = self._agent
@@ -255,7 +263,7 @@ class Turn:
                     if isinstance(event, WarningEvent):
                         self._recorder.warn(event.message)
                     yield event
-                    if loop := endless(agent, event):
+                    if loop := agent.loop_guard.repeating_text(event):
                         yield loop
                         yield self._stop(Stop(loop.message, "loop"))
                         break
@@ -284,7 +292,7 @@ class Turn:
         if executor.refused_without_note:
             yield self._stop(refused(executor.refused_without_note))
         if self._stopped is None and reply.calls:
-            async with aclosing(look_for_loops(agent, self._recorder.record.steps[-1])) as found:
+            async with aclosing(agent.loop_guard.after_step(self._recorder.record.steps[-1])) as found:
                 async for event in found:
                     yield event
                     if event.action == "stop":

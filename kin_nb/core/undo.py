@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.core import onlookers
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.conversation import Snapshot
 from kin_nb.core.session.lineage import turns_along
@@ -221,8 +220,9 @@ class UndoManager:
         """Complete and log a record of an undo that is done. `parent`: where the conversation was before."""
         kept = tuple(file.model_copy(update={"path": self.agent.redact(file.path)}) for file in record.kept)
         files = self._redacted(record.files)
-        onlookers.begins(self.agent)
-        said = tuple(onlookers.remarks(self.agent, files))
+        hooks = self.agent.turn_hooks
+        hooks.start(self.agent.journal.warnings.append)
+        said = tuple(hooks.end(files, self.agent.redact))
         lineage = self.agent.conversation.lineage
         made = {**lineage.next(), "parent": parent, "head": lineage.head}
         record = record.model_copy(update={**made, "files": files, "kept": kept, "warnings": said})

@@ -27,7 +27,7 @@ _METADATA = ".dist-info"
 
 
 class ChangedPackages:
-    """An onlooker (core.onlookers). While no folder of sys.path has changed, a look at it is a stat for each."""
+    """A turn hook (core.turn_hooks). While no folder of sys.path has changed, a look at it is a stat for each."""
 
     def __init__(self) -> None:
         self._stamps: dict[str, int] = {}
@@ -38,11 +38,11 @@ class ChangedPackages:
         self._modules: frozenset[str] = frozenset()
         """All that were imported when the turn began."""
 
-    def begins(self) -> None:
+    def on_turn_start(self) -> None:
         self._modules = frozenset(sys.modules)
         self._look()
 
-    def ends(self, files: Sequence[FileChange]) -> Iterator[str]:  # noqa: ARG002
+    def on_turn_end(self, files: Sequence[FileChange]) -> Iterator[str]:  # noqa: ARG002
         folders = self._folders
         if not self._look():
             return
@@ -154,17 +154,17 @@ class Imports:
 
 
 class ChangedModules:
-    """An onlooker (core.onlookers). Silent about what autoreload sees to, and about installed packages."""
+    """A turn hook (core.turn_hooks). Silent about what autoreload sees to, and about installed packages."""
 
     def __init__(self, agent: Agent, shell: InteractiveShell, imports: Imports) -> None:
         self._agent, self._shell, self._imports = agent, shell, imports
         self._stamps: dict[str, _Stamp] = {}
         """Of files that modules were imported from, when the turn began: what is outside of the workspace nobody records."""
 
-    def begins(self) -> None:
+    def on_turn_start(self) -> None:
         self._stamps = {file: _stamp(Path(file)) for file in _sources()}
 
-    def ends(self, files: Sequence[FileChange]) -> Iterator[str]:
+    def on_turn_end(self, files: Sequence[FileChange]) -> Iterator[str]:
         names = self._changed(files)
         there: list[str] = []
         reloads: list[str] = []

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.events import BaseEvent, ToolResultEvent
-from kin_nb.core.going_in_circles import GO_ON
 from kin_nb.core.llm.errors import BackendError
+from kin_nb.core.loop_guard import GO_ON
 from kin_nb.core.middleware import MiddlewareAction, MiddlewareResult
 from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, ToolError, ToolPermission

@@ -231,15 +231,15 @@ def test_an_interrupted_turn_says_what_it_had_changed(said, agent):
 
 
 class Broken:
-    def begins(self):
+    def on_turn_start(self):
         raise OSError("no")
 
-    def ends(self, files):
+    def on_turn_end(self, files):
         raise OSError("no")
 
 
-def test_an_onlooker_that_fails_fails_no_turn(said, agent):
-    agent.onlookers.append(Broken())
+def test_a_turn_hook_that_fails_fails_no_turn(said, agent):
+    agent.turn_hooks.append(Broken())
     importlib.import_module("hinted")
     told = said(EDIT)
     assert agent.turns[-1].outcome == "done"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kin_nb.core.events import CompactEndEvent, LoopEvent, PruneEvent
-from kin_nb.core.going_in_circles import GO_ON, STOP
+from kin_nb.core.loop_guard import GO_ON, STOP
 from kin_nb.core.questions import Question
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
