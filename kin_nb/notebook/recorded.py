@@ -74,12 +74,16 @@ class RecordedAnswers:
         if self._book is None:
             self._book = Book([])
             try:
-                nb = self._own_notebook() or self._runners_notebook()
+                nb = self.notebook()
                 if nb is not None:
                     self._book = Book.collect(nb)
             except RecordingError as error:
                 self.blocked = self.blocked or f"What this notebook recorded cannot be used: {str(error).rstrip('.')}"
         return self._book
+
+    def notebook(self) -> Any:
+        """The notebook as its file is now, or the one that a runner was given; None where neither is known."""
+        return self._own_notebook() or self._runners_notebook()
 
     @property
     def knows_file(self) -> bool:
