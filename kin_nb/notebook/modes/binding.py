@@ -2,7 +2,8 @@
 
 Each piece of code is decided as the agent's own call of `python` is: by the safety chain, the grants, the mode and the
 settings of the session. Where these ask, a card with all of the code asks the user. Where no user can answer, nothing runs.
-No model is asked, and the notebook stays in playback.
+No model is asked, and the notebook stays in playback. What the notebook says for itself allows nothing: not the `--mode` of
+the cell, nor a mode that another cell of it chooses (plan mode refuses whoever chose it).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from kin_nb.core.config import ConfigError
+from kin_nb.core.modes import AgentMode
 from kin_nb.core.questions import Question
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.records import SessionRecord
@@ -64,7 +66,7 @@ class BindingOffer:
         Nothing where no variable is missing. Raises Interrupted.
         """
         recorded = self._recorded
-        missing = missing_variables(recorded.book, shown, recorded.shell.user_ns, recorded.notebook)
+        missing = missing_variables(recorded.book, shown, recorded.shell.user_ns, recorded.page)
         if missing is None:
             return
         display = Display(io)
@@ -74,6 +76,8 @@ class BindingOffer:
                     display.draw(self._headless(missing), settled=True)
                     return
                 with self._live.separate() as agent:
+                    if missing.chooses_mode and agent.mode.base is not AgentMode.PLAN:
+                        agent.switch_mode(AgentMode.DEFAULT)
                     call = _Rerun(agent, missing, io, display)
                     outcome = run_on_agent_thread(
                         lambda main: call.run(run, main), self._live.thread, on_tick=run.on_tick
@@ -104,30 +108,32 @@ class BindingOffer:
         own = own_file(self._recorded.shell)
         name = shlex.quote(own.name) if own is not None else "NOTEBOOK.ipynb"
         lines = [
-            "Cells of this notebook use what the agent's Python bound, and in playback that does not run.",
-            f"To write its code into cells that bind them: kin-nb save {name}",
+            "Cells of this notebook use what it bound, and no user can be asked here.",
+            f"To make a notebook whose cells bind that: kin-nb save {name}",
         ]
-        return render_notice(f"Missing: {_names(missing.names)}", lines)
+        return render_notice(f"Missing: {_names(missing.names)}, since this answer's Python does not run again", lines)
 
 
 class _Rerun:
-    """The calls of one offer: the user is asked once for all of them."""
+    """The calls of one offer: the user is asked once for all of them, and again only for another reason."""
 
     def __init__(self, agent: Agent, missing: MissingVariables, io: CellOutput, display: Display) -> None:
         self._agent, self._missing, self._io, self._display = agent, missing, io, display
-        self._chosen = ""
+        self._answers: dict[str, str] = {}
+        """The user's, by the reason of the question."""
 
     async def run(self, run: TapRun, submit_main: SubmitMain) -> _Outcome:
         main_thread.set(submit_main)
         channel = choose_question_channel(self._io, run=run, submit_main=submit_main, place=self._place)
 
         async def ask(request: ApprovalRequest) -> ApprovalDecision:
-            if not self._chosen:
+            reason = request.reason
+            if reason not in self._answers:
                 try:
-                    self._chosen = await channel(self._question(request.reason))
+                    self._answers[reason] = await channel(self._question(reason))
                 except ToolError:  # no user answers after all
-                    self._chosen = _LEAVE
-            return ApprovalDecision(self._chosen == _RUN)
+                    self._answers[reason] = _LEAVE
+            return ApprovalDecision(self._answers[reason] == _RUN)
 
         self._agent.set_ask(ask)
         try:
@@ -141,7 +147,7 @@ class _Rerun:
             if outcome.how != "ran":
                 return outcome
             why = outcome.why
-        return _Outcome("ran", why, asked=bool(self._chosen))
+        return _Outcome("ran", why, asked=bool(self._answers))
 
     async def _call(self, part: BoundCode, number: int) -> _Outcome:
         arguments: dict[str, Any] = {"code": part.source}
@@ -151,7 +157,7 @@ class _Rerun:
             self._agent, Python.get_name(), arguments, call_id=f"again-{number}", turn=self._missing.turn
         )
         decision = ended.call.decision if ended.call is not None else None
-        asked = bool(self._chosen)
+        asked = bool(self._answers)
         if ended.skipped:
             return _Outcome("left" if asked else "refused", decision.reason if decision else "", asked=asked)
         if ended.error is not None:
@@ -168,9 +174,9 @@ class _Rerun:
         return Question(title, (_RUN, _LEAVE), own_words=False, reason=reason, code=sources)
 
     def _place(self, question: Question) -> CardPlace:
-        self._display.shown = True  # the buttons will be there
+        is_drawn, self._display.shown = self._display.shown, True  # the buttons will be there
         card = render_run_question(question.text, question.reason, question.code, question.choices)
-        return CardPlace(self._display.display_id, card.data, update=False)
+        return CardPlace(self._display.display_id, card.data, update=is_drawn)
 
 
 def _names(names: Sequence[str]) -> str:

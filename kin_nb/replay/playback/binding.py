@@ -29,18 +29,21 @@ from kin_nb.replay.cells import (
 _NOT_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _KIN_CELL = re.compile(r"\s*%%kin(_recording)?\b")
 _KIN_LINE = re.compile(r"\s*%kin\b")
+_CHOOSES_MODE = re.compile(r"(?m)^\s*(?:%kin\b[^\n]*[\s/]|/)mode\b|KinMagics")
+_READ = ("id", "cell_type", "source", "metadata")
 
 
 @dataclass(frozen=True)
 class MissingVariables:
     """`names`: of the variables, in the order in which the turns bound them. `code`: all of the code, cell by cell.
 
-    `turn`: the number of the last turn that bound some.
+    `turn`: the number of the last turn that bound some. `chooses_mode`: a cell of the notebook chooses the session's mode.
     """
 
     names: tuple[str, ...]
     code: tuple[BoundCode, ...]
     turn: int
+    chooses_mode: bool
 
 
 def missing_variables(
@@ -59,13 +62,26 @@ def missing_variables(
         return None
     folder = book.meta.workspace.path
     uncovered = [turn for turn in turns if not has_bound_cell(nb, turn, folder)]
+    if not uncovered:
+        return None
     imports = imports_of(_turns_above(book, shown), folder)
     code = [(turn, part) for turn in uncovered for part in bound_code(turn, folder, imports)]
     bound = _still_bound([part for _, part in code])
     lacking = [name for name in bound if name not in present]
     used = _used_in(nb, book, shown, folder) if lacking else set()
     names = tuple(name for name in lacking if name in used)
-    return MissingVariables(names, tuple(part for _, part in code), code[-1][0].turn) if names else None
+    if not names:
+        return None
+    chooses_mode = any(_CHOOSES_MODE.search(cell["source"]) for cell in nb["cells"] if cell["cell_type"] == "code")
+    return MissingVariables(names, tuple(part for _, part in code), code[-1][0].turn, chooses_mode)
+
+
+def without_outputs(nb: Any) -> Any:
+    """The part of a notebook that `missing_variables` reads."""
+    return {
+        "metadata": nb["metadata"],
+        "cells": [{key: cell[key] for key in _READ if key in cell} for cell in nb["cells"]],
+    }
 
 
 def used_names(source: str) -> set[str]:
