@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from page import Page
 
 from kin_nb.core.safety.audit import AuditEntry
 from kin_nb.replay.cells import BOUND
-from kin_nb.replay.format.loading import as_node, load_notebook
 from tests.model_server import ModelServer, tool_call
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
