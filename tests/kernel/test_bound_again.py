@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 ASKS = "Run its Python again?"
 PROMPT = "%%kin --mode auto-approve\nClean it."
 BINDS = "import math\nran.append('clean')\nclean = math.floor(2.5)\nprint('cleaned')"
-RAN = "Its Python ran again: `clean`"
+RAN = "This answer's Python ran again: `clean`"
 FORGOTTEN = "globals().update(ran=[], hang=[])\nfor name in ('clean', 'fig', 'math', 'sum'): globals().pop(name, None)"
 
 Live = Callable[..., Page]
@@ -121,6 +121,19 @@ def test_the_outputs_of_the_turn_are_those_of_the_live_one_and_one_line_follows(
     assert after[-1]["data"]["text/plain"] == RAN
 
 
+def test_the_page_with_that_line_plays_and_saves_as_before(page, tmp_path):
+    ran = begin(page)
+    page.kin.card(ran, ASKS)
+    page.kin.click("Run it")
+    page.kin.done(ran)
+    page.cells[0]["outputs"] = kept_outputs(page.kin, ran)
+    page.save()
+    restart(page)
+    assert RAN in ask_and_run(page)
+    run(page.kin, "%kin save saved.kin.ipynb")
+    assert "ran again" not in (tmp_path / "saved.kin.ipynb").read_text()
+
+
 def test_no_model_is_asked_no_log_begins_and_the_audit_log_has_the_decision(page, tmp_path, model_server):
     sessions = sorted((tmp_path / "kin-home" / "sessions").iterdir())
     asked = len(model_server.requests)
@@ -145,7 +158,7 @@ def test_left_the_cell_ends_well_and_run_all_continues(page):
     first, second = begin(page), begin(page, 1)
     page.kin.card(first, ASKS)
     page.kin.click("Leave it")
-    assert ended(page, first).endswith("\nIts Python was not run again: `clean`")
+    assert ended(page, first).endswith("\nThis answer's Python was not run again: `clean`")
     assert page.kin.done(second)["content"]["ename"] == "NameError"
     assert value(page, "ran") == "[]"
 
@@ -158,7 +171,7 @@ def test_two_cells_ask_one_after_the_other_under_run_all(live):
     for ran, names in zip(sent, ("`clean`", "`fig`"), strict=False):
         page.kin.card(ran, f"This answer bound {names}. {ASKS}")
         page.kin.click("Run it")
-        assert ended(page, ran).endswith(f"Its Python ran again: {names}")
+        assert ended(page, ran).endswith(f"This answer's Python ran again: {names}")
     ended(page, sent[2])
     assert page.kin.text(sent[2]) == "[2]\n"
 
@@ -187,7 +200,7 @@ def test_in_a_saved_notebook_its_own_cell_binds_them_until_it_is_deleted(page, o
 def test_the_settings_of_the_user_forbid_it(page, tmp_path):
     configure(tmp_path, '[tools.python]\npermission = "never"')
     why = "your configuration forbids this call of python ([tools.python])"
-    assert ended(page, begin(page)).endswith(f"\nIts Python was not run again: `clean` is missing\n  {why}")
+    assert ended(page, begin(page)).endswith(f"\nThis answer's Python was not run again: `clean` is missing\n  {why}")
     assert value(page, "ran") == "[]"
 
 
@@ -238,7 +251,7 @@ def test_an_error_is_two_lines_and_the_next_run_asks_again(live, tmp_path):
     (tmp_path / "there.txt").unlink()
     text = ask_and_run(page)
     assert text.splitlines()[-2:] == [
-        "Its Python failed when it ran again: FileNotFoundError: [Errno 2] No such file or directory: 'there.txt'",
+        "This answer's Python failed when it ran again: FileNotFoundError: [Errno 2] No such file or directory: 'there.txt'",
         "  Afterwards `clean` is missing. Fix what the code needs, then run this cell again.",
     ]
     (tmp_path / "there.txt").write_text("3")
@@ -252,8 +265,14 @@ def test_code_that_failed_when_it_was_recorded_binds_what_it_bound(live):
     card = page.kin.card(ran, ASKS)["content"]["data"]["text/plain"]
     assert "\nPart 1 of 2:\n  try:\n      clean = 1\n" in card
     page.kin.click("Run it")
-    assert ended(page, ran).endswith("\nIts Python ran again: `clean`, `fig`")
+    assert ended(page, ran).endswith("\nThis answer's Python ran again: `clean`, `fig`")
     assert value(page, "clean, fig") == "1 2"
+
+
+def test_a_variable_that_the_code_does_not_bind_this_time_is_named(live):
+    page = live((PROMPT, "if not hang: clean = 1"), cells=("print(clean)",))
+    run(page.kin, "hang = [1]")
+    assert ask_and_run(page).endswith("\nThis answer's Python ran again: `clean` is missing")
 
 
 def test_an_interrupt_stops_the_question(page):
@@ -261,7 +280,9 @@ def test_an_interrupt_stops_the_question(page):
     page.kin.card(ran, ASKS)
     page.kin.interrupt()
     assert page.kin.done(ran)["content"]["ename"] == "Interrupted"
-    assert shown(page.kin, ran).endswith("Its Python was not run again: `clean` is missing\n  It was interrupted.")
+    assert shown(page.kin, ran).endswith(
+        "This answer's Python was not run again: `clean` is missing\n  It was interrupted."
+    )
 
 
 HANGS = "while hang: hang.append(1)\nclean = 1"
@@ -292,7 +313,7 @@ def test_an_interrupt_stops_the_code(live):
 def test_the_time_limit_of_the_call_holds(live):
     page = live((PROMPT, {"code": HANGS, "timeout": 1}), cells=("print(clean)",))
     run(page.kin, HANGING)
-    assert "Its Python failed when it ran again: its time limit of 1 s was up" in ask_and_run(page)
+    assert "This answer's Python failed when it ran again: its time limit of 1 s was up" in ask_and_run(page)
 
 
 def test_a_console_is_asked_by_input_with_all_of_the_code(page):

@@ -177,5 +177,5 @@ def test_in_the_kin_kernel_a_prompt_asks_too_and_python_cells_use_its_variables(
     kin_kernel.card(ran, ASKS)
     kin_kernel.click("Run it")
     assert kin_kernel.done(ran)["content"]["status"] == "ok"
-    assert shown(kin_kernel, ran).endswith("\nIts Python ran again: `x`")
+    assert shown(kin_kernel, ran).endswith("\nThis answer's Python ran again: `x`")
     assert kin_kernel.text(run(kin_kernel, "%%python\nprint(x)")) == "42\n"

@@ -91,18 +91,19 @@ class BindingOffer:
 
     def _notice(self, missing: MissingVariables, outcome: _Outcome) -> Output:
         names = _names(missing.names)
-        if outcome.how == "ran":
-            return render_notice(f"Its Python ran again: {names}{'' if outcome.asked else f' ({outcome.why})'}")
         if outcome.how == "left":
-            return render_notice(f"Its Python was not run again: {names}")
+            return render_notice(f"This answer's Python was not run again: {names}")
         absent = [name for name in missing.names if name not in self._recorded.shell.user_ns]
         rest = f"{_names(absent)} {'is' if len(absent) == 1 else 'are'} missing" if absent else "no variable is missing"
+        if outcome.how == "ran":
+            why = "" if outcome.asked else f" ({outcome.why})"
+            return render_notice(f"This answer's Python ran again: {rest if absent else names}{why}")
         if outcome.how == "failed":
             advice = f"Afterwards {rest}. Fix what the code needs, then run this cell again."
             return render_notice(
-                f"Its Python failed when it ran again: {one_line(outcome.why)}", [advice], kind="error"
+                f"This answer's Python failed when it ran again: {one_line(outcome.why)}", [advice], kind="error"
             )
-        return render_notice(f"Its Python was not run again: {rest}", outcome.why.splitlines())
+        return render_notice(f"This answer's Python was not run again: {rest}", outcome.why.splitlines())
 
     def _headless(self, missing: MissingVariables) -> Output:
         own = own_file(self._recorded.shell)
@@ -159,14 +160,15 @@ class _Rerun:
         decision = ended.call.decision if ended.call is not None else None
         asked = bool(self._answers)
         if ended.skipped:
-            return _Outcome("left" if asked else "refused", decision.reason if decision else "", asked=asked)
+            why = (decision.note or decision.reason) if decision is not None else ""
+            return _Outcome("left" if asked else "refused", why, asked=asked)
         if ended.error is not None:
             return _Outcome("refused", ended.error, asked=asked)
         result = ended.result
         if isinstance(result, PythonResult) and result.error and not part.failed:
             limit = f"its time limit of {arguments.get('timeout')} s was up"
             return _Outcome("failed", limit if result.timed_out else _exception(result.error), asked=asked)
-        return _Outcome("ran", decision.reason if decision else "", asked=asked)
+        return _Outcome("ran", decision.reason if decision is not None else "", asked=asked)
 
     def _question(self, reason: str) -> Question:
         sources = tuple(part.source for part in self._missing.code)

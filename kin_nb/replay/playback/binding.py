@@ -13,6 +13,7 @@ import symtable
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from kin_nb.core.session.records import SessionRecord, TurnRecord
@@ -84,7 +85,8 @@ def without_outputs(nb: Any) -> Any:
     }
 
 
-def used_names(source: str) -> set[str]:
+@lru_cache(4096)
+def used_names(source: str) -> frozenset[str]:
     """The global names that Python code looks up before it binds them; where it is not Python, every word of it."""
     try:
         with warnings.catch_warnings():
@@ -94,10 +96,10 @@ def used_names(source: str) -> set[str]:
         early = _Early()
         early.block(tree.body, set())
     except _NOT_CODE:
-        return set(re.findall(r"[^\W\d]\w*", source))
+        return frozenset(re.findall(r"[^\W\d]\w*", source))
     symbols = [each for scope in scopes for each in scope.get_symbols() if _is_global(each, scope)]
     looked_up = {symbol.get_name() for symbol in symbols if symbol.is_referenced()}
-    return (looked_up & early.names) | ({symbol.get_name() for symbol in symbols} & early.in_place)
+    return frozenset(looked_up & early.names | {symbol.get_name() for symbol in symbols} & early.in_place)
 
 
 def _scopes(scope: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
@@ -179,10 +181,10 @@ def _used_in(nb: Any, book: Book, shown: Sequence[SessionRecord], folder: str) -
     used = {name for cell in nb["cells"] for name in used_names(_code_of(nb, cell))}
     own = {record.id for record in shown}
     others = [_turns(cell.shown) for cell in book.cells if not any(record.id in own for record in cell.shown)]
-    waiting = [part for turns in others for turn in turns for part in bound_code(turn, folder, {})]
-    while needed := [part for part in waiting if used.intersection(part.bound)]:
-        waiting = [part for part in waiting if part not in needed]
-        used |= {name for part in needed for name in used_names(part.source)}
+    waiting = [turn for turns in others for turn in turns]
+    while needed := [turn for turn in waiting if used.intersection(_bound_by([turn]))]:
+        waiting = [turn for turn in waiting if turn not in needed]
+        used |= {name for turn in needed for part in bound_code(turn, folder, {}) for name in used_names(part.source)}
     return used
 
 
