@@ -13,6 +13,8 @@ from kin_nb.core.tools.base import ToolError
 class Question:
     """`text` and `choices` are the model's words. With `own_words` an answer of the person's own is possible; with
     `multiple`, several choices are. `call_id`: the tool call that asks, in whose card the question is shown.
+
+    `code`: pieces of Python that the question is about, all of which is shown; `reason`: why that is asked.
     """
 
     text: str
@@ -20,6 +22,8 @@ class Question:
     multiple: bool = False
     call_id: str = ""
     own_words: bool = True
+    reason: str = ""
+    code: tuple[str, ...] = ()
 
 
 AskQuestion: TypeAlias = Callable[[Question], Awaitable[str]]

@@ -12,6 +12,7 @@ from kin_nb.core.config import ConfigError, KinConfig
 from kin_nb.core.custom_modes import CustomMode, load_mode
 from kin_nb.core.first_steps import explain
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.session.log import SessionLog, UnwrittenLog, new_session_id
 from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.notebook.live import move_in
 from kin_nb.notebook.options import KinError
@@ -44,22 +45,30 @@ class LiveAgent:
     def get(self) -> Agent:
         """The agent, with the model and settings that are chosen now. Raises KinError saying how to set up a model."""
         config = self.config()
-        try:
+        with _explained(config):
             config.check_api_key()
             if self._agent is None:
-                if self._begins_in is not None:
-                    self._choose_mode(self._begins_in, config)
-                self._agent = self._at_home(Agent(config, self.mode))
+                self._agent = self._new_agent(config)
                 atexit.register(self.close)  # MCP servers end with the kernel, also those that outlive their pipes
             elif self._agent.configured != config:
                 self._agent.switch_config(config)
-        except ConfigError as error:
-            raise KinError(explain(error, config)) from None
-        except (OSError, ValueError, RuntimeError) as error:  # a path among the settings that leads nowhere
-            raise KinError(
-                f"The session cannot begin: {type(error).__name__}: {error}. `kin-nb config` shows the settings."
-            ) from None
         return self._agent
+
+    @contextmanager
+    def separate(self) -> Iterator[Agent]:
+        """Another agent with the settings, mode, tools and grants of the session's, for calls that belong to no turn.
+
+        It needs no key, asks no model and writes no session log. Raises KinError as `get`.
+        """
+        config = self.config()
+        with _explained(config):
+            agent = self._new_agent(config, UnwrittenLog(new_session_id()))
+        if self._agent is not None:
+            agent.safety().grants.granted.extend(self._agent.safety().grants.granted)
+        try:
+            yield agent
+        finally:
+            self.on_thread(agent.aclose)
 
     def replace(self, agent: Agent) -> None:
         """Go on with `agent`; the one before it is closed, and stays in its log."""
@@ -112,6 +121,12 @@ class LiveAgent:
         if kernel is not None:
             ShellTap.of(kernel).uninstall()
 
+    def _new_agent(self, config: KinConfig, log: SessionLog | None = None) -> Agent:
+        """In the session's mode. `log`: None for one of its own."""
+        if self._begins_in is not None:
+            self._choose_mode(self._begins_in, config)
+        return self._at_home(Agent(config, self.mode, log=log))
+
     def _choose_mode(self, name: str, config: KinConfig) -> None:
         """The mode is found with `config`, and the agent goes on with that very value: what acts was compared once."""
         try:
@@ -136,6 +151,19 @@ class LiveAgent:
         agent.approvals.open_files = frozenset(path.resolve() for path in own)
         move_in(agent, self._shell)
         return agent
+
+
+@contextmanager
+def _explained(config: KinConfig) -> Iterator[None]:
+    """Raise KinError for what keeps an agent from being made."""
+    try:
+        yield
+    except ConfigError as error:
+        raise KinError(explain(error, config)) from None
+    except (OSError, ValueError, RuntimeError) as error:  # a path among the settings that leads nowhere
+        raise KinError(
+            f"The session cannot begin: {type(error).__name__}: {error}. `kin-nb config` shows the settings."
+        ) from None
 
 
 class Budget(Protocol):

@@ -21,6 +21,7 @@ from kin_nb.replay.environment import RECORD_VARIABLE, ReplayEnvironment
 from kin_nb.replay.errors import RecordingError, ReplayError, UnreadableNotebookError
 from kin_nb.replay.format.carrying import KEY, Carried, carried, keeping
 from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.playback.binding import without_outputs
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
 from kin_nb.replay.playback.notice import playback_notice
 from kin_nb.replay.recording import SessionMeta
@@ -67,6 +68,8 @@ class RecordedAnswers:
         self._replays = False
         self._went_live = False
         self._announced = self._kept = False
+        self._page: Any = None
+        self._page_written: tuple[Path, int, int] | None = None
 
     @property
     def book(self) -> Book:
@@ -80,6 +83,18 @@ class RecordedAnswers:
             except RecordingError as error:
                 self.blocked = self.blocked or f"What this notebook recorded cannot be used: {str(error).rstrip('.')}"
         return self._book
+
+    def page(self) -> Any:
+        """The notebook as its file is now, or as a runner was given it; None where neither is known.
+
+        Its cells have no outputs. The file is read again only when it was written.
+        """
+        written = _written(own_file(self.shell))
+        if self._page is None or self._page_written != written:
+            nb = self._own_notebook() or self._runners_notebook()
+            self._page = without_outputs(nb) if nb is not None else None
+            self._page_written = written
+        return self._page
 
     @property
     def knows_file(self) -> bool:
@@ -228,6 +243,14 @@ class RecordedAnswers:
 
     def _show(self, output: Output) -> None:
         cell_io(self.shell).display(output.data, output.metadata)
+
+
+def _written(path: Path | None) -> tuple[Path, int, int] | None:
+    """What is another value once the file at `path` was written."""
+    with suppress(OSError):
+        status = path.stat() if path is not None else None
+        return (path, status.st_mtime_ns, status.st_size) if path is not None and status is not None else None
+    return None
 
 
 def _as_carried(record: SessionRecord, meta: SessionMeta) -> Carried | None:

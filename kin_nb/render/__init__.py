@@ -6,7 +6,7 @@ escaped and its control characters made visible. What varies from run to run goe
 May import: kin_nb.core; markdown_it, nh3 and pygments on first use.
 """
 
-from kin_nb.render.approval import approval_html, approval_text
+from kin_nb.render.approval import approval_html, approval_text, render_run_question
 from kin_nb.render.call import render_call
 from kin_nb.render.card import Output, render_notice
 from kin_nb.render.changes import render_undo
@@ -44,6 +44,7 @@ __all__ = [
     "render_record",
     "render_reply",
     "render_result",
+    "render_run_question",
     "render_turn",
     "render_undo",
     "side_by_side",

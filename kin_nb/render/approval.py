@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kin_nb.core.safety.decision import Risk
-from kin_nb.render.card import AMBER, BLUE, frame
+from kin_nb.render.card import AMBER, BLUE, Output, frame
 from kin_nb.render.diff import diff_text, render_diff
 from kin_nb.render.highlight import code_html, highlighted
 from kin_nb.render.text import (
@@ -45,8 +45,7 @@ def approval_html(
     opened = Attribute(" open" if lines <= _OPEN_LINES and not folded else "")
     fact = _fact(summary, body, kind)
     parts = [fill('<b>Allow this?</b> <code style="{style}">{}</code><br>\n', escape(fact), style=WRAPPED)]
-    high = fill(" (<b>{}</b>)", escape(_HIGH)) if risk is Risk.HIGH else NOTHING
-    parts.append(fill("Asks because: {}{}<br>\n", escape(one_line(reason, 400)), high))
+    parts.append(_asks_because(reason, risk))
     if claim.strip():
         words = escape(one_line(claim, _LONGEST_CLAIM))
         parts.append(fill('{} <code style="{style}">{}</code><br>\n', escape(_CLAIM), words, style=WRAPPED))
@@ -66,6 +65,15 @@ def approval_text(summary: str, reason: str, body: str, kind: str, risk: Risk = 
     if not _says_it_all(fact, body):
         parts.append(indent(diff_text(body) if kind == "diff" else literal(body.removesuffix("\n"))))
     return "\n".join(parts)
+
+
+def _asks_because(reason: str, risk: Risk) -> Html:
+    high = fill(" (<b>{}</b>)", escape(_HIGH)) if risk is Risk.HIGH else NOTHING
+    return fill("Asks because: {}{}<br>\n", escape(one_line(reason, 400)), high)
+
+
+def _asks_because_text(reason: str, risk: Risk) -> str:
+    return f"Asks because: {one_line(reason, 400)}{f' ({_HIGH})' if risk is Risk.HIGH else ''}"
 
 
 def _whole(body: str, kind: str) -> Html:
@@ -97,6 +105,37 @@ def question_text(text: str, choices: Sequence[str], *, own: bool = False) -> st
     """The same for the stdin prompt, the choices numbered from 1."""
     question = [literal(text)] if own else ["The agent asks:", indent(literal(text))]
     return "\n".join([*question, *map(indent, _numbered(choices))])
+
+
+def run_question_html(text: str, reason: str, code: Sequence[str]) -> Html:
+    """The static part of the card with which kin_nb asks whether `code` may run: all of it, each piece by itself."""
+    lines = sum(line_count(piece.removesuffix("\n")) for piece in code)
+    pieces = [code_html(highlighted(literal(piece), "python")) for piece in code]
+    headings = [escape(f"Part {number} of {len(code)}:\n") if len(code) > 1 else NOTHING for number in _numbers(code)]
+    whole = join("", [part for pair in zip(headings, pieces, strict=True) for part in pair])
+    head = escape(f"The whole code, {count(lines, 'line')}")
+    parts = [fill("<b>{}</b><br>\n", escape(literal(text))), _asks_because(reason, Risk.HIGH)]
+    parts.append(fill("<details open><summary>{}</summary>\n{}</details>\n", head, whole))
+    return frame(join("", parts), label="question", color=AMBER)
+
+
+def run_question_text(text: str, reason: str, code: Sequence[str], choices: Sequence[str]) -> str:
+    """The same for the stdin prompt, the choices numbered from 1."""
+    parts = [literal(text), indent(_asks_because_text(reason, Risk.HIGH))]
+    for number, piece in zip(_numbers(code), code, strict=True):
+        parts += [f"Part {number} of {len(code)}:"] if len(code) > 1 else []
+        parts.append(indent(literal(piece.removesuffix("\n"))))
+    return "\n".join([*parts, *_numbered(choices)])
+
+
+def render_run_question(text: str, reason: str, code: Sequence[str], choices: Sequence[str]) -> Output:
+    """The same without buttons, for viewers that draw no widget."""
+    shown = run_question_text(text, reason, code, choices)
+    return Output.of(run_question_html(text, reason, code), shown, kind="notice", level="info")
+
+
+def _numbers(pieces: Sequence[str]) -> range:
+    return range(1, len(pieces) + 1)
 
 
 def asked(arguments: Mapping[str, Any], subject: str) -> str | None:

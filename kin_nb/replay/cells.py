@@ -13,7 +13,7 @@ import re
 import unicodedata
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -220,11 +220,54 @@ _NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 @dataclass(frozen=True)
 class _Ran:
-    """`bound`: the names of the variables that it bound or deleted. `failed`: it ended in an exception."""
+    """`bound`: the names of the variables that it bound or deleted. `failed`: it ended in an exception.
+
+    `timeout`: the seconds that it might take, None: as many as it needed.
+    """
 
     code: str
     bound: tuple[str, ...]
     failed: bool
+    timeout: int | None = None
+
+
+@dataclass(frozen=True)
+class BoundCode:
+    """The code of one cell that binds variables: that of several calls, unless code failed or cannot follow other code."""
+
+    calls: tuple[_Ran, ...]
+
+    @property
+    def code(self) -> str:
+        """As the agent wrote it."""
+        return "\n\n".join(call.code for call in self.calls)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended in an exception when the agent ran it."""
+        return self.calls[-1].failed
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether `source` ends in an exception too: the code failed, and does not compile."""
+        return self.failed and tolerant(self.code) is None
+
+    @property
+    def source(self) -> str:
+        """The code to run: of code that failed, `tolerant` where that is possible."""
+        return (tolerant(self.code) if self.failed else None) or self.code
+
+    @property
+    def bound(self) -> tuple[str, ...]:
+        """The names of the variables that it bound or deleted, each once."""
+        return tuple(dict.fromkeys(name for call in self.calls for name in call.bound))
+
+    @property
+    def timeout(self) -> int | None:
+        """The seconds that all of it may take; None: no limit."""
+        limits = [call.timeout for call in self.calls if call.bound]
+        known = [limit for limit in limits if limit is not None]
+        return sum(known) if known and len(known) == len(limits) else None
 
 
 def is_bound_cell(nb: Any, cell: Any) -> bool:
@@ -249,22 +292,52 @@ def put_bound_cells(nb: Any, held: Mapping[int, Sequence[SessionRecord]], folder
         key = speaking_key(nb, nb["cells"][index])
         run = last_run(held[index], key) if key is not None else ()
         for turn in (record for record in run if isinstance(record, TurnRecord)):
-            for number, part in enumerate(_parts(turn, folder, imports)):
-                cell_id = f"bound-{turn.id[:8]}-{number}" if number else f"bound-{turn.id[:8]}"
+            for number, part in enumerate(bound_code(turn, folder, imports)):
+                cell_id = f"{_bound_id(turn)}-{number}" if number else _bound_id(turn)
                 new.setdefault(index, []).append(_cell(nb, part, cell_id))
     for index in sorted(new, reverse=True):
         nb["cells"][index + 1 : index + 1] = new[index]
 
 
-def _parts(turn: TurnRecord, folder: str, imports: dict[str, str]) -> list[list[_Ran]]:
-    """What bound variables, by cell: one, unless code failed or cannot follow what came before it."""
-    parts: list[list[_Ran]] = []
+def _bound_id(turn: TurnRecord) -> str:
+    """The id of the first cell that `put_bound_cells` makes for `turn`."""
+    return f"bound-{turn.id[:8]}"
+
+
+def has_bound_cell(nb: Any, turn: TurnRecord, folder: str) -> bool:
+    """Whether a cell of `nb` that saving made binds the variables of `turn`: by its id, else by the code in it."""
+    own_id = re.compile(rf"{re.escape(_bound_id(turn))}(-\d+)?")
+    codes = [f"\n{BoundCode((ran,)).source}\n" for ran in _python_calls(turn, folder) if ran.bound]
+    return any(
+        own_id.fullmatch(str(cell.get("id"))) is not None or any(code in f"\n{cell['source']}\n" for code in codes)
+        for cell in nb["cells"]
+        if is_bound_cell(nb, cell)
+    )
+
+
+def bound_code(turn: TurnRecord, folder: str, imports: dict[str, str]) -> list[BoundCode]:
+    """The code of `turn` that bound variables, by the cell that it takes. `folder`: the workspace's, from the notebook's.
+
+    `imports`: import statements of code before it that bound no variable, by the name that each binds. Those that the
+    code needs come with it, and are removed from `imports`.
+    """
+    parts: list[BoundCode] = []
     for ran in _binding(turn, folder, imports):
-        follows = parts and not ran.failed and not parts[-1][-1].failed
-        if not (follows and _tree(_joined([*parts[-1], ran]))):
-            parts.append([])
-        parts[-1].append(ran)
+        longer = BoundCode((*parts[-1].calls, ran)) if parts and not (ran.failed or parts[-1].failed) else None
+        if longer is not None and _tree(longer.code):
+            parts[-1] = longer
+        else:
+            parts.append(BoundCode((ran,)))
     return parts
+
+
+def imports_of(turns: Iterable[TurnRecord], folder: str) -> dict[str, str]:
+    """The import statements of all code that these turns ran, by the name that each binds."""
+    found: dict[str, str] = {}
+    for turn in turns:
+        for ran in _python_calls(turn, folder):
+            found.update(_imports(ran.code))
+    return found
 
 
 def _binding(turn: TurnRecord, folder: str, imports: dict[str, str]) -> Iterator[_Ran]:
@@ -285,20 +358,22 @@ def _binding(turn: TurnRecord, folder: str, imports: dict[str, str]) -> Iterator
 
 def _python_calls(turn: TurnRecord, folder: str) -> Iterator[_Ran]:
     for call in turn.calls:
-        code = _code(call) if call.name == PYTHON and call.status == "ok" else ""
-        if code:
+        arguments = _arguments(call) if call.name == PYTHON and call.status == "ok" else {}
+        code, timeout = arguments.get("code"), arguments.get("timeout")
+        if isinstance(code, str) and code:
             here = code.replace(WORKSPACE, folder) if folder else code
             bound = () if call.is_repeated else call.bound
-            yield _Ran(_plain(here).strip("\n"), bound, failed=bool(call.exit))
+            limit = timeout if type(timeout) is int and timeout > 0 else None
+            yield _Ran(_plain(here).strip("\n"), bound, failed=bool(call.exit), timeout=limit)
 
 
-def _code(call: RecordedCall) -> str:
-    """What ran, "" when the record does not say."""
+def _arguments(call: RecordedCall) -> dict[str, Any]:
+    """What it was called with, {} when the record does not say."""
     with suppress(ValueError, RecursionError):
         arguments = json.loads(call.arguments if call.edited_arguments is None else call.edited_arguments)
-        if isinstance(arguments, dict) and isinstance(arguments.get("code"), str):
-            return str(arguments["code"])
-    return ""
+        if isinstance(arguments, dict):
+            return arguments
+    return {}
 
 
 def _plain(code: str) -> str:
@@ -325,10 +400,6 @@ def _tree(code: str) -> ast.Module | None:
             compile(code, "<agent>", "exec", dont_inherit=True)
             return ast.parse(code)
     return None
-
-
-def _joined(part: list[_Ran]) -> str:
-    return "\n\n".join(ran.code for ran in part)
 
 
 def tolerant(code: str) -> str | None:
@@ -378,16 +449,14 @@ def _named(bound: Sequence[str]) -> list[str]:
     return [*bound[:MOST_NAMES], *([f"{more} more"] if more > 0 else [])]
 
 
-def _cell(nb: Any, part: list[_Ran], cell_id: str) -> Any:
+def _cell(nb: Any, part: BoundCode, cell_id: str) -> Any:
     """What it shows is in the turn's cards already, so nothing is kept of that, and nbval compares nothing."""
     from nbformat.v4 import new_code_cell  # noqa: PLC0415  (first use)
 
-    code, failed = _joined(part), part[-1].failed
-    caught = tolerant(code) if failed else None
-    names = ", ".join(dict.fromkeys(name for ran in part for name in _named(ran.bound)))
-    head = f"{HEAD}{', and it failed' if failed else ''}{f'; it bound: {names}' if names else ''}"
+    names = ", ".join(dict.fromkeys(name for call in part.calls for name in _named(call.bound)))
+    head = f"{HEAD}{', and it failed' if part.failed else ''}{f'; it bound: {names}' if names else ''}"
     lines = ["%%python"] if is_kin_kernel(nb) else []
-    tags = [BOUND, IGNORED, *([RAISES] if failed and caught is None else [])]
-    cell = new_code_cell("\n".join([*lines, head, caught or code]), id=cell_id, metadata={"tags": tags})
+    tags = [BOUND, IGNORED, *([RAISES] if part.may_fail else [])]
+    cell = new_code_cell("\n".join([*lines, head, part.source]), id=cell_id, metadata={"tags": tags})
     cell["execution_count"] = 1  # nbval runs it anyway, but takes a cell without for one that was never run
     return cell

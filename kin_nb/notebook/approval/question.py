@@ -15,7 +15,7 @@ from kin_nb.notebook.approval.widget import CardPlace
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.pump import SubmitMain
 from kin_nb.notebook.tap import TapRun
-from kin_nb.render.text import escape_quotes, fill, join, literal, one_line
+from kin_nb.render.text import Html, escape_quotes, fill, join, literal, one_line
 
 
 async def ask_question_by_widget(question: Question, *, io: CellOutput, run: TapRun, place: CardPlace) -> str:
@@ -53,13 +53,10 @@ class _QuestionCard(Card[str]):
     def __init__(self, question: Question, answer: asyncio.Future[str], asker: str | None) -> None:
         import ipywidgets as widgets  # noqa: PLC0415  (0.1 s, and only when somebody is asked)
 
-        from kin_nb.render.approval import question_html  # noqa: PLC0415  (likewise)
-
         super().__init__(answer, asker)
         self._question = question
         layout = widgets.Layout(width="auto")
-        asked = text(question_html(question.text, own=not question.own_words))
-        self.body = html_widget(join("", [FOCUS, asked]), layout=layout)
+        self.body = html_widget(join("", [FOCUS, text(_html(question))]), layout=layout)
         kind = partial(widgets.Checkbox, indent=False) if question.multiple else widgets.Button
         self._choices = {kind(description=literal(choice), layout=layout): choice for choice in question.choices}
         # Sent when the field is left, so a click finds it whole: updates per keystroke wait for each other.
@@ -138,12 +135,22 @@ async def ask_question_by_stdin(question: Question, submit_main: SubmitMain, ask
     raise ToolError("The person gave no answer. Decide yourself, and say what you assumed.")
 
 
+def _html(question: Question) -> Html:
+    from kin_nb.render.approval import question_html, run_question_html  # noqa: PLC0415  (only when somebody is asked)
+
+    if question.code:
+        return run_question_html(question.text, question.reason, question.code)
+    return question_html(question.text, own=not question.own_words)
+
+
 def prompt_text(question: Question) -> str:
-    from kin_nb.render.approval import question_text  # noqa: PLC0415  (drawing is only needed when somebody is asked)
+    from kin_nb.render.approval import question_text, run_question_text  # noqa: PLC0415  (likewise)
 
     how = "answer: "
     if question.choices:
         how = "answer, or numbers with commas: " if question.multiple else "answer or number: "
+    if question.code:
+        return f"{run_question_text(question.text, question.reason, question.code, question.choices)}\n{how}"
     return f"{question_text(question.text, question.choices, own=not question.own_words)}\n{how}"
 
 

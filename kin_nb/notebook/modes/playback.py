@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kin_nb.core.session.records import SessionRecord, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput, somebody_reads
+from kin_nb.notebook.modes.binding import BindingOffer
 from kin_nb.notebook.modes.mode import Cell, Leave
 from kin_nb.notebook.modes.showing import asks_the_model, show_records
 from kin_nb.notebook.options import KinError
@@ -34,6 +35,7 @@ class PlaybackMode:
     def __init__(self, recorded: RecordedAnswers, live: LiveAgent, session: str) -> None:
         self._recorded, self._live, self._session = recorded, live, session
         self._playback = Playback(recorded.book, session)
+        self._offer = BindingOffer(recorded, live)
         self.last: TurnRecord | None = None
 
     @property
@@ -57,6 +59,7 @@ class PlaybackMode:
             cell.io.display(notice.data, notice.metadata)
         book, scratch = self._recorded.book, self._recorded.scratch
         show_records(shown, book, cell.io, self._session, scratch, of_another=of_another)
+        self._offer.make(shown, cell.io)
         return self.last
 
     def move(self, command: str, io: CellOutput) -> SessionRecord:

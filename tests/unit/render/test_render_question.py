@@ -6,7 +6,7 @@ import json
 
 from kin_nb.core.session.records import RecordedCall
 from kin_nb.render import render_call
-from kin_nb.render.approval import question_html, question_text
+from kin_nb.render.approval import question_html, question_text, run_question_html, run_question_text
 
 
 def card(status: str = "ok", output: str = "", *, waiting: bool = False, **asked: object) -> dict[str, str]:
@@ -80,3 +80,24 @@ def test_what_kin_nb_asks_itself_is_not_said_to_come_from_the_agent() -> None:
     assert question_text("Which?", ["a"]) == "The agent asks:\n  Which?\n  1) a"
     assert "agent" not in question_html("What now?", own=True)
     assert question_text("What now?", ["a"], own=True) == "What now?\n  1) a"
+
+
+def test_a_question_about_code_shows_all_of_it_literally_each_piece_by_itself():
+    code = ["x = '<b>\u202e'\n", *["y = 1\n" * 50]]
+    html = run_question_html("Run `x`?", "it <asks>", code)
+    assert "<b>Run `x`?</b><br>\nAsks because: it &lt;asks&gt; (<b>high risk</b>)" in html
+    assert "<details open><summary>The whole code, 51 lines</summary>\nPart 1 of 2:\n<pre" in html
+    assert "&lt;b&gt;⟨U+202E⟩" in html
+    assert html.count("y = ") == 50
+    text = run_question_text("Run `x`?", "it <asks>", code, ["Run it"])
+    assert text.startswith(
+        "Run `x`?\n  Asks because: it <asks> (high risk)\nPart 1 of 2:\n  x = '<b>⟨U+202E⟩'\nPart 2 of 2:\n  y"
+    )
+    assert text.endswith("\n  y = 1\n1) Run it")
+
+
+def test_one_piece_of_code_has_no_number():
+    assert run_question_text("Run?", "it asks", ["x = 1"], ["Run it"]) == (
+        "Run?\n  Asks because: it asks (high risk)\n  x = 1\n1) Run it"
+    )
+    assert "Part" not in run_question_html("Run?", "it asks", ["x = 1"])

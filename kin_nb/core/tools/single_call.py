@@ -1,0 +1,45 @@
+"""One call of a tool that belongs to no turn: decided, audited and run as one that a model's reply asks for."""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.core.events import StepReplyEvent, ToolResultEvent
+from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.tools.executor import ToolExecutor
+from kin_nb.core.types import FunctionCall, LLMMessage, Role, ToolCall
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+
+
+async def run_single_call(
+    agent: Agent, name: str, arguments: dict[str, Any], *, call_id: str, turn: int
+) -> ToolResultEvent:
+    """Run the call with the settings, the mode, the grants and the approver of `agent`. Asks no model.
+
+    `agent` must be one that no turn uses, with an UnwrittenLog: the call enters its conversation. `turn`: for the audit
+    log. What the tool raises is the result's error, as in a turn.
+    """
+    text = json.dumps(arguments)
+    call = ToolCall(id=call_id, function=FunctionCall(name=name, arguments=text))
+    step = RecordedStep(calls=(RecordedCall(id=call_id, name=name, arguments=text),))
+    recorder = TurnRecorder(
+        agent.log,
+        agent.redact,
+        TurnRecord(turn=turn, prompt=""),
+        agent.journal.without_secrets,
+        holds_secret=agent.journal.holds_secret,
+    )
+    agent.history.append(LLMMessage(role=Role.assistant, tool_calls=[call]))
+    executor = ToolExecutor(agent, recorder)
+    found: ToolResultEvent | None = None
+    async with aclosing(executor.run([call], StepReplyEvent(step=recorder.reply(step)))) as events:
+        async for event in events:
+            found = event if isinstance(event, ToolResultEvent) else found
+    if found is None:
+        raise RuntimeError(f"the call of {name} has no result")
+    return found

@@ -1,0 +1,194 @@
+"""The offer to run a played turn's Python again, where cells of the notebook use variables that it bound and that are missing.
+
+Each piece of code is decided as the agent's own call of `python` is: by the safety chain, the grants, the mode and the
+settings of the session. Where these ask, a card with all of the code asks the user. Where no user can answer, nothing runs.
+No model is asked, and the notebook stays in playback. What the notebook says for itself allows nothing: not the `--mode` of
+the cell, nor a mode that another cell of it chooses (plan mode refuses whoever chose it).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from kin_nb.core.config import ConfigError
+from kin_nb.core.modes import AgentMode
+from kin_nb.core.questions import Question
+from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.core.session.records import SessionRecord
+from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tools.single_call import run_single_call
+from kin_nb.notebook.approval import CardPlace, choose_question_channel, somebody_answers
+from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.live import main_thread
+from kin_nb.notebook.live.python import Python, PythonResult
+from kin_nb.notebook.options import KinError
+from kin_nb.notebook.own_file import own_file
+from kin_nb.notebook.pump import Interrupted, SubmitMain, run_on_agent_thread
+from kin_nb.notebook.streaming.display import Display
+from kin_nb.notebook.tap import TapRun, hearing
+from kin_nb.render import Output, render_notice, render_run_question
+from kin_nb.render.text import one_line
+from kin_nb.replay.cells import BoundCode
+from kin_nb.replay.playback.binding import MissingVariables, missing_variables
+
+if TYPE_CHECKING:
+    from kin_nb.core.agent import Agent
+    from kin_nb.notebook.live_agent import LiveAgent
+    from kin_nb.notebook.recorded import RecordedAnswers
+
+_RUN, _LEAVE = "Run it", "Leave it"
+_MOST_NAMES = 10
+_LONGEST_LIMIT = 600
+"""Seconds: the longest time limit that the tool takes."""
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """`why`: the reason of a policy, or the error. `asked`: the user was asked."""
+
+    how: Literal["ran", "left", "refused", "failed"]
+    why: str = ""
+    asked: bool = False
+
+
+class BindingOffer:
+    """Of one session in playback."""
+
+    def __init__(self, recorded: RecordedAnswers, live: LiveAgent) -> None:
+        self._recorded, self._live = recorded, live
+
+    def make(self, shown: Sequence[SessionRecord], io: CellOutput) -> None:
+        """After the outputs of a cell that showed the records `shown`: ask, run the code, and say in one line what happened.
+
+        Nothing where no variable is missing. Raises Interrupted.
+        """
+        recorded = self._recorded
+        missing = missing_variables(recorded.book, shown, recorded.shell.user_ns, recorded.page)
+        if missing is None:
+            return
+        display = Display(io)
+        try:
+            with hearing(recorded.shell, io.parent) as run:
+                if not somebody_answers(io, run):
+                    display.draw(self._headless(missing), settled=True)
+                    return
+                with self._live.separate() as agent:
+                    if missing.chooses_mode and agent.mode.base is not AgentMode.PLAN:
+                        agent.switch_mode(AgentMode.DEFAULT)
+                    call = _Rerun(agent, missing, io, display)
+                    outcome = run_on_agent_thread(
+                        lambda main: call.run(run, main), self._live.thread, on_tick=run.on_tick
+                    )
+        except Interrupted:
+            display.draw(self._notice(missing, _Outcome("refused", "It was interrupted.")), settled=True)
+            raise
+        except (KinError, ConfigError) as error:
+            outcome = _Outcome("refused", str(error))
+        display.draw(self._notice(missing, outcome), settled=True)
+
+    def _notice(self, missing: MissingVariables, outcome: _Outcome) -> Output:
+        names = _names(missing.names)
+        if outcome.how == "left":
+            return render_notice(f"This answer's Python was not run again: {names}")
+        absent = [name for name in missing.names if name not in self._recorded.shell.user_ns]
+        rest = f"{_names(absent)} {'is' if len(absent) == 1 else 'are'} missing" if absent else "no variable is missing"
+        if outcome.how == "ran":
+            why = "" if outcome.asked else f" ({outcome.why})"
+            return render_notice(f"This answer's Python ran again: {rest if absent else names}{why}")
+        if outcome.how == "failed":
+            advice = f"Afterwards {rest}. Fix what the code needs, then run this cell again."
+            return render_notice(
+                f"This answer's Python failed when it ran again: {one_line(outcome.why)}", [advice], kind="error"
+            )
+        return render_notice(f"This answer's Python was not run again: {rest}", outcome.why.splitlines())
+
+    def _headless(self, missing: MissingVariables) -> Output:
+        own = own_file(self._recorded.shell)
+        name = shlex.quote(own.name) if own is not None else "NOTEBOOK.ipynb"
+        lines = [
+            "Cells of this notebook use what it bound, and no user can be asked here.",
+            f"To make a notebook whose cells bind that: kin-nb save {name}",
+        ]
+        return render_notice(f"Missing: {_names(missing.names)}, since this answer's Python does not run again", lines)
+
+
+class _Rerun:
+    """The calls of one offer: the user is asked once for all of them, and again only for another reason."""
+
+    def __init__(self, agent: Agent, missing: MissingVariables, io: CellOutput, display: Display) -> None:
+        self._agent, self._missing, self._io, self._display = agent, missing, io, display
+        self._answers: dict[str, str] = {}
+        """The user's, by the reason of the question."""
+
+    async def run(self, run: TapRun, submit_main: SubmitMain) -> _Outcome:
+        main_thread.set(submit_main)
+        channel = choose_question_channel(self._io, run=run, submit_main=submit_main, place=self._place)
+
+        async def ask(request: ApprovalRequest) -> ApprovalDecision:
+            reason = request.reason
+            if reason not in self._answers:
+                try:
+                    self._answers[reason] = await channel(self._question(reason))
+                except ToolError:  # no user answers after all
+                    self._answers[reason] = _LEAVE
+            return ApprovalDecision(self._answers[reason] == _RUN)
+
+        self._agent.set_ask(ask)
+        try:
+            if not isinstance(self._agent.tool_manager.get(Python.get_name()), Python):
+                return _Outcome("refused", f"Your own tool {Python.get_name()} has the place of the one that ran it.")
+        except ToolError as error:
+            return _Outcome("refused", str(error))
+        why = ""
+        for number, part in enumerate(self._missing.code, 1):
+            outcome = await self._call(part, number)
+            if outcome.how != "ran":
+                return outcome
+            why = outcome.why
+        return _Outcome("ran", why, asked=bool(self._answers))
+
+    async def _call(self, part: BoundCode, number: int) -> _Outcome:
+        arguments: dict[str, Any] = {"code": part.source}
+        if part.timeout is not None and part.timeout <= _LONGEST_LIMIT:
+            arguments["timeout"] = part.timeout
+        ended = await run_single_call(
+            self._agent, Python.get_name(), arguments, call_id=f"again-{number}", turn=self._missing.turn
+        )
+        decision = ended.call.decision if ended.call is not None else None
+        asked = bool(self._answers)
+        if ended.skipped:
+            why = (decision.note or decision.reason) if decision is not None else ""
+            return _Outcome("left" if asked else "refused", why, asked=asked)
+        if ended.error is not None:
+            return _Outcome("refused", ended.error, asked=asked)
+        result = ended.result
+        if isinstance(result, PythonResult) and result.error and not part.failed:
+            limit = f"its time limit of {arguments.get('timeout')} s was up"
+            return _Outcome("failed", limit if result.timed_out else _exception(result.error), asked=asked)
+        return _Outcome("ran", decision.reason if decision is not None else "", asked=asked)
+
+    def _question(self, reason: str) -> Question:
+        sources = tuple(part.source for part in self._missing.code)
+        title = f"This answer bound {_names(self._missing.names)}. Run its Python again?"
+        return Question(title, (_RUN, _LEAVE), own_words=False, reason=reason, code=sources)
+
+    def _place(self, question: Question) -> CardPlace:
+        is_drawn, self._display.shown = self._display.shown, True  # the buttons will be there
+        card = render_run_question(question.text, question.reason, question.code, question.choices)
+        return CardPlace(self._display.display_id, card.data, update=is_drawn)
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:_MOST_NAMES])
+    more = len(names) - _MOST_NAMES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _exception(error: str) -> str:
+    """The line of a traceback that names the exception."""
+    last = error.rpartition("Traceback (most recent call last):")[2]
+    lines = [line for line in last.splitlines() if line.strip()]
+    return next((line for line in lines if not line.startswith(" ")), lines[-1] if lines else "")
