@@ -127,6 +127,8 @@ class LiveMode:
                 self._live.close()  # that agent is nowhere
                 raise KinError(str(error)) from None
             self._recorded.tell_missing(found.missing)
+        elif new:
+            agent.time.lineage.know(book.records.values())
         return agent
 
     def _known(self, cell: Cell) -> Sequence[SessionRecord]:
