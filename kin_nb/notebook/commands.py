@@ -99,8 +99,7 @@ def show_command(session: Commanded, typed: TypedCommand) -> None:
 
 
 def _show(session: Commanded, typed: TypedCommand) -> None:
-    from kin_nb.notebook.own_file import carried_by  # noqa: PLC0415  (as above)
-    from kin_nb.render import render_result  # noqa: PLC0415
+    from kin_nb.render import render_result  # noqa: PLC0415  (as above)
 
     name = typed.command.name
     if name in _MOVE and not session.mode.is_live:
@@ -111,9 +110,10 @@ def _show(session: Commanded, typed: TypedCommand) -> None:
     result = CommandResult(record=played) if played is not None else _result_of(session.host, typed)
     outputs = render_result(result, session.name)
     agent = session.live.begun
-    if result.record is not None and agent is not None and result.record.type != "turn":
-        outputs[-1].metadata.update(carried_by(session.shell, agent, result.record))
-        session.recorded.know(agent, session.name)
+    if result.record is not None and result.record.type != "turn":
+        if agent is not None:
+            session.recorded.know(agent, session.name)
+        outputs[-1].metadata.update(session.recorded.carried(result.record))
     for output in outputs:
         session.show(output)
 
@@ -166,6 +166,11 @@ class NotebookHost:
         from kin_nb.replay.cells import command_key  # noqa: PLC0415  (few commands need it)
 
         return {"key": command_key(command), "cell_id": cell_io(self._session.shell).cell_id}
+
+    def clear_unused(self) -> CommandResult:
+        """A record of this kernel, since a session without an agent has no log."""
+        session = self._session
+        return CommandResult(record=session.recorded.clear(session.name, **self.asking_cell("clear")))
 
     def up_to_date(self) -> Agent | None:
         return self._session.live.get() if self.agent is not None else None

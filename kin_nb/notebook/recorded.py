@@ -9,8 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kin_nb import __version__
 from kin_nb.core.agent import Agent
-from kin_nb.core.session.records import SessionRecord
+from kin_nb.core.session.lineage import Lineage
+from kin_nb.core.session.log import new_session_id
+from kin_nb.core.session.records import ClearRecord, SessionRecord
 from kin_nb.notebook.cell_io import CellOutput, cell_io, somebody_reads
 from kin_nb.notebook.options import KinError
 from kin_nb.notebook.own_file import notebook_folder, own_file, surroundings
@@ -100,8 +103,7 @@ class RecordedAnswers:
         """Whether the session of that name shows what is recorded before it asks a model."""
         if self._replays or record_mode() is RecordMode.NONE:
             return True
-        book = self.book
-        return bool(book.records) and (book.head(name) is not None or not self._went_live)
+        return self.book.holds_answers and (self.book.head(name) is not None or not self._went_live)
 
     def goes_live(self) -> None:
         """A session does: from here on its work is in the workspace itself."""
@@ -120,6 +122,22 @@ class RecordedAnswers:
         meta = SessionMeta.of_session(agent.header, notebook_folder(self.shell))
         new = [record for record in agent.records if known.get(record.id) != record]
         self._add(Made(record, session, _as_carried(record, meta)) for record in new)
+
+    def clear(self, session: str, key: str, cell_id: str | None) -> ClearRecord:
+        """Record that a conversation begins in `session`, which has no agent yet. `key`, `cell_id`: of the cell that asks."""
+        lineage = Lineage()
+        lineage.know(self.book.records.values())
+        made = lineage.next()
+        del made["ancestors"]
+        record = ClearRecord(**made, key=key, cell_id=cell_id)
+        meta = SessionMeta(session=new_session_id(), kin_nb=__version__)
+        self._add([Made(record, session, _as_carried(record, meta))])
+        return record
+
+    def carried(self, record: SessionRecord) -> dict[str, Any]:
+        """Return the metadata for the output that carries `record`, which was made here; empty for one that is too large."""
+        found = self.book.carried.get(record.id)
+        return {KEY: found.raw} if found is not None else {}
 
     def play(self, name: str, source: Path | None, body: str | None, *, scratch: bool) -> None:
         """`%kin replay NAME`: from here on all sessions play. `body`: of a cell that embeds it.

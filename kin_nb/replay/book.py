@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from kin_nb.core.session.records import (
     END,
+    ClearRecord,
     CompactRecord,
     Ref,
     SessionRecord,
@@ -153,6 +154,11 @@ class Book:
     def of_records(cls, records: Iterable[SessionRecord]) -> Book:
         """Without cells of a notebook: for the conversation of a recording."""
         return cls([CellEntry(None, "", in_order(records))])
+
+    @property
+    def holds_answers(self) -> bool:
+        """Whether a record tells of a turn, or is one: a clear that came first tells of none."""
+        return any(not isinstance(record, ClearRecord) for record in self.records.values())
 
     @property
     def recording(self) -> Recording:
