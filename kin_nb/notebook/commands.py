@@ -169,8 +169,8 @@ class NotebookHost:
 
     def clear_unused(self) -> CommandResult:
         """A record of this kernel, since a session without an agent has no log."""
-        session = self._session
-        return CommandResult(record=session.recorded.clear(session.name, **self.asking_cell("clear")))
+        session, workspace = self._session, self.config().effective_workdir
+        return CommandResult(record=session.recorded.clear(session.name, workspace, **self.asking_cell("clear")))
 
     def up_to_date(self) -> Agent | None:
         return self._session.live.get() if self.agent is not None else None

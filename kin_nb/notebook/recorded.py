@@ -9,7 +9,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kin_nb import __version__
 from kin_nb.core.agent import Agent
 from kin_nb.core.session.lineage import Lineage
 from kin_nb.core.session.log import new_session_id
@@ -121,17 +120,17 @@ class RecordedAnswers:
         known = self.book.records
         meta = SessionMeta.of_session(agent.header, notebook_folder(self.shell))
         new = [record for record in agent.records if known.get(record.id) != record]
-        self._add(Made(record, session, _as_carried(record, meta)) for record in new)
+        self._add(Made(record, session, _as_carried(record, meta), meta) for record in new)
 
-    def clear(self, session: str, key: str, cell_id: str | None) -> ClearRecord:
+    def clear(self, session: str, workspace: Path, *, key: str, cell_id: str | None) -> ClearRecord:
         """Record that a conversation begins in `session`, which has no agent yet. `key`, `cell_id`: of the cell that asks."""
         lineage = Lineage()
         lineage.know(self.book.records.values())
         made = lineage.next()
         del made["ancestors"]
         record = ClearRecord(**made, key=key, cell_id=cell_id)
-        meta = SessionMeta(session=new_session_id(), kin_nb=__version__)
-        self._add([Made(record, session, _as_carried(record, meta))])
+        meta = SessionMeta.without_agent(new_session_id(), workspace, notebook_folder(self.shell))
+        self._add([Made(record, session, _as_carried(record, meta), meta)])
         return record
 
     def carried(self, record: SessionRecord) -> dict[str, Any]:

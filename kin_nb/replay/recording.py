@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from pydantic import Field
 
@@ -22,6 +23,7 @@ from kin_nb.core.session.records import (
     canonical_json,
     sha256,
 )
+from kin_nb.core.session.workspace_commit import git_head
 
 FORMAT = 2
 SESSION_ID = r"^[A-Za-z0-9-]{1,64}$"
@@ -60,6 +62,12 @@ class SessionMeta(Record):
             system_prompt_sha=header["system_prompt"],
             tools_sha=header["tools"],
         )
+
+    @classmethod
+    def without_agent(cls, session: str, workspace: Path, folder: Path) -> SessionMeta:
+        """Of a session that no model was asked in yet, in the folder `workspace`, for a notebook in `folder`."""
+        place = WorkspaceMeta(path=os.path.relpath(workspace, folder), commit=git_head(workspace).commit)
+        return cls(session=session, kin_nb=__version__, workspace=place)
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,12 @@ class Recording:
     def other_types(self) -> tuple[str, ...]:
         """The types of the records that this version cannot play, sorted, each once."""
         return tuple(sorted({str(json.loads(text).get("type")) for text in self.others}))
+
+
+def unnamed_session(records: Iterable[SessionRecord]) -> str:
+    """An id for the session of records that do not say which it is: the same whoever reads them."""
+    first = min(records, key=lambda record: (record.seq, record.id))
+    return str(UUID(sha256(["session", first.id])[:32]))
 
 
 def label(record: SessionRecord) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kin_nb.replay.format.carrying import carried_in
 from tests.notebook.in_process_page import InProcessPage, prompts_sent, shown
 
 CLEARED = "A new conversation begins with the next prompt. What was said stays recorded."
@@ -144,3 +145,13 @@ def test_a_command_in_a_cell_that_the_file_does_not_have_says_that_nothing_is_re
     page.save()
     page.restart()
     assert page.command("%kin undo").startswith("No undo 1 is recorded in this cell")
+
+
+def test_a_clear_first_knows_the_commit_of_the_workspace_and_so_does_what_comes_after_it(page):
+    (page.file.parent / ".git").mkdir()
+    (page.file.parent / ".git" / "HEAD").write_text("0123456789" * 4)
+    page.run(page.type("%kin clear"))
+    page.answered(PROMPT, "Hi.")
+    page.save()
+    carried = [each for cell in page.cells for each in carried_in(cell)]
+    assert [each["session"]["workspace"] for each in carried] == [{"path": ".", "commit": "0123456789" * 4}] * 2
