@@ -211,7 +211,9 @@ class NotebookHost:
         self._session.go_live()
 
     def record_mode(self) -> str:
+        from kin_nb.notebook.recorded import UNKNOWN_FILE  # noqa: PLC0415  (the session has it by now)
+
         session = self._session
         if session.recorded.knows_file or cell_io(session.shell).cell_id is None:
             return session.mode.name
-        return f"{session.mode.name}; recorded answers could not be looked up, since this notebook's file is not known here"
+        return f"{session.mode.name}; recorded answers could not be looked up, since {UNKNOWN_FILE}"

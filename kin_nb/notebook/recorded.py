@@ -31,6 +31,7 @@ from kin_nb.replay.runner.place import Scratch, scratch_notice
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+UNKNOWN_FILE = "this notebook's file is not known here"
 _MOST_NAMED = 5
 
 
@@ -182,6 +183,16 @@ class RecordedAnswers:
             "To ask the model: `%kin live`. To ask one cell again: `%%kin --retry`.",
         ]
         self._show_keeping(render_notice("Recorded answers are shown", lines), self._own_notebook())
+
+    def tell_unknown_file(self, io: CellOutput) -> None:
+        """Before the first prompt that a model is asked: what the notebook records could not be looked up, if it does."""
+        if io.cell_id is None or self.knows_file or self.book.holds_answers:
+            return
+        advice = (
+            "To show them: restart, and run `%env JPY_SESSION_NAME=NAME.ipynb` above the first prompt; or open a copy that "
+            "`%kin save --portable` wrote."
+        )
+        self._show(render_notice(f"Recorded answers could not be looked up: {UNKNOWN_FILE}", [advice]))
 
     @contextmanager
     def kept_if_it_fails(self) -> Iterator[None]:

@@ -49,10 +49,13 @@ class _Shell(InteractiveShell):
 
 
 class Kernel:
-    """A person's kernel: `home` is theirs, `file` the notebook that it serves. `load_ext` has run."""
+    """A person's kernel: `home` is theirs, `file` the notebook that it serves. `load_ext` has run.
 
-    def __init__(self, home: Path, file: Path) -> None:
-        self.home, self.file = home, file
+    `named`: whether the front end tells the kernel which file that is.
+    """
+
+    def __init__(self, home: Path, file: Path, *, named: bool = True) -> None:
+        self.home, self.file, self._named = home, file, named
         with self._at_home():
             self.shell = _Shell(config=_CONFIG)
             self.shell.kernel = _Kernel()
@@ -85,7 +88,7 @@ class Kernel:
     @contextlib.contextmanager
     def _at_home(self, environ: Mapping[str, str] | None = None) -> Iterator[None]:
         before, folder = dict(os.environ), Path.cwd()
-        own = {"HOME": self.home, "KIN_HOME": self.home / "kin", "JPY_SESSION_NAME": self.file}
+        own = {"HOME": self.home, "KIN_HOME": self.home / "kin", "JPY_SESSION_NAME": self.file if self._named else ""}
         os.environ.update({name: str(path) for name, path in own.items()})
         os.environ.update({"KIN_APPROVAL": "headless", **(environ or {})})
         os.chdir(self.file.parent)

@@ -77,10 +77,10 @@ class InProcessPage:
         self.cells, self.metadata = nb["cells"], nb["metadata"]
         self.kernel = Kernel(self.home, self.file)
 
-    def restart(self) -> None:
-        """A new kernel; nothing is saved."""
+    def restart(self, *, named: bool = True) -> None:
+        """A new kernel; nothing is saved. `named`: whether it is told which file the notebook is in."""
         self.close()
-        self.kernel = Kernel(self.home, self.file)
+        self.kernel = Kernel(self.home, self.file, named=named)
 
     def run_all(self, *, stops: bool = True, cell_id: bool = True, **environ: str) -> list[str]:
         """All outputs go, then the cells run: the error of each, up to the first where it `stops` there."""

@@ -143,6 +143,8 @@ class LiveMode:
         if options.model is not None:
             self._live.choose_model(options.model)  # from this cell on; the default may have no key
         agent = self.agent()
+        if not self.always:
+            self._recorded.tell_unknown_file(io)
         with self._live.in_mode(options.mode), self._knowing(agent):
             if options.retry:
                 self._take_back(agent, cell)
