@@ -103,8 +103,7 @@ def _show(session: Commanded, typed: TypedCommand) -> None:
 
     name = typed.command.name
     if name in _MOVE and not session.mode.is_live:
-        with session.recorded.kept_if_it_fails():
-            session.mode.move(_moving(typed), cell_io(session.shell))
+        session.mode.move(_moving(typed), cell_io(session.shell))
         return
     played = session.mode.last if name == "last" else None
     result = CommandResult(record=played) if played is not None else _result_of(session.host, typed)

@@ -62,14 +62,14 @@ class Kernel:
             kin_nb.load_ipython_extension(self.shell)
 
     def run(
-        self, source: str, cell_id: str | None, **environ: str
+        self, source: str, cell_id: str | None, *, stop_on_error: bool = True, **environ: str
     ) -> tuple[list[dict[str, Any]], BaseException | None]:
         """What a front end keeps of the cell's outputs, and what it raised."""
         kernel = self.shell.kernel
         kernel.session.sent = []
         kernel.parent = {
             "metadata": {"cellId": cell_id} if cell_id else {},
-            "content": {"code": source, "allow_stdin": False},
+            "content": {"code": source, "allow_stdin": False, "stop_on_error": stop_on_error},
             "header": {"msg_id": "m"},
         }
         printed = io.StringIO()

@@ -47,9 +47,11 @@ class InProcessPage:
     def run(self, cell: Any, *, cell_id: bool = True, **environ: str) -> str:
         """The cell's error, "" for none. Nobody answers questions. `cell_id`: whether the front end sends one."""
         cell["execution_count"] = self.kernel.shell.execution_count
-        outputs, error = self.kernel.run(cell["source"], cell["id"] if cell_id else None, **environ)
+        stops = "raises-exception" not in cell.get("metadata", {}).get("tags", [])
+        cell_id_sent = cell["id"] if cell_id else None
+        outputs, error = self.kernel.run(cell["source"], cell_id_sent, stop_on_error=stops, **environ)
         cell["outputs"] = copy_of(outputs)
-        return "" if error is None else str(error)
+        return "" if error is None else str(error) or type(error).__name__
 
     def answered(self, source: str, answer: str, at: int | None = None) -> Any:
         """A new prompt, whose user chooses "Ask the model" where that is asked."""
