@@ -168,8 +168,10 @@ class NotebookHost:
 
     def clear_unused(self) -> CommandResult:
         """A record of this kernel, since a session without an agent has no log."""
-        session, workspace = self._session, self.config().effective_workdir
-        return CommandResult(record=session.recorded.clear(session.name, workspace, **self.asking_cell("clear")))
+        from kin_nb.core.session.header import workspace_place  # noqa: PLC0415  (rarely used)
+
+        session, place = self._session, workspace_place(self.config())
+        return CommandResult(record=session.recorded.clear(session.name, place, **self.asking_cell("clear")))
 
     def up_to_date(self) -> Agent | None:
         return self._session.live.get() if self.agent is not None else None

@@ -127,14 +127,17 @@ class RecordedAnswers:
         new = [record for record in agent.records if known.get(record.id) != record]
         self._add(Made(record, session, _as_carried(record, meta), meta) for record in new)
 
-    def clear(self, session: str, workspace: Path, *, key: str, cell_id: str | None) -> ClearRecord:
-        """Record that a conversation begins in `session`, which has no agent yet. `key`, `cell_id`: of the cell that asks."""
+    def clear(self, session: str, place: Mapping[str, Any], *, key: str, cell_id: str | None) -> ClearRecord:
+        """Record that a conversation begins in `session`, which has no agent yet. `key`, `cell_id`: of the cell that asks.
+
+        `place`: core's `workspace_place`.
+        """
         lineage = Lineage()
         lineage.know(self.book.records.values())
         made = lineage.next()
         del made["ancestors"]
         record = ClearRecord(**made, key=key, cell_id=cell_id)
-        meta = SessionMeta.without_agent(new_session_id(), workspace, notebook_folder(self.shell))
+        meta = SessionMeta.without_agent(new_session_id(), place, notebook_folder(self.shell))
         self._add([Made(record, session, _as_carried(record, meta), meta)])
         return record
 

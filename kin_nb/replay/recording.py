@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from kin_nb import __version__
 from kin_nb.core.session.records import (
@@ -23,18 +23,37 @@ from kin_nb.core.session.records import (
     canonical_json,
     sha256,
 )
-from kin_nb.core.session.workspace_commit import git_head
+from kin_nb.core.session.workspace_commit import LONGEST_BRANCH, is_ref
 
 FORMAT = 2
 SESSION_ID = r"^[A-Za-z0-9-]{1,64}$"
+_BRANCH = r"^(?![-./])(?!.*(?:\.\.|//|/\.|@\{))[^\x00-\x20~^:?*\[\\\x7f]*$"
+"""For other programs: `is_ref` says more."""
 _SHA_OR_NONE = r"^([0-9a-f]{64})?$"
 
 
 class WorkspaceMeta(Record):
-    """Where the session worked: `path` relative to the notebook ("" when unknown), `commit` the git commit then."""
+    """Where the session worked: `path` relative to the notebook ("" when unknown), `commit` and `branch` of git then.
+
+    `branch` is "" for a detached HEAD, None when unknown.
+    """
 
     path: str = Field(default="", max_length=4096)
     commit: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
+    branch: Annotated[str, Field(max_length=LONGEST_BRANCH, json_schema_extra={"pattern": _BRANCH})] | None = None
+
+    @field_validator("branch")
+    @classmethod
+    def _is_branch(cls, branch: str | None) -> str | None:
+        if branch and not is_ref(f"refs/heads/{branch}"):
+            raise ValueError("it is not the name of a branch")
+        return branch
+
+    @classmethod
+    def of_place(cls, place: Mapping[str, Any], folder: Path) -> WorkspaceMeta:
+        """From a header, or core's `workspace_place`, for a notebook in `folder`. Older logs name no branch."""
+        path = os.path.relpath(place["workspace"], folder)
+        return cls(path=path, commit=place["commit"], branch=place.get("branch"))
 
 
 class SessionMeta(Record):
@@ -58,16 +77,15 @@ class SessionMeta(Record):
             session=header["session"],
             kin_nb=__version__,
             model=header["model"],
-            workspace=WorkspaceMeta(path=os.path.relpath(header["workspace"], folder), commit=header["commit"]),
+            workspace=WorkspaceMeta.of_place(header, folder),
             system_prompt_sha=header["system_prompt"],
             tools_sha=header["tools"],
         )
 
     @classmethod
-    def without_agent(cls, session: str, workspace: Path, folder: Path) -> SessionMeta:
-        """Of a session that no model was asked in yet, in the folder `workspace`, for a notebook in `folder`."""
-        place = WorkspaceMeta(path=os.path.relpath(workspace, folder), commit=git_head(workspace).commit)
-        return cls(session=session, kin_nb=__version__, workspace=place)
+    def without_agent(cls, session: str, place: Mapping[str, Any], folder: Path) -> SessionMeta:
+        """Of a session that no model was asked in yet; `place` as in `WorkspaceMeta.of_place`."""
+        return cls(session=session, kin_nb=__version__, workspace=WorkspaceMeta.of_place(place, folder))
 
 
 @dataclass(frozen=True)

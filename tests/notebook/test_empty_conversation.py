@@ -148,10 +148,14 @@ def test_a_command_in_a_cell_that_the_file_does_not_have_says_that_nothing_is_re
 
 
 def test_a_clear_first_knows_the_commit_of_the_workspace_and_so_does_what_comes_after_it(page):
-    (page.file.parent / ".git").mkdir()
-    (page.file.parent / ".git" / "HEAD").write_text("0123456789" * 4)
+    git, commit = page.file.parent / ".git", "0123456789" * 4
+    git.mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/topic")
+    (git / "packed-refs").write_text(f"{commit} refs/heads/topic\n")
     page.run(page.type("%kin clear"))
     page.answered(PROMPT, "Hi.")
     page.save()
     carried = [each for cell in page.cells for each in carried_in(cell)]
-    assert [each["session"]["workspace"] for each in carried] == [{"path": ".", "commit": "0123456789" * 4}] * 2
+    assert [each["session"]["workspace"] for each in carried] == [
+        {"path": ".", "commit": commit, "branch": "topic"}
+    ] * 2

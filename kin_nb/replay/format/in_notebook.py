@@ -280,7 +280,7 @@ def _meta_json(recording: Recording) -> dict[str, Any]:
         "digest": digest_of(meta, recording.shas),
         "kin_nb": meta.kin_nb,
         "model": meta.model,
-        "workspace": meta.workspace.model_dump(),
+        "workspace": meta.workspace.model_dump(exclude={"branch"} if meta.workspace.branch is None else None),
         "system_prompt": meta.system_prompt_sha,
         "tools": meta.tools_sha,
         RECORDS: dict(sorted(recording.shas.items())),

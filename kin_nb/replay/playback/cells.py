@@ -117,12 +117,13 @@ def _redoable(records: Sequence[SessionRecord]) -> int:
 def go_on(agent: Agent, book: Book, at: SessionRecord | None) -> Conversation:
     """`agent`, which is new, goes on after the record `at`; the conversation that it has then. Raises ReplayError.
 
-    The commit is the recording's: at that one the files are what its first turn found. New turns are numbered after all
+    Commit and branch are the recording's: there the files are what its first turn found. New turns are numbered after all
     that the notebook holds.
     """
     found = book.conversation(at)
     if book.records:
-        agent.header = {**agent.header, "commit": book.meta.workspace.commit}
+        recorded = book.meta.workspace
+        agent.header = {**agent.header, "commit": recorded.commit, "branch": recorded.branch}
     last = max((number for record in book.records.values() for number in _numbers(record)), default=0)
     try:
         agent.go_on_from(_in_line(found), found.turns, last, book.records.values())
