@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kin_nb.cli.exits import DONE, FAILED, fail, note, warn
-from kin_nb.core.commands import CommandError, CommandResult, TypedCommand, run_command
+from kin_nb.core.commands import CLEARED, CommandError, CommandResult, TypedCommand, run_command
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
@@ -61,6 +61,10 @@ class TerminalHost:
         from kin_nb.replay.cells import command_key  # noqa: PLC0415  (few commands need it)
 
         return {"key": command_key(command)}
+
+    def clear_unused(self) -> CommandResult:
+        """It moves no conversation, and nothing is recorded."""
+        return CommandResult(CLEARED)
 
     def up_to_date(self) -> Agent | None:
         """Raises ConfigError when there is no key to ask a model with."""

@@ -33,6 +33,9 @@ class UndoError(Exception):
     """It cannot be undone or redone; nothing was changed. One line: why, or what to do."""
 
 
+NOTHING_TO_UNDO = "There is nothing to undo: no turn has run in this conversation."
+NOTHING_TO_REDO = "There is nothing to redo: nothing was undone since the last prompt."
+
 _LOST = "not covered: changes in or after turn {turn} that the session log lacks, because it could not be written"
 
 _LOST_TURNS = "The session log could not be written then, so what was done in it cannot be restored."
@@ -79,7 +82,7 @@ class UndoManager:
         active = self.active
         if not active:
             lost = f" {_LOST_TURNS}" if 0 in self.lost_after else ""
-            raise UndoError(f"There is nothing to undo: no turn has run in this conversation.{lost}")
+            raise UndoError(f"{NOTHING_TO_UNDO}{lost}")
         if turns < 1:
             raise UndoError(f"{turns} turns cannot be undone. Say how many, from 1 on.")
         first = active[-min(turns, len(active))]
@@ -100,7 +103,7 @@ class UndoManager:
         if self.put_back:
             raise UndoError("An undo was cut off. Finish it first: /undo. Then /redo gives back all that it took.")
         if not self._redo:
-            raise UndoError("There is nothing to redo: nothing was undone since the last prompt.")
+            raise UndoError(NOTHING_TO_REDO)
         return await self._whole(self._forth(key, cell_id))
 
     async def _forth(self, key: str, cell_id: str | None) -> UndoRecord:

@@ -99,21 +99,20 @@ def show_command(session: Commanded, typed: TypedCommand) -> None:
 
 
 def _show(session: Commanded, typed: TypedCommand) -> None:
-    from kin_nb.notebook.own_file import carried_by  # noqa: PLC0415  (as above)
-    from kin_nb.render import render_result  # noqa: PLC0415
+    from kin_nb.render import render_result  # noqa: PLC0415  (as above)
 
     name = typed.command.name
     if name in _MOVE and not session.mode.is_live:
-        with session.recorded.kept_if_it_fails():
-            session.mode.move(_moving(typed), cell_io(session.shell))
+        session.mode.move(_moving(typed), cell_io(session.shell))
         return
     played = session.mode.last if name == "last" else None
     result = CommandResult(record=played) if played is not None else _result_of(session.host, typed)
     outputs = render_result(result, session.name)
     agent = session.live.begun
-    if result.record is not None and agent is not None and result.record.type != "turn":
-        outputs[-1].metadata.update(carried_by(session.shell, agent, result.record))
-        session.recorded.know(agent, session.name)
+    if result.record is not None and result.record.type != "turn":
+        if agent is not None:
+            session.recorded.know(agent, session.name)
+        outputs[-1].metadata.update(session.recorded.carried(result.record))
     for output in outputs:
         session.show(output)
 
@@ -167,6 +166,13 @@ class NotebookHost:
 
         return {"key": command_key(command), "cell_id": cell_io(self._session.shell).cell_id}
 
+    def clear_unused(self) -> CommandResult:
+        """A record of this kernel, since a session without an agent has no log."""
+        from kin_nb.core.session.header import workspace_place  # noqa: PLC0415  (rarely used)
+
+        session, place = self._session, workspace_place(self.config())
+        return CommandResult(record=session.recorded.clear(session.name, place, **self.asking_cell("clear")))
+
     def up_to_date(self) -> Agent | None:
         return self._session.live.get() if self.agent is not None else None
 
@@ -206,7 +212,9 @@ class NotebookHost:
         self._session.go_live()
 
     def record_mode(self) -> str:
+        from kin_nb.notebook.recorded import UNKNOWN_FILE  # noqa: PLC0415  (the session has it by now)
+
         session = self._session
         if session.recorded.knows_file or cell_io(session.shell).cell_id is None:
             return session.mode.name
-        return f"{session.mode.name}; recorded answers could not be looked up, since this notebook's file is not known here"
+        return f"{session.mode.name}; recorded answers could not be looked up, since {UNKNOWN_FILE}"

@@ -56,7 +56,8 @@ def load(ip: InteractiveShell) -> None:
     check_kernel(ip)
     magics = KinMagics(ip)
     ip.register_magics(magics)
-    ip.events.register(_TOLD, magics.since_written.cell_ran)
+    for told in (magics.since_written.cell_ran, magics.backup.cell_ran):
+        ip.events.register(_TOLD, told)
     ip.input_transformers_cleanup[:0] = [to_the_letter, without_loading_again]
     if ip.Completer is not None:
         ip.Completer.custom_matchers.append(magics.matcher)
@@ -67,8 +68,9 @@ def unload(ip: InteractiveShell) -> None:
     magics = ip.magics_manager.registry.pop("KinMagics", None)
     if magics is not None:
         magics.close()
-        with suppress(ValueError):  # somebody took it out
-            ip.events.unregister(_TOLD, magics.since_written.cell_ran)
+        for told in (magics.since_written.cell_ran, magics.backup.cell_ran):
+            with suppress(ValueError):  # somebody took it out
+                ip.events.unregister(_TOLD, told)
         for transformer in (to_the_letter, without_loading_again):
             if transformer in ip.input_transformers_cleanup:
                 ip.input_transformers_cleanup.remove(transformer)

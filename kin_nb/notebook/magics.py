@@ -10,6 +10,7 @@ from traitlets import Float, TraitError, Unicode, validate
 from kin_nb.core.commands.registry import magic_help
 from kin_nb.notebook.completion import matcher
 from kin_nb.notebook.options import KinError, options_parser, parse_options, session_named
+from kin_nb.notebook.output_backup import OutputBackup
 from kin_nb.notebook.since_written import SinceWritten
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class KinMagics(Magics):
         self._notebook: Notebook | None = None
         self.matcher = matcher(shell, self.session)
         self.since_written = SinceWritten(shell)
+        self.backup = OutputBackup(shell)
 
     @property
     def notebook(self) -> Notebook:
@@ -41,7 +43,7 @@ class KinMagics(Magics):
         if self._notebook is None:
             from kin_nb.notebook.notebook import Notebook  # noqa: PLC0415  (as above)
 
-            self._notebook = Notebook(self.shell, self, self.since_written)
+            self._notebook = Notebook(self.shell, self, self.since_written, self.backup)
         return self._notebook
 
     def session(self, name: str = "") -> Session:

@@ -12,6 +12,7 @@ from kin_nb.notebook.session import Session
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from kin_nb.notebook.output_backup import OutputBackup
     from kin_nb.notebook.since_written import SinceWritten
 
 
@@ -26,9 +27,11 @@ class Settings(Protocol):
 class Notebook:
     """Made with the first prompt or command; `close` leaves no thread behind."""
 
-    def __init__(self, shell: InteractiveShell, settings: Settings, since_written: SinceWritten) -> None:
+    def __init__(
+        self, shell: InteractiveShell, settings: Settings, since_written: SinceWritten, backup: OutputBackup
+    ) -> None:
         self._shell, self._settings, self._since_written = shell, settings, since_written
-        self._recorded = RecordedAnswers(shell)
+        self._recorded = RecordedAnswers(shell, backup)
         self._sessions: dict[str, Session] = {}
 
     @property

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.session.records import SessionRecord
+from kin_nb.core.session.lineage import Lineage
+from kin_nb.core.session.log import new_session_id
+from kin_nb.core.session.records import ClearRecord, SessionRecord
 from kin_nb.notebook.cell_io import CellOutput, cell_io, somebody_reads
 from kin_nb.notebook.options import KinError
 from kin_nb.notebook.own_file import notebook_folder, own_file, surroundings
@@ -18,8 +20,8 @@ from kin_nb.render import Output, render_notice
 from kin_nb.render.text import count
 from kin_nb.replay.book import Book, Made
 from kin_nb.replay.environment import RECORD_VARIABLE, ReplayEnvironment
-from kin_nb.replay.errors import RecordingError, ReplayError, UnreadableNotebookError
-from kin_nb.replay.format.carrying import KEY, Carried, carried, keeping
+from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
+from kin_nb.replay.format.carrying import KEY, Carried, carried
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.playback.binding import without_outputs
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
@@ -30,6 +32,9 @@ from kin_nb.replay.runner.place import Scratch, scratch_notice
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from kin_nb.notebook.output_backup import OutputBackup
+
+UNKNOWN_FILE = "this notebook's file is not known here"
 _MOST_NAMED = 5
 
 
@@ -55,8 +60,10 @@ def record_mode(environ: Mapping[str, str] = os.environ) -> RecordMode | None:
 class RecordedAnswers:
     """The notebook's file is read once, with the first prompt, and again by each `%kin replay`."""
 
-    def __init__(self, shell: InteractiveShell) -> None:
+    def __init__(self, shell: InteractiveShell, backup: OutputBackup) -> None:
         self.shell = shell
+        self._backup = backup
+        backup.known = self._carried_by_cells
         self.scratch: Scratch | None = None
         """The copy of the workspace that the notebook plays in, if it does."""
         self.environment: ReplayEnvironment | None = None
@@ -67,7 +74,7 @@ class RecordedAnswers:
         self._made: dict[str, Made] = {}
         self._replays = False
         self._went_live = False
-        self._announced = self._kept = False
+        self._announced = False
         self._page: Any = None
         self._page_written: tuple[Path, int, int] | None = None
 
@@ -115,8 +122,7 @@ class RecordedAnswers:
         """Whether the session of that name shows what is recorded before it asks a model."""
         if self._replays or record_mode() is RecordMode.NONE:
             return True
-        book = self.book
-        return bool(book.records) and (book.head(name) is not None or not self._went_live)
+        return self.book.holds_answers and (self.book.head(name) is not None or not self._went_live)
 
     def goes_live(self) -> None:
         """A session does: from here on its work is in the workspace itself."""
@@ -134,65 +140,76 @@ class RecordedAnswers:
         known = self.book.records
         meta = SessionMeta.of_session(agent.header, notebook_folder(self.shell))
         new = [record for record in agent.records if known.get(record.id) != record]
-        self._add(Made(record, session, _as_carried(record, meta)) for record in new)
+        self._add(Made(record, session, _as_carried(record, meta), meta) for record in new)
+
+    def clear(self, session: str, place: Mapping[str, Any], *, key: str, cell_id: str | None) -> ClearRecord:
+        """Record that a conversation begins in `session`, which has no agent yet. `key`, `cell_id`: of the cell that asks.
+
+        `place`: core's `workspace_place`.
+        """
+        lineage = Lineage()
+        lineage.know(self.book.records.values())
+        made = lineage.next()
+        del made["ancestors"]
+        record = ClearRecord(**made, key=key, cell_id=cell_id)
+        meta = SessionMeta.without_agent(new_session_id(), place, notebook_folder(self.shell))
+        self._add([Made(record, session, _as_carried(record, meta), meta)])
+        return record
+
+    def carried(self, record: SessionRecord) -> dict[str, Any]:
+        """Return the metadata for the output that carries `record`, which was made here; empty for one that is too large."""
+        found = self.book.carried.get(record.id)
+        return {KEY: found.raw} if found is not None else {}
 
     def play(self, name: str, source: Path | None, body: str | None, *, scratch: bool) -> None:
         """`%kin replay NAME`: from here on all sessions play. `body`: of a cell that embeds it.
 
-        `scratch`: in a copy of the workspace. Raises ReplayError naming what is wrong. Then no cell may turn to a model, and the
-        output keeps what cells below lose when a front end saves.
+        `scratch`: in a copy of the workspace. Raises ReplayError naming what is wrong. Then no cell may turn to a model.
         """
         before = self._book
         self.goes_live()
         self._replays, self.blocked = False, "`%kin replay` failed above"
         environment = ReplayEnvironment.from_environ(os.environ)
         own, copy = self._own_notebook(), None
-        try:
-            if body is not None:
-                nb, recording = embedded_recording(name, body)
-            else:
-                session_id, _, digest = name.partition("@")
-                found = find_recording(session_id, digest, surroundings=surroundings(self.shell), from_path=source)
-                copy = Scratch.here(found) if scratch and not Scratch.given(environment) else None
-                nb, recording = found.nb, found.recording
-            book = Book.collect(own if own is not None else nb)
-        except ReplayError:
-            notice = render_notice(
-                "The answers of the cells below are kept here", ["They play once the recording is there."]
-            )
-            self._show_keeping(notice, own, only=True)
-            raise
+        if body is not None:
+            nb, recording = embedded_recording(name, body)
+        else:
+            session_id, _, digest = name.partition("@")
+            found = find_recording(session_id, digest, surroundings=surroundings(self.shell), from_path=source)
+            copy = Scratch.here(found) if scratch and not Scratch.given(environment) else None
+            nb, recording = found.nb, found.recording
+        book = Book.collect(own if own is not None else nb)
         self._book = book.with_known(before) if before is not None else book
         self.environment = environment if environment is not None and environment.mode == "tools" else None
         self.scratch = copy or Scratch.given(environment)
         self._replays, self._went_live, self._announced, self.blocked = True, False, True, ""
-        self._show_keeping(playback_notice(recording), own if own is not None else nb)
+        self._backup.show(playback_notice(recording), cell_io(self.shell), own if own is not None else nb)
         if copy is not None:
             self._show(scratch_notice("Files change in a temporary copy of the workspace", [f"Now in {Path.cwd()}"]))
 
     def announce(self, io: CellOutput) -> None:
-        """The first answer that is played, in a notebook that no `%kin replay` plays, says what happens here."""
-        if self._announced or not somebody_reads(io):
+        """The first answer that is played, in a notebook that no `%kin replay` plays, says what happens here.
+
+        Its output holds the backup of what the others carry, so it says that again when its cell runs again.
+        """
+        if not somebody_reads(io) or (self._announced and not self._backup.is_due(io.cell_id)):
             return
         self._announced = True
         lines = [
             f"Record mode {record_mode() or RecordMode.NEW}: a prompt without a recorded answer asks before a model is called.",
             "To ask the model: `%kin live`. To ask one cell again: `%%kin --retry`.",
         ]
-        self._show_keeping(render_notice("Recorded answers are shown", lines), self._own_notebook())
+        self._backup.show(render_notice("Recorded answers are shown", lines), io)
 
-    @contextmanager
-    def kept_if_it_fails(self) -> Iterator[None]:
-        """Of a cell that plays: its error stops Run All, and the cells below have lost their outputs by then."""
-        try:
-            yield
-        except (KinError, ReplayError):
-            if not (self._announced or self._kept):
-                self._kept = True
-                lines = ["They play when these cells run again."]
-                notice = render_notice("The answers of the cells below are kept here", lines)
-                self._show_keeping(notice, self._own_notebook(), only=True)
-            raise
+    def tell_unknown_file(self, io: CellOutput) -> None:
+        """Before the first prompt that a model is asked: what the notebook records could not be looked up, if it does."""
+        if io.cell_id is None or self.knows_file or self.book.holds_answers:
+            return
+        advice = (
+            "To show them: restart, and run `%env JPY_SESSION_NAME=NAME.ipynb` above the first prompt; or open a copy that "
+            "`%kin save --portable` wrote."
+        )
+        self._show(render_notice(f"Recorded answers could not be looked up: {UNKNOWN_FILE}", [advice]))
 
     def tell_missing(self, ids: Iterable[str]) -> None:
         """Records that the conversation went on from, and that are nowhere: they are not sent."""
@@ -233,13 +250,14 @@ class RecordedAnswers:
                     return nb
         return None
 
-    def _show_keeping(self, notice: Output, nb: Any, *, only: bool = False) -> None:
-        """Show `notice`, with what the outputs of `nb` carry; `only` where they carry something."""
-        io = cell_io(self.shell)
-        kept = keeping(nb) if nb is not None and somebody_reads(io) else {}
-        if kept or not only:
-            notice.metadata.update(kept)
-            io.display(notice.data, notice.metadata)
+    def _carried_by_cells(self) -> Iterator[dict[str, Any]]:
+        """What outputs carry of all that is known here; nothing before the first prompt."""
+        book = self._book
+        for cell in book.cells if book is not None else ():
+            for record in cell.records:
+                carried_record = book.carried.get(record.id) if book is not None else None
+                if cell.cell_id is not None and carried_record is not None:
+                    yield {"cell": cell.cell_id, "carried": carried_record.raw}
 
     def _show(self, output: Output) -> None:
         cell_io(self.shell).display(output.data, output.metadata)

@@ -139,8 +139,8 @@ def _recording(recorded: RecordedAnswers, live: LiveAgent, source: Any, folder: 
     agent = live.begun
     if agent is not None and agent.turns:
         meta = SessionMeta.of_session(agent.header, folder)
-    elif made and made[-1].carried is not None:
-        meta = made[-1].carried.meta
+    elif made and made[-1].meta is not None:
+        meta = in_folder(Recording(made[-1].meta), notebook_folder(recorded.shell), folder).meta
     else:
         meta = in_folder(file.recording, notebook_folder(recorded.shell), folder).meta
     return Recording(meta, records, file.others, beside=beside)

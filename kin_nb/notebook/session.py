@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,8 +74,7 @@ class Session:
             show_command(self, typed)
             return
         cell = Cell(cell_io(self.shell), cell_key(body, options.text), body, prompt, options, typed)
-        with nullcontext() if self.mode.is_live else self.recorded.kept_if_it_fails():
-            found = self.mode.run(cell)
+        found = self.mode.run(cell)
         if isinstance(found, Leave):
             if options.model is not None:
                 self.live.choose_model(options.model)

@@ -13,6 +13,7 @@ from typing import Any
 
 from kin_nb.core.session.records import (
     END,
+    ClearRecord,
     Ref,
     Sent,
     SessionRecord,
@@ -22,8 +23,11 @@ from kin_nb.core.session.records import (
 from kin_nb.replay.cells import asked_with, last_run, named_session, speaking_key
 from kin_nb.replay.errors import NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import Carried, carried_in, kept_in, read_carried
-from kin_nb.replay.format.in_notebook import Saved, differing_field, read_cells, read_saved, replayed_session
-from kin_nb.replay.recording import Recording, SessionMeta, label
+from kin_nb.replay.format.in_notebook import UNNAMED, Saved, differing_field, read_cells, read_saved, replayed_session
+from kin_nb.replay.recording import Recording, SessionMeta, label, unnamed_session
+
+_NO_SESSION = SessionMeta(session="none")
+"""Where there is no record: nothing is written with it."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,15 @@ class CellEntry:
 
 @dataclass(frozen=True)
 class Made:
-    """A record that was made in this kernel, by the session of that name, and what its output carries, if anything."""
+    """A record that was made in this kernel, by the session of that name, and what its output carries, if anything.
+
+    `meta`: of that session, None where it is the notebook's, as the book knows it.
+    """
 
     record: SessionRecord
     session: str = ""
     carried: Carried | None = None
+    meta: SessionMeta | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ class Book:
     saved: Recording | None = None
     carried: Mapping[str, Carried] = field(default_factory=dict)
     others: tuple[str, ...] = ()
-    meta: SessionMeta = field(default_factory=lambda: SessionMeta(session="none"))
+    meta: SessionMeta = _NO_SESSION
     no_metadata: str = ""
     sessions: Mapping[str, str] = field(default_factory=dict)
     """By the id of a record, the name of its session, where its first cell speaks to another one now."""
@@ -142,7 +150,7 @@ class Book:
                 for record in entry.records:
                     if record in entry.shown or asked_with(cell, record):
                         spoken.setdefault(record.id, entry.session)
-        meta = _meta(saved, carried) or held.recording.meta
+        meta = _meta(saved, carried) or (saved.meta if saved is not None else _unnamed(nb, held.recording.records))
         sessions = _sessions(entries, spoken)
         return cls(entries, saved, carried, tuple(others), meta, no_metadata, sessions)
 
@@ -150,6 +158,11 @@ class Book:
     def of_records(cls, records: Iterable[SessionRecord]) -> Book:
         """Without cells of a notebook: for the conversation of a recording."""
         return cls([CellEntry(None, "", in_order(records))])
+
+    @property
+    def holds_answers(self) -> bool:
+        """Whether a record tells of a turn, or is one: a clear that came first tells of none."""
+        return any(not isinstance(record, ClearRecord) for record in self.records.values())
 
     @property
     def recording(self) -> Recording:
@@ -179,8 +192,11 @@ class Book:
         """With these too, in the cells that made them; one that is here already gives way."""
         cells = list(self.cells)
         carried, sessions = dict(self.carried), dict(self.sessions)
+        meta, last = self.meta, max((record.seq for record in self.records.values()), default=0)
         for made in more:
             record = made.record
+            if made.meta is not None and record.seq >= last:
+                meta, last = made.meta, record.seq
             sessions[record.id] = made.session
             home = next((n for n, cell in enumerate(cells) if record.cell_id and cell.cell_id == record.cell_id), None)
             if home is None:
@@ -191,7 +207,7 @@ class Book:
                 cells[home] = replace(cells[home], records=in_order([*others, record]), session=made.session)
             if made.carried is not None:
                 carried[record.id] = made.carried
-        return replace(self, cells=cells, carried=carried, sessions=sessions)
+        return replace(self, cells=cells, carried=carried, sessions=sessions, meta=meta)
 
     def with_known(self, before: Book) -> Book:
         """With what was known `before` the notebook was read again, and it has lost since."""
@@ -291,9 +307,15 @@ def _held(nb: Any) -> tuple[Recording | None, Saved, str]:
     try:
         saved = read_saved(nb)
     except NoRecordingError as error:
-        meta = SessionMeta(session=replayed_session(nb) or "none")
+        meta = SessionMeta(session=replayed_session(nb) or UNNAMED)
         return None, read_cells(nb, meta), str(error).removesuffix(".")
     return saved.recording, saved, ""
+
+
+def _unnamed(nb: Any, records: Sequence[SessionRecord]) -> SessionMeta:
+    """Of records in cells' metadata alone, which do not say what session they are of: a `%kin replay` cell may."""
+    named = replayed_session(nb) or (unnamed_session(records) if records else "")
+    return SessionMeta(session=named) if named else _NO_SESSION
 
 
 def _meta(saved: Recording | None, carried: Mapping[str, Carried]) -> SessionMeta | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from kin_nb import __version__
 from kin_nb.core.session.records import (
@@ -22,17 +23,37 @@ from kin_nb.core.session.records import (
     canonical_json,
     sha256,
 )
+from kin_nb.core.session.workspace_commit import LONGEST_BRANCH, is_ref
 
 FORMAT = 2
 SESSION_ID = r"^[A-Za-z0-9-]{1,64}$"
+_BRANCH = r"^(?![-./])(?!.*(?:\.\.|//|/\.|@\{))[^\x00-\x20~^:?*\[\\\x7f]*$"
+"""For other programs: `is_ref` says more."""
 _SHA_OR_NONE = r"^([0-9a-f]{64})?$"
 
 
 class WorkspaceMeta(Record):
-    """Where the session worked: `path` relative to the notebook ("" when unknown), `commit` the git commit then."""
+    """Where the session worked: `path` relative to the notebook ("" when unknown), `commit` and `branch` of git then.
+
+    `branch` is "" for a detached HEAD, None when unknown.
+    """
 
     path: str = Field(default="", max_length=4096)
     commit: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
+    branch: Annotated[str, Field(max_length=LONGEST_BRANCH, json_schema_extra={"pattern": _BRANCH})] | None = None
+
+    @field_validator("branch")
+    @classmethod
+    def _is_branch(cls, branch: str | None) -> str | None:
+        if branch and not is_ref(f"refs/heads/{branch}"):
+            raise ValueError("it is not the name of a branch")
+        return branch
+
+    @classmethod
+    def of_place(cls, place: Mapping[str, Any], folder: Path) -> WorkspaceMeta:
+        """From a header, or core's `workspace_place`, for a notebook in `folder`. Older logs name no branch."""
+        path = os.path.relpath(place["workspace"], folder)
+        return cls(path=path, commit=place["commit"], branch=place.get("branch"))
 
 
 class SessionMeta(Record):
@@ -56,10 +77,15 @@ class SessionMeta(Record):
             session=header["session"],
             kin_nb=__version__,
             model=header["model"],
-            workspace=WorkspaceMeta(path=os.path.relpath(header["workspace"], folder), commit=header["commit"]),
+            workspace=WorkspaceMeta.of_place(header, folder),
             system_prompt_sha=header["system_prompt"],
             tools_sha=header["tools"],
         )
+
+    @classmethod
+    def without_agent(cls, session: str, place: Mapping[str, Any], folder: Path) -> SessionMeta:
+        """Of a session that no model was asked in yet; `place` as in `WorkspaceMeta.of_place`."""
+        return cls(session=session, kin_nb=__version__, workspace=WorkspaceMeta.of_place(place, folder))
 
 
 @dataclass(frozen=True)
@@ -117,6 +143,12 @@ class Recording:
     def other_types(self) -> tuple[str, ...]:
         """The types of the records that this version cannot play, sorted, each once."""
         return tuple(sorted({str(json.loads(text).get("type")) for text in self.others}))
+
+
+def unnamed_session(records: Iterable[SessionRecord]) -> str:
+    """An id for the session of records that do not say which it is: the same whoever reads them."""
+    first = min(records, key=lambda record: (record.seq, record.id))
+    return str(UUID(sha256(["session", first.id])[:32]))
 
 
 def label(record: SessionRecord) -> str:

@@ -121,6 +121,14 @@ def opens(nb: LiveKernel) -> Iterator[Callable[[Path], object]]:
 
 
 @pytest.fixture
+def file_is_known(kin: LiveKernel, opens, tmp_path: Path) -> None:
+    """As most front ends have it: the notebook's file is named, and there."""
+    path = tmp_path / "notebook.ipynb"
+    path.write_text(json.dumps(new_notebook()))
+    opens(path)
+
+
+@pytest.fixture
 def page(request, kin: LiveKernel, opens, model_server: ModelServer, tmp_path) -> Page:
     """One recorded turn in go.kin.ipynb, which is open and plays; one live turn after it that appended to a.py; Ctrl-S."""
     model_server.enqueue("One.")

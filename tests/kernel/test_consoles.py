@@ -296,6 +296,7 @@ def test_qtconsole_is_asked_by_input_and_each_card_comes_once(kin, model_server)
     assert kin.widgets() == []
 
 
+@pytest.mark.usefixtures("file_is_known")
 def test_a_notebook_without_widgets_is_asked_by_input_and_keeps_the_settled_card(kin, model_server):
     """It closes every comm at once, as JupyterLab does without its widget manager."""
     model_server.enqueue("I change it.", calls=[EDIT])

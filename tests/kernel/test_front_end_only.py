@@ -119,7 +119,7 @@ def test_a_first_cell_that_fails_keeps_the_answers_below_it(lived, model_server)
     lived.cells.insert(1, new_code_cell("%kin redo", id="redo"))
     lived.save()
     assert lived.run_all()[:2] == ["ok", "error"]
-    assert KEPT in lived.cells[1]["outputs"][0]["metadata"]
+    assert KEPT in lived.cells[1]["outputs"][-1]["metadata"]
     for cell in lived.cells[2:]:
         cell["outputs"] = []
     lived.save()

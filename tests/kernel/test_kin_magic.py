@@ -33,6 +33,7 @@ def test_approved_in_the_cell(kin, model_server, tmp_path):
     assert "2 steps · 1 tool call" in shown(kin, cell)
 
 
+@pytest.mark.usefixtures("file_is_known")
 def test_a_servers_description_is_on_the_card_that_asks_and_in_no_output_that_stays(kin, model_server, tmp_path):
     script = Path(__file__).parents[1] / "unit" / "mcp" / "servers" / "stdio_server.py"
     with (tmp_path / "kin-home" / "config.toml").open("a") as config:

@@ -255,7 +255,7 @@ def test_a_command_that_failed_fails_again_and_changes_nothing(page, model_serve
     assert page.add("%kin redo") == "error"
     page.save()
     assert page.run_all()[-1] == "error"
-    assert page.said.startswith("No redo is recorded in this cell, and this notebook is in playback: nothing was done.")
+    assert page.said == "There is nothing to redo: nothing was undone since the last prompt."
 
 
 def test_a_last_prompt_that_failed_says_how_to_ask_it_again(page, model_server):

@@ -25,6 +25,7 @@ def first_outputs(nb: LiveKernel, cell: str) -> list[str]:
     return [m["content"]["data"]["text/plain"] for m in nb.of(cell) if m["msg_type"] == "display_data"]
 
 
+@pytest.mark.usefixtures("file_is_known")
 def test_a_long_reply_is_written_into_widgets_and_settles_into_one_static_output(kin, model_server):
     hold = threading.Event()
     model_server.enqueue(TEXT, chunk=1_500, hold=hold)
@@ -76,6 +77,7 @@ def test_a_block_that_grows_long_is_sent_in_pieces(kin, model_server, text):
     assert max(sizes) < len(live_html(text)) / 2  # on a busy machine a piece is larger, and is one still
 
 
+@pytest.mark.usefixtures("file_is_known")
 def test_a_front_end_without_widgets_gets_the_text_in_place(kin, model_server):
     hold = threading.Event()
     model_server.enqueue(TEXT, chunk=1_500, hold=hold)
@@ -117,6 +119,7 @@ def test_with_nobody_there_each_reply_comes_once_and_whole(kin, model_server):
     assert not kin.widgets()
 
 
+@pytest.mark.usefixtures("file_is_known")
 @pytest.mark.parametrize("person", [{"cell": "cell-1"}, {"cell": None}], ids=["notebook", "console"])
 def test_what_takes_longer_than_a_second_says_so_and_leaves_nothing(kin, model_server, person):
     model_server.enqueue(calls=[tool_call("bash", command="sleep 1.5")])
@@ -129,6 +132,7 @@ def test_what_takes_longer_than_a_second_says_so_and_leaves_nothing(kin, model_s
     assert len(first_outputs(kin, cell)) == 3
 
 
+@pytest.mark.usefixtures("file_is_known")
 def test_a_retry_is_shown_in_the_cell_with_its_reason_and_time(kin, model_server):
     hold = threading.Event()
     model_server.enqueue(status=503, headers={"Retry-After": "0"}, body={"error": "warming up"})

@@ -13,6 +13,7 @@ from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import ModelServer
 from tests.notebook.headless import LOAD, Headless
+from tests.notebook.in_process_page import InProcessPage
 from tests.notebook.people import environment, write_config
 from tests.unit.replay.sessions import recording, turn
 
@@ -40,6 +41,13 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             kernel.ok(LOAD)
             yield Stage(root, kernel, server)
         assert server.requests == []
+
+
+@pytest.fixture
+def page(tmp_path: Path, model_server: ModelServer) -> Iterator[InProcessPage]:
+    """An empty notebook, its user's front end and a kernel in this process; its model is the server."""
+    with InProcessPage(tmp_path / "person", model_server) as page:
+        yield page
 
 
 @pytest.fixture

@@ -49,24 +49,27 @@ class _Shell(InteractiveShell):
 
 
 class Kernel:
-    """A person's kernel: `home` is theirs, `file` the notebook that it serves. `load_ext` has run."""
+    """A person's kernel: `home` is theirs, `file` the notebook that it serves. `load_ext` has run.
 
-    def __init__(self, home: Path, file: Path) -> None:
-        self.home, self.file = home, file
+    `named`: whether the front end tells the kernel which file that is.
+    """
+
+    def __init__(self, home: Path, file: Path, *, named: bool = True) -> None:
+        self.home, self.file, self._named = home, file, named
         with self._at_home():
             self.shell = _Shell(config=_CONFIG)
             self.shell.kernel = _Kernel()
             kin_nb.load_ipython_extension(self.shell)
 
     def run(
-        self, source: str, cell_id: str | None, **environ: str
+        self, source: str, cell_id: str | None, *, stop_on_error: bool = True, **environ: str
     ) -> tuple[list[dict[str, Any]], BaseException | None]:
         """What a front end keeps of the cell's outputs, and what it raised."""
         kernel = self.shell.kernel
         kernel.session.sent = []
         kernel.parent = {
             "metadata": {"cellId": cell_id} if cell_id else {},
-            "content": {"code": source, "allow_stdin": False},
+            "content": {"code": source, "allow_stdin": False, "stop_on_error": stop_on_error},
             "header": {"msg_id": "m"},
         }
         printed = io.StringIO()
@@ -85,7 +88,7 @@ class Kernel:
     @contextlib.contextmanager
     def _at_home(self, environ: Mapping[str, str] | None = None) -> Iterator[None]:
         before, folder = dict(os.environ), Path.cwd()
-        own = {"HOME": self.home, "KIN_HOME": self.home / "kin", "JPY_SESSION_NAME": self.file}
+        own = {"HOME": self.home, "KIN_HOME": self.home / "kin", "JPY_SESSION_NAME": self.file if self._named else ""}
         os.environ.update({name: str(path) for name, path in own.items()})
         os.environ.update({"KIN_APPROVAL": "headless", **(environ or {})})
         os.chdir(self.file.parent)

@@ -40,6 +40,7 @@ ACTIONS = {
     "restart": 1,
     "run_all": 2,
     "run_all_stops": 2,
+    "own_cell_fails": 2,
     "save": 2,
     "kin_save": 2,
     "mail": 5,
@@ -118,7 +119,7 @@ class PageHistory:
         outputs, error = self.kernel.run(cell["source"], cell["id"], **environ)
         cell["outputs"] = copy_of(outputs)
         self.server._queue.clear()
-        if error is not None and not isinstance(error, KinError | ReplayError):
+        if error is not None and not isinstance(error, KinError | ReplayError | ZeroDivisionError):
             raise Finding(f"raises {type(error).__name__}", f"{cell['source']!r}: {error}") from error
         requests = self.server.requests[before:]
         if requests and not allowed:
@@ -312,7 +313,15 @@ class PageHistory:
             if self.run(cell) is not None:
                 break
 
-    def run_all_stops(self, x: int, y: int) -> None:
+    def own_cell_fails(self, x: int, y: int) -> None:
+        """One that is no prompt stops Run All, anywhere on the page; it is repaired afterwards, and runs well."""
+        first = len(self.cells) - len(self._own())
+        self.count += 1
+        cell = {"cell_type": "code", "id": f"own-{self.count}", "metadata": {}, "source": "1 / 0", "outputs": []}
+        self.cells.insert(first + y % (len(self._own()) + 1), cell)
+        self.run_all_stops(x, y, repaired=cell)
+
+    def run_all_stops(self, x: int, y: int, repaired: Raw | None = None) -> None:
         """After a restart: all outputs go, and those below the first error are gone for good; then Ctrl-S."""
         self.restart(x, y)
         before = {cell["id"]: self.lost.get(cell["id"]) or shown(cell) for cell in self.cells}
@@ -324,7 +333,9 @@ class PageHistory:
             if error is not None:
                 break
         self.lost = {cell["id"]: before[cell["id"]] for cell in self.cells if not cell["outputs"]}
-        if self.lost:
+        if self.lost or repaired is not None:
+            if repaired is not None:
+                repaired["source"] = "value = 1"
             self.save()
             self.close()
             self.start()

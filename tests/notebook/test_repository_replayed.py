@@ -184,7 +184,8 @@ def test_a_linked_worktree_is_a_workspace_as_well(lived, second, tmp_path):
     done = replayed_with_tools(lived.notebook, worktree, tmp_path / "out")
     assert done.returncode == 3, done.stdout + done.stderr
     drifts = [line for line in done.stdout.splitlines() if ": text: " in line or ": effect: " in line]
-    assert [("main" in line, "side" in line) for line in drifts] == [(True, True)] * 3, "the branch is another, no more"
+    assert len(drifts) == 1, "the copy is on the recorded branch"
+    assert "side" in drifts[0], "which `git branch` lists too"
     assert everything(second) == before
 
 

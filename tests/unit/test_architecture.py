@@ -42,6 +42,7 @@ NOTEBOOK = [
         "pump",
         "tap",
         "since_written",
+        "output_backup",
     ),
     *("approval", "streaming", "cell_view", "live", "live_agent", "turn_runner", "recorded"),
     *("modes", "commands", "saving", "session", "notebook", "safe_imports", "completion"),

@@ -6,7 +6,16 @@ import re
 from functools import partial
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.commands.values import CLEARED, CommandError, CommandHost, CommandResult
+from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult
+from kin_nb.core.undo import NOTHING_TO_REDO, NOTHING_TO_UNDO
+
+NOTHING_TO_DO = {
+    "undo": NOTHING_TO_UNDO,
+    "redo": NOTHING_TO_REDO,
+    "compact": "Nothing to compact yet: nothing was said in this conversation.",
+}
+"""By the name of a command, its error where the conversation has nothing that it could move."""
+_NOTHING_TO_COMPARE = "Nothing to compare yet: no prompt has run in this session."
 
 
 def compact(host: CommandHost, words: list[str]) -> CommandResult:
@@ -14,7 +23,7 @@ def compact(host: CommandHost, words: list[str]) -> CommandResult:
     host.check_live("compact")
     agent = host.up_to_date()  # with the model that is chosen now
     if agent is None or len(agent.messages) <= 1:
-        raise CommandError("Nothing to compact yet: nothing was said in this conversation.")
+        raise CommandError(NOTHING_TO_DO["compact"])
     host.wait(partial(agent.compact, **host.asking_cell("compact")))
     return CommandResult(record=agent.moves[-1])
 
@@ -23,7 +32,7 @@ def clear(host: CommandHost, words: list[str]) -> CommandResult:
     del words
     host.check_live("clear")
     if host.agent is None:
-        return CommandResult(CLEARED)
+        return host.clear_unused()
     host.wait(partial(host.agent.clear_history, **host.asking_cell("clear")))
     return CommandResult(record=host.agent.moves[-1])
 
@@ -31,14 +40,15 @@ def clear(host: CommandHost, words: list[str]) -> CommandResult:
 def undo(host: CommandHost, words: list[str]) -> CommandResult:
     turns = turns_to_undo(words)
     host.check_live("undo")
-    agent = _agent(host, "undo")
+    agent = _agent(host, NOTHING_TO_UNDO)
     return CommandResult(record=host.wait(partial(agent.undo, turns, **host.asking_cell(f"undo {turns}"))))
 
 
 def redo(host: CommandHost, words: list[str]) -> CommandResult:
     del words
     host.check_live("redo")
-    return CommandResult(record=host.wait(partial(_agent(host, "redo").redo, **host.asking_cell("redo"))))
+    agent = _agent(host, NOTHING_TO_REDO)
+    return CommandResult(record=host.wait(partial(agent.redo, **host.asking_cell("redo"))))
 
 
 def turns_to_undo(words: list[str]) -> int:
@@ -59,9 +69,9 @@ def diff(host: CommandHost, words: list[str]) -> CommandResult:
     if len(words) > 1 or (words and not re.fullmatch(r"\d{1,9}", words[0], re.ASCII)):
         raise CommandError("Usage: /diff [N], for what turn N changed; without N, the last turn")
     host.check_live("compare the files of")
-    turns = _agent(host, "compare").turns
+    turns = _agent(host, _NOTHING_TO_COMPARE).turns
     if not turns:
-        raise CommandError("Nothing to compare yet: no prompt has run in this session.")
+        raise CommandError(_NOTHING_TO_COMPARE)
     number = int(words[0]) if words else turns[-1].turn
     turn = next((turn for turn in turns if turn.turn == number), None)
     if turn is None:
@@ -70,7 +80,8 @@ def diff(host: CommandHost, words: list[str]) -> CommandResult:
     return CommandResult("" if changes else f"Turn {number} changed no files", changes=changes, turn=number)
 
 
-def _agent(host: CommandHost, what: str) -> Agent:
+def _agent(host: CommandHost, without: str) -> Agent:
+    """The session's agent. Raises CommandError with the text `without` where no prompt has run."""
     if host.agent is None:
-        raise CommandError(f"Nothing to {what} yet: no prompt has run in this session.")
+        raise CommandError(without)
     return host.agent

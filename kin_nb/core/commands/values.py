@@ -80,6 +80,10 @@ class CommandHost(Protocol):
         """`key` and `cell_id` of the cell that gave `command`, for the record of what it does."""
         ...
 
+    def clear_unused(self) -> CommandResult:
+        """What /clear gives before the first prompt."""
+        ...
+
     def up_to_date(self) -> Agent | None:
         """The agent, with the model and settings that are chosen now."""
         ...

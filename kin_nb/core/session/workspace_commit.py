@@ -8,6 +8,14 @@ from pathlib import Path
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REF = re.compile(r"ref: (refs/(?!.*(?:\.\.|//))[^\s\0]+)")
+_NAME = re.compile(
+    r"""(?x)
+    (?!.*(?: \.\. | // | /\. | @\{ | \.lock(?:/|\Z) ))
+    refs/(?:heads|remotes|tags)/(?!-) [^\x00-\x20~^:?*\[\\\x7f]+ (?<![./])
+    """
+)
+"""What git takes for a reference's name, and a path that stays in refs/."""
+LONGEST_BRANCH = 1024
 _MOST_BYTES = 64 * 1024
 """Of a file that holds one line."""
 _MOST_LINKS = 5
@@ -20,6 +28,16 @@ class GitHead:
 
     commit: str | None = None
     branch: str | None = None
+
+    @property
+    def recorded_branch(self) -> str | None:
+        """The branch at the commit, "" when detached; None without a commit, and for a name that is not understood."""
+        if self.commit is None or self.branch is None:
+            return None if self.commit is None else ""
+        known = (
+            len(self.branch) <= LONGEST_BRANCH and "\ufffd" not in self.branch and is_ref(f"refs/heads/{self.branch}")
+        )
+        return self.branch if known else None
 
 
 @dataclass(frozen=True)
@@ -59,6 +77,11 @@ def git_head(workspace: Path) -> GitHead:
         target = _text(own / link[1]) or _text(shared / link[1]) or _packed(shared / "packed-refs", link[1])
     commit = target if _COMMIT.fullmatch(target) else None
     return GitHead(commit, None if branch == ".invalid" else branch)  # reftable's stand-in for a name
+
+
+def is_ref(name: str) -> bool:
+    """Whether `name` (`refs/heads/main`) is one that git takes, of a branch, a remote branch or a tag."""
+    return _NAME.fullmatch(name) is not None
 
 
 def head_commit(workspace: Path) -> str | None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from kin_nb.core.events import StepReplyEvent, ToolResultEvent
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
-from kin_nb.core.tools.executor import ToolExecutor
 from kin_nb.core.types import FunctionCall, LLMMessage, Role, ToolCall
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ async def run_single_call(
         holds_secret=agent.journal.holds_secret,
     )
     agent.history.append(LLMMessage(role=Role.assistant, tool_calls=[call]))
-    executor = ToolExecutor(agent, recorder)
+    executor = agent.executor(recorder)
     found: ToolResultEvent | None = None
     async with aclosing(executor.run([call], StepReplyEvent(step=recorder.reply(step)))) as events:
         async for event in events:

@@ -127,6 +127,8 @@ class LiveMode:
                 self._live.close()  # that agent is nowhere
                 raise KinError(str(error)) from None
             self._recorded.tell_missing(found.missing)
+        elif new:
+            agent.conversation.lineage.know(book.records.values())
         return agent
 
     def _known(self, cell: Cell) -> Sequence[SessionRecord]:
@@ -141,6 +143,8 @@ class LiveMode:
         if options.model is not None:
             self._live.choose_model(options.model)  # from this cell on; the default may have no key
         agent = self.agent()
+        if not self.always:
+            self._recorded.tell_unknown_file(io)
         with self._live.in_mode(options.mode), self._knowing(agent):
             if options.retry:
                 self._take_back(agent, cell)

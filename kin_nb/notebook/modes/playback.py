@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kin_nb.core.commands.conversation import NOTHING_TO_DO
 from kin_nb.core.session.records import SessionRecord, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput, somebody_reads
 from kin_nb.notebook.modes.binding import BindingOffer
@@ -66,6 +67,8 @@ class PlaybackMode:
         try:
             shown, of_another = self._playback.play(command_key(command), io.cell_id)
         except (NotRecorded, AmbiguousTurn):
+            if self._playback.has_nothing_to(command, io.cell_id):
+                raise KinError(NOTHING_TO_DO[command.split(maxsplit=1)[0]]) from None  # as it was live
             raise NotRecorded(
                 f"No {command} is recorded in this cell, and {self._which} is in playback: nothing was done. "
                 f"`{self._command('live')}` to go on where it ends, then run this cell again."

@@ -26,6 +26,7 @@ from kin_nb.replay.saving.own_cells import keep_what_plays, what_goes
 from kin_nb.replay.saving.preflight import Preflight, about_run
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.prompt_cells import about_stops
+from kin_nb.replay.saving.reduced import check_addition
 from kin_nb.replay.saving.writing import write_notebook
 
 DONE, FAILED = 0, 1
@@ -81,9 +82,7 @@ class SaveCommand:
             raise ReplayError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")
         nb, recording, told = self._read(target)
         cleaner = Cleaner(options.redact, self.secrets)
-        recording = clean_notebook(nb, recording, cleaner)
-        if not options.results:
-            recording = without_results(recording)
+        recording = self._reduced(nb, recording, cleaner)
         if options.plain:
             write_notebook(plain_notebook(recording, nb if nb["cells"] else None), target)
             return [f"Saved {self.shown}: it needs no kin_nb, and holds no recording.", *cleaner.report()]
@@ -96,6 +95,11 @@ class SaveCommand:
         said.append(about_stops(made, saved.held))
         said += self._about_run(made, saved.recording, target)
         return [*filter(None, said), *pairing_warnings(made), *told, *cleaner.report()]
+
+    def _reduced(self, nb: Any, recording: Recording, cleaner: Cleaner) -> Recording:
+        """`recording` as it is written; `nb` is cleaned in place."""
+        clean = clean_notebook(nb, recording, cleaner)
+        return clean if self.options.results else without_results(clean)
 
     def _about_run(self, made: Any, recording: Recording, target: Path) -> list[str]:
         """What stops the saved notebook: as far as a play of it tells, or reading it."""
@@ -145,7 +149,11 @@ class SaveCommand:
             _check_nobody_has_it_open(target)
         named = named_recording(self.source, target.parent)
         if named.nb is None and target.exists():
-            named = named.with_notebook(target)
+            log, named = named.recording, named.with_notebook(target)
+            held = named.book.records if named.book is not None else {}
+            if named.nb is not None and not log.shas.keys() <= held.keys():
+                reduced = self._reduced(empty_notebook(), log, Cleaner(self.options.redact, self.secrets))
+                check_addition(named.nb, reduced, target.name, redacts=bool(self.options.redact))
         if named.nb is None:
             if self.options.in_place:  # its cells stay, whatever session they are of
                 return as_node(load_notebook(target), target.name), named.recording, []

@@ -1,12 +1,12 @@
 """The record in a cell's output, for a notebook that only a front end saves (docs/format.md).
 
 A kernel cannot write cells' metadata. So the last output of a turn, and the card of an undo, carry the record in theirs. Run
-All that stops clears the outputs below it, and a front end saves that: so the first cell keeps a copy of all of them.
+All that stops clears the outputs below it, and a front end saves that: so one output keeps a copy of all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +70,11 @@ def read_carried(cell: int, raw: dict[str, Any]) -> Carried:
     return Carried(reader.read(cell, raw.get("record")), meta, raw)
 
 
-def keeping(nb: Any) -> dict[str, Any]:
-    """Metadata for the output of the first cell of `nb`: what the cells carry, and what is kept of those that are there."""
+def keeping(nb: Any, before: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Metadata for an output of `nb`: what the cells carry, what is kept of those that are there, and what was known `before`.
+
+    A record as it is in `nb` counts.
+    """
     kept = [
         {"cell": cell["id"], "carried": each}
         for cell in nb["cells"]
@@ -80,7 +83,20 @@ def keeping(nb: Any) -> dict[str, Any]:
     ]
     ids = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
     kept += [each for each in kept_in(nb) if each["cell"] in ids and each not in kept]
+    known = {(each["cell"], _id_of(each["carried"])) for each in kept}
+    for each in before:
+        name = (each["cell"], _id_of(each["carried"]))
+        if name not in known:
+            known.add(name)
+            kept.append(each)
     return {KEPT: kept} if 0 < sum(len(str(each)) for each in kept) <= MAX_KEPT_CHARACTERS else {}
+
+
+def _id_of(carried: dict[str, Any]) -> str:
+    """The id of a record, unchecked; of one without, all of it."""
+    record = carried.get("record")
+    named = record.get("id") if isinstance(record, dict) else None
+    return named if isinstance(named, str) else str(record)
 
 
 def kept_in(nb: Any) -> Iterator[dict[str, Any]]:

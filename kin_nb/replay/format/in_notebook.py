@@ -25,7 +25,8 @@ CELLS = "cells"
 RECORDS = "records"
 """In the notebook's metadata: the short hash of each record that was saved, by its id. In a cell's: its records."""
 _REPLAY = re.compile(r"^%kin[ \t]+replay[ \t]+(?P<session>[A-Za-z0-9-]{1,64})@", re.MULTILINE)
-_UNNAMED = "SESSION"
+UNNAMED = "SESSION"
+"""In advice, where no session is known."""
 _KEYS = frozenset(
     {
         *("format", "session", "digest", "kin_nb", "model", "workspace", "system_prompt", "tools", "blobs"),
@@ -240,7 +241,7 @@ def _error(meta: SessionMeta, where: str, what: str) -> RecordingError:
 
 def _no_recording(nb: Any) -> str:
     named = _named(nb)
-    if named == _UNNAMED and any(any(carried_in(cell)) for cell in nb["cells"]):
+    if named == UNNAMED and any(any(carried_in(cell)) for cell in nb["cells"]):
         return (
             "This notebook holds no recording: only its outputs carry one. Make a session notebook of it: kin-nb save "
             "NOTEBOOK.ipynb OUT.ipynb"
@@ -249,7 +250,7 @@ def _no_recording(nb: Any) -> str:
 
 
 def _named(nb: Any) -> str:
-    return replayed_session(nb) or _UNNAMED
+    return replayed_session(nb) or UNNAMED
 
 
 def _meta(kin: dict[str, Any]) -> SessionMeta:
@@ -279,7 +280,7 @@ def _meta_json(recording: Recording) -> dict[str, Any]:
         "digest": digest_of(meta, recording.shas),
         "kin_nb": meta.kin_nb,
         "model": meta.model,
-        "workspace": meta.workspace.model_dump(),
+        "workspace": meta.workspace.model_dump(exclude={"branch"} if meta.workspace.branch is None else None),
         "system_prompt": meta.system_prompt_sha,
         "tools": meta.tools_sha,
         RECORDS: dict(sorted(recording.shas.items())),

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.session.records import END, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.undo import UndoError
-from kin_nb.replay.book import Book, CellEntry, Conversation
-from kin_nb.replay.cells import last_run
+from kin_nb.replay.book import Book, CellEntry, Conversation, in_order
+from kin_nb.replay.cells import command_key, last_run
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, ReplayError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Playback:
     """One conversation of a notebook, played: `session` is its name, "" for the notebook's own."""
 
     def __init__(self, book: Book, session: str = "") -> None:
+        self._book = book
         self._cells = [cell for cell in book.cells if cell.session == session]
         self._ids = {cell.cell_id for cell in book.cells if cell.cell_id}
         self._next = 0
@@ -53,6 +54,28 @@ class Playback:
         """The notebook's cell of that id."""
         return next((cell for cell in self._cells if cell_id and cell.cell_id == cell_id), None)
 
+    def has_nothing_to(self, command: str, cell_id: str | None) -> bool:
+        """Whether a command (`undo 2`) finds nothing that it could move, by the records of the cells above its own.
+
+        False for a cell that the notebook does not have: what is above it is not known. Without ids the next cell with this
+        command counts.
+        """
+        own = self.cell(cell_id)
+        if own is None and not (cell_id and self._ids):
+            own = next((cell for cell in self._cells[self._next :] if cell.key == command_key(command)), None)
+        if own is None:
+            return False
+        above = self._cells[: self._cells.index(own)]
+        records = in_order(record for cell in above for record in cell.records)
+        match command.split(maxsplit=1)[0]:
+            case "undo":
+                return sum(map(_turns_added, records)) <= 0
+            case "redo":
+                return _redoable(records) <= 0
+            case "compact":
+                return not (records and self._book.conversation(records[-1]).sent)
+        return False
+
     def _position(self, key: str, cell_id: str | None) -> int:
         same = [n for n, cell in enumerate(self._cells) if cell.key == key and cell.shown]
         below = [n for n in same if n >= self._next]
@@ -65,15 +88,34 @@ class Playback:
         return same[0]
 
 
+def _turns_added(record: SessionRecord) -> int:
+    """How many turns more, or fewer, the conversation has after `record`."""
+    if isinstance(record, UndoRecord):
+        return len(record.turns) if record.type == "redo" else -len(record.turns)
+    return 1 if isinstance(record, TurnRecord) else 0
+
+
+def _redoable(records: Sequence[SessionRecord]) -> int:
+    """How many undos a redo could still give back after `records`: a turn ends that."""
+    count = 0
+    for record in records:
+        if isinstance(record, TurnRecord):
+            count = 0
+        elif isinstance(record, UndoRecord):
+            count += 1 if record.type == "undo" else -1
+    return count
+
+
 def go_on(agent: Agent, book: Book, at: SessionRecord | None) -> Conversation:
     """`agent`, which is new, goes on after the record `at`; the conversation that it has then. Raises ReplayError.
 
-    The commit is the recording's: at that one the files are what its first turn found. New turns are numbered after all
+    Commit and branch are the recording's: there the files are what its first turn found. New turns are numbered after all
     that the notebook holds.
     """
     found = book.conversation(at)
     if book.records:
-        agent.header = {**agent.header, "commit": book.meta.workspace.commit}
+        recorded = book.meta.workspace
+        agent.header = {**agent.header, "commit": recorded.commit, "branch": recorded.branch}
     last = max((number for record in book.records.values() for number in _numbers(record)), default=0)
     try:
         agent.continue_from(found.whole, known=book.records.values(), last=last)

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kin_nb.core.paths import real_path
-from kin_nb.core.session.workspace_commit import GitPlace
+from kin_nb.core.session.workspace_commit import GitPlace, is_ref
 from kin_nb.render.text import literal, one_line
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.rerun.original import Original, is_ref, without_git
+from kin_nb.replay.rerun.original import Original, without_git
 from kin_nb.replay.rerun.symlinks import relative_target
 
 NOWHERE = "/dev/null"
@@ -64,11 +64,14 @@ class Part:
 
 
 class Clone:
-    """A clone in `folder`, which is there and empty, of the repository at `place`."""
+    """A clone in `folder`, which is there and empty, of the repository at `place`.
 
-    def __init__(self, place: GitPlace, commit: str, folder: Path) -> None:
+    `branch`: which the session was on, "" for none (a detached HEAD), None where the recording does not say.
+    """
+
+    def __init__(self, place: GitPlace, commit: str, folder: Path, branch: str | None = None) -> None:
         self._original, self._top = Original(place), place.top
-        self._commit, self.folder = commit, folder
+        self._commit, self.folder, self._recorded_branch = commit, folder, branch
 
     def borrow(self) -> None:
         """Make the repository. Raises NoGitError, ReplayError; MissingCommitError where the original has no such commit."""
@@ -116,13 +119,17 @@ class Clone:
     def _write_refs(self, refs: dict[str, str], named: Mapping[str, str], settings: Mapping[str, str]) -> None:
         """As they are now; the branch that the session was on, as far as can be told, is at the recorded commit.
 
-        So is the remote branch that this one follows, where it has that commit: how far it was then is not known.
+        So is the remote branch that this one follows, where it has that commit: how far it was then is not known. Branches that
+        its name leaves no room for, as `a/b` with `a`, came later, and are left out.
         """
         self._write_packed(refs)
         branch = self._branch(refs)
         if branch is None:
-            self._git("update-ref", "--no-deref", "HEAD", self._commit)
+            why = f"checkout: moving from {self._commit} to {self._commit}"  # `git status` reads there what is checked out
+            self._git("update-ref", "--no-deref", "-m", why, "HEAD", self._commit)
             return
+        for name in [name for name in refs if _excludes(name, f"refs/heads/{branch}")]:
+            del refs[name]
         refs[f"refs/heads/{branch}"] = self._commit
         remote, followed = (settings.get(f"branch.{branch}.{key}", "") for key in ("remote", "merge"))
         upstream = f"refs/remotes/{remote}/{followed.removeprefix('refs/heads/')}"
@@ -146,7 +153,9 @@ class Clone:
         path.write_text(lines, encoding="utf-8", errors="surrogateescape")
 
     def _branch(self, refs: Mapping[str, str]) -> str | None:
-        """The one that is checked out now, if it has the commit; else one that has it, main or master if need be."""
+        """The recorded one; else the one that is checked out now, if it has the commit, or one that has it, main or master."""
+        if self._recorded_branch is not None:
+            return self._recorded_branch or None
         now = self._original.branch
         if now is not None and f"refs/heads/{now}" in refs and self._is_ancestor(refs[f"refs/heads/{now}"]):
             return now
@@ -240,6 +249,11 @@ class Clone:
             said = error.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
             raise ReplayError(f"git {argv[0]}: {one_line(said or f'exit code {error.returncode}', 300)}") from error
         return done.stdout
+
+
+def _excludes(one: str, other: str) -> bool:
+    """Whether git holds but one of two references: the name of one is a folder in the other's."""
+    return one.startswith(f"{other}/") or other.startswith(f"{one}/")
 
 
 def _as_alternate(objects: Path) -> bytes:

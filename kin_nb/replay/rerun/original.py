@@ -13,20 +13,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from kin_nb.core.session.workspace_commit import GitPlace, git_head
+from kin_nb.core.session.workspace_commit import GitPlace, git_head, is_ref
 
 _MOST_REFS = 50_000
 _LARGEST = 32 * 1024**2
 """Bytes of a file that is read: the references of a large repository."""
 _KINDS = ("refs/heads/", "refs/remotes/", "refs/tags/")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_NAME = re.compile(
-    r"""(?x)
-    (?!.*(?: \.\. | // | /\. | @\{ | \.lock(?:/|\Z) ))
-    refs/(?:heads|remotes|tags)/(?!-) [^\x00-\x20~^:?*\[\\\x7f]+ (?<![./])
-    """
-)
-"""What git takes for a reference's name, and a path that stays in refs/."""
 _INERT = re.compile(
     r"""(?x)
     user\.(?:name|email)
@@ -68,12 +61,12 @@ class Original:
         named: dict[str, str] = {}
         for line in self._lines("packed-refs"):
             value, _, name = line.partition(" ")
-            if _COMMIT.fullmatch(value) and _NAME.fullmatch(name):
+            if _COMMIT.fullmatch(value) and is_ref(name):
                 found[name] = value
         for name, value in self._loose():
             if _COMMIT.fullmatch(value):
                 found[name] = value
-            elif value.startswith("ref: ") and _NAME.fullmatch(value[5:].strip()):
+            elif value.startswith("ref: ") and is_ref(value[5:].strip()):
                 named[name] = value[5:].strip()
         return dict(list(found.items())[:_MOST_REFS]), named
 
@@ -101,15 +94,11 @@ class Original:
                     seen += 1
                     path = Path(folder) / name
                     ref = path.relative_to(self._place.shared).as_posix()
-                    if seen <= _MOST_REFS and _NAME.fullmatch(ref) and (text := _regular(path, 1024)) is not None:
+                    if seen <= _MOST_REFS and is_ref(ref) and (text := _regular(path, 1024)) is not None:
                         yield ref, text.strip()
 
     def _lines(self, name: str) -> list[str]:
         return (_regular(self._place.shared / name) or "").splitlines()
-
-
-def is_ref(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None
 
 
 def without_git() -> dict[str, str]:

@@ -70,12 +70,18 @@ def copied_top(workspace: Path, commit: str | None) -> Path:
 
 
 def copy_workspace(
-    workspace: Path, commit: str | None, folder: Path, most: Most = MOST, *, linked: bool = True
+    workspace: Path,
+    commit: str | None,
+    folder: Path,
+    most: Most = MOST,
+    *,
+    branch: str | None = None,
+    linked: bool = True,
 ) -> WorkspaceCopy:
     """Fill `folder` (made here) from `copied_top(workspace, commit)`. The original is only read.
 
-    `linked`: with links to virtual environments. Raises ReplayError when `workspace` is no folder, is not in a repository with
-    `commit`, holds more than `most`, or cannot be copied.
+    `branch`: the one to be on, as Clone has it. `linked`: with links to virtual environments. Raises ReplayError when
+    `workspace` is no folder, is not in a repository with `commit`, holds more than `most`, or cannot be copied.
     """
     # the path is the recording's word: of any length, and with what a terminal obeys
     shown = one_line(str(workspace), 400)
@@ -84,7 +90,7 @@ def copy_workspace(
     missing = ""
     if commit:
         try:
-            return _cloned(workspace, commit, folder, most, linked=linked)
+            return _cloned(workspace, commit, folder, most, branch, linked=linked)
         except NoGitError:
             missing = f" (git is not installed, so not commit {commit[:12]})"
             shutil.rmtree(folder)
@@ -101,7 +107,9 @@ def copy_workspace(
     return WorkspaceCopy(folder, f"the files as they are now{missing}{_as_said(environments)}")
 
 
-def _cloned(workspace: Path, commit: str, folder: Path, most: Most, *, linked: bool) -> WorkspaceCopy:
+def _cloned(
+    workspace: Path, commit: str, folder: Path, most: Most, branch: str | None, *, linked: bool
+) -> WorkspaceCopy:
     """Raises ReplayError, NoGitError."""
     shown = one_line(str(workspace), 400)
     place = git_place(workspace)
@@ -112,7 +120,7 @@ def _cloned(workspace: Path, commit: str, folder: Path, most: Most, *, linked: b
     if place is None:
         raise ReplayError(other)
     folder.mkdir(parents=True)
-    clone = Clone(place, commit, folder)
+    clone = Clone(place, commit, folder, branch)
     try:
         clone.borrow()
         part = _part(clone, workspace, workspace.relative_to(place.top).as_posix(), most)

@@ -87,7 +87,7 @@ def place(path: Path, recording: Recording, options: ReplayOptions) -> Iterator[
         return
     workspace = workspace_of(path, recording, options.workspace)
     with interruptible(), temporary_folder("kin-replay-") as root:
-        cwd, copied = copy_beside(path, workspace, recording.meta.workspace.commit, root / "workspace")
+        cwd, copied = copy_beside(path, workspace, recording, root / "workspace")
         replayed = ReplayEnvironment(
             mode="scratch" if options.way == "playback" else options.way,
             notebook=path,
@@ -144,12 +144,14 @@ def workspace_of(path: Path, recording: Recording, named: Path | None = None) ->
         ) from None
 
 
-def copy_beside(path: Path, workspace: Path, commit: str | None, top: Path) -> tuple[Path, WorkspaceCopy]:
+def copy_beside(path: Path, workspace: Path, recording: Recording, top: Path) -> tuple[Path, WorkspaceCopy]:
     """(where in `top`, made here, the notebook's own folder is, the copy). A workspace below the notebook stays below it."""
-    original = copied_top(workspace, commit)
+    recorded = recording.meta.workspace
+    original = copied_top(workspace, recorded.commit)
     below = original.is_relative_to(path.parent)  # then cells find it where it was
+    folder = top / original.relative_to(path.parent) if below else top
     try:
-        copied = copy_workspace(workspace, commit, top / original.relative_to(path.parent) if below else top)
+        copied = copy_workspace(workspace, recorded.commit, folder, branch=recorded.branch)
     except TooLargeError as error:
         raise ReplayError(f"{error} Name a smaller one: kin-nb replay --workspace PATH") from error
     if below:
@@ -210,7 +212,7 @@ class Scratch:
         workspace = workspace_of(path, found.recording)
         temporary = tempfile.TemporaryDirectory(prefix="kin-scratch-", ignore_cleanup_errors=True)
         root = Path(temporary.name).resolve()
-        cwd, copied = copy_beside(path, workspace, found.recording.meta.workspace.commit, root / "workspace")
+        cwd, copied = copy_beside(path, workspace, found.recording, root / "workspace")
         scratch = cls(copied.folder, root / "contents.sqlite")
         scratch._temporary, scratch._cwd = temporary, Path.cwd()
         os.chdir(cwd)

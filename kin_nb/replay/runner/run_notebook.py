@@ -35,7 +35,7 @@ from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, HiddenText
-from kin_nb.replay.recording import Recording, WorkspaceMeta
+from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.rules_file import load_rules
 from kin_nb.replay.runner.comparing import compare_cells
 from kin_nb.replay.runner.confined import Played
@@ -131,7 +131,7 @@ def _with_workspace(
     """The copy is gone: what it was made from is the workspace that the new notebook names."""
     workspace = workspace_of(path, recording, options.workspace)
     where = Path(os.path.relpath(workspace, destination.parent)).as_posix()
-    found = WorkspaceMeta(path=where, commit=recording.meta.workspace.commit)
+    found = recording.meta.workspace.model_copy(update={"path": where})
     return replace(now, meta=now.meta.model_copy(update={"workspace": found}))
 
 

@@ -169,11 +169,18 @@ def _from_cells(cells: Sequence[Cell]) -> Any:
 
 
 def _drop_carried(nb: Any) -> None:
-    """What outputs carry is in the cells' metadata from here on."""
+    """What outputs carry is in the cells' metadata from here on: a notice that is there to keep a copy goes."""
     for cell in nb["cells"]:
+        if "outputs" in cell:
+            cell["outputs"] = [each for each in cell["outputs"] if not _keeps_copy(each.get("metadata", {}))]
         for output in cell.get("outputs", []):
             for key in (KEPT, KEY):
                 output.get("metadata", {}).pop(key, None)
+
+
+def _keeps_copy(metadata: Any) -> bool:
+    kin = metadata.get("kin")
+    return KEPT in metadata and isinstance(kin, dict) and kin.get("kind") == "notice"
 
 
 def _tag_failed(nb: Any) -> None:

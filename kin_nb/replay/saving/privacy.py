@@ -293,10 +293,18 @@ def clean_notebook(nb: Any, recording: Recording, cleaner: Cleaner) -> Recording
         others=tuple(
             canonical_json(cleaner.value(json.loads(text), "a later version's record")) for text in recording.others
         ),
-        meta=_clean(cleaner, SessionMeta, recording.meta, "notebook metadata"),
+        meta=_clean_meta(cleaner, recording.meta),
         listed=None,
         beside={record: cleaner.text(name, "the name of a session") for record, name in recording.beside.items()},
     )
+
+
+def _clean_meta(cleaner: Cleaner, meta: SessionMeta) -> SessionMeta:
+    """A branch that should go is unknown: no branch is called by a mark."""
+    where, branch = "notebook metadata", meta.workspace.branch
+    if branch and cleaner.text(branch, f"{where}, branch") != branch:
+        meta = meta.model_copy(update={"workspace": meta.workspace.model_copy(update={"branch": None})})
+    return _clean(cleaner, SessionMeta, meta, where)
 
 
 def _clean_record(cleaner: Cleaner, record: SessionRecord, keys: Mapping[str, str]) -> SessionRecord:

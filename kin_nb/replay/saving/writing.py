@@ -39,6 +39,7 @@ from kin_nb.replay.format.loading import (
 from kin_nb.replay.format.reading import TYPES, RecordReader
 from kin_nb.replay.recording import FORMAT, SessionMeta
 from kin_nb.replay.saving.own_cells import check_own_cells_stay, marked
+from kin_nb.replay.saving.reduced import check_stays_reduced
 
 _SECONDS = 2.0
 _AT_ONCE = 16
@@ -144,6 +145,7 @@ def check_nothing_is_lost(nb: Any, path: Path, *, in_place: bool, itself: bool) 
             f"{path.name} holds {missing} of session {session[:8]}, which this one has not: nothing was written. "
             f"Choose another name; {join}."
         )
+    check_stays_reduced(there, nb, path.name)
     check_own_cells_stay(there, nb, path.name, itself=itself)
     return there
 

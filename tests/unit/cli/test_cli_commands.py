@@ -81,7 +81,7 @@ def test_last_and_save(kin, workspace, first):
     ("prompt", "code", "said"),
     [
         ("/undoo", 2, "/undoo: no such command. Did you mean /undo?"),
-        ("/undo", 1, "Nothing to undo yet"),
+        ("/undo", 1, "There is nothing to undo"),
         ("/model other", 1, "Use --model other"),
         ("/mode plan", 1, "Use --mode plan"),
         ("/replay a@b", 1, "In a terminal: kin-nb replay NOTEBOOK"),

@@ -170,7 +170,7 @@ META = SessionMeta(
     session=SESSION,
     kin_nb="0.1.0",
     model="devstral",
-    workspace=WorkspaceMeta(path="work", commit="a" * 40),
+    workspace=WorkspaceMeta(path="work", commit="a" * 40, branch="main"),
     system_prompt_sha="b" * 64,
     tools_sha="c" * 64,
 )

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kin_nb.core.config import KinConfig
+from kin_nb.core.session.header import workspace_place
 from kin_nb.core.session.surroundings import session_surroundings
 from kin_nb.core.session.workspace_commit import GitHead, git_head, head_commit
 
@@ -84,6 +86,40 @@ def test_a_branch_that_stands_for_another(repository):
     git(repository, "symbolic-ref", "refs/heads/alias", "refs/heads/main")
     git(repository, "symbolic-ref", "HEAD", "refs/heads/alias")
     assert git_head(repository) == GitHead(git(repository, "rev-parse", "HEAD"), "alias")
+
+
+@pytest.mark.parametrize("name", ["main", "feature/one", "größe", "a" * 200])
+def test_a_branch_is_recorded_by_its_name(repository, name):
+    git(repository, "checkout", "-q", "-B", name)
+    assert git_head(repository).recorded_branch == name
+
+
+def test_a_detached_head_is_recorded_as_such_and_what_is_not_known_is_not(repository, tmp_path):
+    git(repository, "checkout", "-q", "--detach")
+    assert git_head(repository).recorded_branch == ""
+    assert git_head(tmp_path).recorded_branch is None
+    (tmp_path / "new").mkdir()
+    git(tmp_path / "new", "init", "-q", "-b", "trunk")
+    assert git_head(tmp_path / "new").recorded_branch is None, "there is no commit yet"
+
+
+@pytest.mark.parametrize("name", [b"a\xffb", b"-x", b"a.lock", b"a[b", b"@{x", b"a^b", b"x/" * 600 + b"x"])
+def test_a_branch_whose_name_is_not_understood_is_not_recorded(repository, name):
+    (repository / ".git" / "packed-refs").write_bytes(b"%s refs/heads/%s\n" % (b"1" * 40, name))
+    (repository / ".git" / "HEAD").write_bytes(b"ref: refs/heads/" + name)
+    assert git_head(repository).recorded_branch is None
+
+
+def test_a_branch_that_holds_a_secret_is_not_recorded(repository, monkeypatch):
+    git(repository, "checkout", "-q", "-b", "fix/hunter2-hunter2")
+    config = KinConfig(workdir=repository)
+    assert workspace_place(config)["branch"] == "fix/hunter2-hunter2"
+    monkeypatch.setenv("SERVICE_PASSWORD", "hunter2-hunter2")
+    assert workspace_place(config) == {
+        "workspace": str(repository),
+        "commit": git(repository, "rev-parse", "HEAD"),
+        "branch": None,
+    }
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,14 @@ EDITS = {
         lambda nb: nb["metadata"]["kin"]["workspace"].update(commit="HEAD"),
         "notebook metadata, kin.workspace.commit",
     ),
+    "the branch": (
+        lambda nb: nb["metadata"]["kin"]["workspace"].update(branch="main"),
+        "notebook metadata: the list of records does not add up to the digest",
+    ),
+    "a branch that is none": (
+        lambda nb: nb["metadata"]["kin"]["workspace"].update(branch="../../../config"),
+        "notebook metadata, kin.workspace.branch",
+    ),
     "the session": (lambda nb: nb["metadata"]["kin"].update(session="../../etc"), "notebook metadata, kin.session"),
     "the digest": (lambda nb: nb["metadata"]["kin"].update(digest="0" * 64), "notebook metadata"),
     "records that are no list": (lambda nb: nb["cells"][1]["metadata"].update(kin={}), "cell 2: "),

@@ -113,6 +113,8 @@ def test_a_value_of_another_type_is_refused_wherever_it_stands(path):
         ("digest", "digest", "abc"),
         ("sidecar", "sidecar", "../x"),
         ("commit", "workspace", {"path": "", "commit": "HEAD"}),
+        ("branch", "workspace", {"path": "", "commit": None, "branch": "a..b"}),
+        ("another branch", "workspace", {"path": "", "commit": None, "branch": "-x"}),
         ("blobs", "blobs", {"short": "x"}),
         ("model", "model", 5),
     ],

@@ -131,6 +131,42 @@ def test_the_branch_is_one_that_has_the_commit(at, expected, project, recorded, 
     assert git(copy, "rev-parse", "HEAD") == recorded
 
 
+@pytest.mark.parametrize("where", ["here", "in a clone", "deleted since", "further on", "checked out elsewhere"])
+def test_the_recorded_branch_is_the_one_that_the_copy_is_on(where, project, recorded, tmp_path):
+    git(project, "branch", "topic/one")
+    if where == "in a clone":
+        git(tmp_path, "clone", "-q", str(project), "clone")
+        project = tmp_path / "clone"
+        assert git(project, "branch") == "* trunk"
+    elif where == "deleted since":
+        git(project, "branch", "-D", "topic/one")
+    elif where == "further on":
+        git(project, "checkout", "-q", "topic/one")
+        commit(project, "later")
+        git(project, "checkout", "-q", "trunk")
+    elif where == "checked out elsewhere":
+        git(project, "worktree", "add", "-q", str(tmp_path / "side"), "topic/one")
+    copy = copy_workspace(project, recorded, tmp_path / "copy", branch="topic/one").folder
+    assert git(copy, "status") == "On branch topic/one\nnothing to commit, working tree clean"
+    assert git(copy, "rev-parse", "HEAD", "topic/one").split() == [recorded, recorded]
+    git(copy, "commit", "-q", "--allow-empty", "-m", "n")
+
+
+def test_a_detached_head_stays_detached(project, recorded, tmp_path):
+    copy = copy_workspace(project, recorded, tmp_path / "copy", branch="").folder
+    assert git(copy, "status") == f"HEAD detached at {recorded[:7]}\nnothing to commit, working tree clean"
+    assert git(copy, "rev-parse", "HEAD") == recorded
+    assert git(copy, "branch", "--show-current") == ""
+
+
+@pytest.mark.parametrize(("now", "then"), [("topic/one", "topic"), ("topic", "topic/one")])
+def test_a_branch_that_leaves_no_room_for_the_recorded_one_came_later(now, then, project, recorded, tmp_path):
+    git(project, "branch", now)
+    copy = copy_workspace(project, recorded, tmp_path / "copy", branch=then).folder
+    git(copy, "commit", "-q", "--allow-empty", "-m", "n")
+    assert git(copy, "branch", "--format=%(refname:short)").split() == sorted([then, "trunk"])
+
+
 def test_a_commit_that_no_branch_has_any_more_is_there_all_the_same(project, recorded, tmp_path):
     git(project, "commit", "-q", "--amend", "-m", "other")
     copy = copy_workspace(project, recorded, tmp_path / "copy").folder

@@ -71,7 +71,8 @@ def told_everywhere():
     summary = RecordedCompaction(summary="About ACME-1.")
     compacted = CompactRecord(id="c" * 16, seq=3, key=command_key("compact"), compaction=summary)
     other = '{"note":"ACME-1","type":"later"}'
-    return recording(first, undone, compacted, others=(other,), workspace={"path": "ACME-1", "commit": None})
+    workspace = {"path": "ACME-1", "commit": "a" * 40, "branch": "fix/ACME-1"}
+    return recording(first, undone, compacted, others=(other,), workspace=workspace)
 
 
 def cells():
@@ -103,11 +104,20 @@ def test_what_a_pattern_matches_is_nowhere_in_the_saved_notebook_and_the_report_
     assert not any("ACME-1" in line or "ACME-2" in line for line in report)
 
 
+def test_a_branch_that_a_pattern_matches_is_unknown_and_any_other_stays():
+    talk, cleaner = told_everywhere(), Cleaner((ACME,))
+    clean = clean_notebook(new_notebook(), Recording(talk.meta), cleaner)
+    assert (clean.meta.workspace.commit, clean.meta.workspace.branch) == ("a" * 40, None)
+    assert "  notebook metadata, branch: 1 match of ACME-\\d+" in cleaner.report()
+    assert clean_notebook(new_notebook(), talk, Cleaner((re.compile("Find"),))).meta == talk.meta
+
+
 def test_what_a_pattern_matches_goes_from_what_moved_the_conversation_too():
     talk, cleaner = told_everywhere(), Cleaner((ACME,))
     clean_notebook(new_notebook(), Recording(talk.meta, talk.moves), cleaner)
     assert sorted(cleaner.report()[1:]) == [
         "  compact, summary: 1 match of ACME-\\d+",
+        "  notebook metadata, branch: 1 match of ACME-\\d+",
         "  notebook metadata, path: 1 match of ACME-\\d+",
         "  undo, patch: 1 match of ACME-\\d+",
         "  undo, path: 2 matches of ACME-\\d+",

@@ -1,0 +1,142 @@
+"""OutputBackup: one output that holds a copy of the records that the others carry, for a Run All that stops above them.
+
+Run All clears all outputs first. Where a cell then fails, those below it stay empty, and the front end saves that. So the first
+cell that plays holds a copy, or the one that failed: whichever it is, its output is there when the notebook is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.notebook.cell_io import CellOutput, cell_io
+from kin_nb.notebook.own_file import own_file
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from kin_nb.render import Output
+
+_MARKS = (b"kin_recording", b"kin_kept")
+"""What a file holds whose outputs carry records, or a copy of them (KEY and KEPT of replay/format/carrying.py)."""
+_MOST_BYTES = 64 * 1024 * 1024
+"""Of a file that is read, as in replay/format/loading.py."""
+
+Kept = dict[str, Any]
+"""`cell`: its id; `carried`: what an output of it carries."""
+
+
+class OutputBackup:
+    """Made at `%load_ext`, when it reads the notebook's file: a front end may save over it before the first prompt runs.
+
+    `known`: what this kernel knows besides the file.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self.known: Callable[[], Iterable[Kept]] = tuple
+        self._kept: tuple[Kept, ...] = ()
+        self._at_first = self._file_with_records()
+        """The file when the kernel began, until it is parsed; None where it held no records."""
+        self._cells: list[str] = []
+        """The ids of the file's cells, in their order."""
+        self._seen: set[str] = set()
+        self._holder: str | None = None
+        """The id of the cell whose output holds the copy."""
+        self._lost = False
+        """Whether that cell ran again since, and its output is another one."""
+        self._shown = False
+        """Whether the cell that runs now shows the copy."""
+
+    def is_due(self, cell_id: str | None) -> bool:
+        """Whether a cell that plays must show the copy again: it was in that cell, or in one that ran again without it."""
+        return self._lost or (cell_id is not None and cell_id == self._holder)
+
+    def show(self, notice: Output, io: CellOutput, nb: Any = None, *, only_with_copy: bool = False) -> None:
+        """Show `notice` in the cell of `io`, with the copy. `nb`: the notebook, where it is not its own file that is played."""
+        copied = self._metadata(nb) if io.cell_id is not None else {}
+        if copied:
+            self._holder, self._lost, self._shown = io.cell_id, False, True
+        if copied or not only_with_copy:
+            io.display(notice.data, {**notice.metadata, **copied})
+
+    def cell_ran(self, result: Any) -> None:
+        """IPython's `post_run_cell`: a cell that failed, and stops Run All, shows the copy of what the cells below it carry."""
+        if result.execution_count is None:  # code that a cell hands to IPython
+            return
+        io = cell_io(self._shell)
+        if io.cell_id is not None and not self._shown:
+            self._ran_without_copy(io, success=result.success)
+        self._shown = False
+
+    def _ran_without_copy(self, io: CellOutput, *, success: bool) -> None:
+        if success:
+            if io.cell_id == self._holder:
+                self._holder, self._lost = None, True
+        elif io.parent.get("content", {}).get("stop_on_error", True) and self._is_needed(io.cell_id):
+            from kin_nb.render import render_notice  # noqa: PLC0415  (%load_ext draws nothing)
+
+            lines = ["They play when these cells run again."]
+            self.show(render_notice("The answers of the cells below are kept here", lines), io, only_with_copy=True)
+
+    def _is_needed(self, failed: str | None) -> bool:
+        """Whether a Run All that stops at the cell `failed` loses something that no output above it keeps."""
+        if not (self._at_first or self._kept or any(self.known()) or self._file_with_records()):
+            return False
+        self._metadata()
+        position = {cell_id: n for n, cell_id in enumerate(self._cells)}
+        if failed not in position:
+            return self._holder is None
+        at, last = position[failed], len(position)
+        below = any(position.get(each["cell"], last) > at for each in self._kept)
+        return below and (self._holder is None or position.get(self._holder, last) >= at)
+
+    def _metadata(self, nb: Any = None) -> Kept:
+        """What an output holds that has the copy; empty where there is nothing to copy, or too much.
+
+        Of the file as it was and is, and of what this kernel knows; not of cells that were deleted.
+        """
+        from kin_nb.replay.format.carrying import KEPT, keeping  # noqa: PLC0415  (pydantic: not at %load_ext)
+
+        before = [*self._as_at_first(), *self._kept, *self.known()]
+        nb = nb if nb is not None else self._own_notebook()
+        if nb is not None:
+            self._cells = [cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)]
+            before = [each for each in before if each["cell"] in self._cells or each["cell"] not in self._seen]
+            self._seen.update(self._cells)
+        found = keeping(nb if nb is not None else {"cells": []}, before)
+        self._kept = tuple(found.get(KEPT, ()))
+        return found
+
+    def _as_at_first(self) -> list[Kept]:
+        from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (as above)
+        from kin_nb.replay.format.carrying import KEPT, keeping  # noqa: PLC0415
+        from kin_nb.replay.format.loading import parse_notebook  # noqa: PLC0415
+
+        data, self._at_first = self._at_first, None
+        with suppress(UnreadableNotebookError, UnicodeDecodeError):
+            if data is not None:
+                nb = parse_notebook(data.decode("utf-8-sig"), "")
+                self._seen.update(cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str))
+                return list(keeping(nb).get(KEPT, ()))
+        return []
+
+    def _own_notebook(self) -> Any:
+        from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (as above)
+        from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
+
+        own = own_file(self._shell)
+        with suppress(UnreadableNotebookError):  # it may be being written
+            return load_notebook(own) if own is not None else None
+        return None
+
+    def _file_with_records(self) -> bytes | None:
+        """The file as it is now, None where it holds no records, or is not known."""
+        own: Path | None = own_file(self._shell)
+        try:
+            data = own.read_bytes() if own is not None and own.stat().st_size <= _MOST_BYTES else b""
+        except OSError:
+            return None
+        return data if any(mark in data for mark in _MARKS) else None
