@@ -1,7 +1,8 @@
 """OutputBackup: one output that holds a copy of the records that the others carry, for a Run All that stops above them.
 
 Run All clears all outputs first. Where a cell then fails, those below it stay empty, and the front end saves that. So the first
-cell that plays holds a copy, or the one that failed: whichever it is, its output is there when the notebook is saved.
+cell that plays holds a copy, or the one that failed: whichever it is, its output is there when the notebook is saved. When all
+cells carry their records again the copy is taken out, so that a notebook which has played is not larger than before.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kin_nb.notebook.own_file import own_file
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from kin_nb.notebook.streaming.display import Display
     from kin_nb.render import Output
 
 _MARKS = (b"kin_recording", b"kin_kept")
@@ -37,6 +39,8 @@ class OutputBackup:
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
         self.known: Callable[[], Iterable[Kept]] = tuple
+        self.shown_ids: Callable[[], Iterable[str]] = tuple
+        """The ids of the records that the notebook's cells show when they play."""
         self._kept: tuple[Kept, ...] = ()
         self._at_first = self._file_with_records()
         """The file when the kernel began, until it is parsed; None where it held no records."""
@@ -49,6 +53,12 @@ class OutputBackup:
         """Whether that cell ran again since, and its output is another one."""
         self._shown = False
         """Whether the cell that runs now shows the copy."""
+        self._copy: tuple[Display, Output] | None = None
+        """The output that holds the copy, while it is still needed."""
+        self._waiting: set[str] = set()
+        """The ids of copied records that cells still have to show."""
+        self._again: set[str] = set()
+        """The ids of those that they have shown."""
 
     def is_due(self, cell_id: str | None) -> bool:
         """Whether a cell that plays must show the copy again: it was in that cell, or in one that ran again without it."""
@@ -57,10 +67,32 @@ class OutputBackup:
     def show(self, notice: Output, io: CellOutput, nb: Any = None, *, only_with_copy: bool = False) -> None:
         """Show `notice` in the cell of `io`, with the copy. `nb`: the notebook, where it is not its own file that is played."""
         copied = self._metadata(nb) if io.cell_id is not None else {}
-        if copied:
-            self._holder, self._lost, self._shown = io.cell_id, False, True
-        if copied or not only_with_copy:
-            io.display(notice.data, {**notice.metadata, **copied})
+        if not copied:
+            if not only_with_copy:
+                io.display(notice.data, notice.metadata)
+            return
+        from kin_nb.notebook.streaming.display import Display  # noqa: PLC0415  (not at %load_ext)
+        from kin_nb.replay.format.carrying import record_id  # noqa: PLC0415
+
+        self._again = set()
+        self._holder, self._lost, self._shown = io.cell_id, False, True
+        self._waiting = {record_id(each["carried"]) for each in self._kept}.intersection(self.shown_ids())
+        display = Display(io)
+        self._copy = (display, notice)
+        display.put(notice.data, {**notice.metadata, **copied})
+
+    def carries_again(self, ids: Iterable[str]) -> None:
+        """The output of a cell carries these records again. After the last one the copy holds only what no output carries."""
+        if self._copy is None or not self._waiting:
+            return
+        from kin_nb.replay.format.carrying import KEPT, record_id  # noqa: PLC0415  (pydantic: not at %load_ext)
+
+        self._again.update(ids)
+        self._waiting.difference_update(self._again)
+        if not self._waiting:
+            (display, notice), self._copy = self._copy, None
+            left = [each for each in self._kept if record_id(each["carried"]) not in self._again]
+            display.put(notice.data, {**notice.metadata, **({KEPT: left} if left else {})})
 
     def cell_ran(self, result: Any) -> None:
         """IPython's `post_run_cell`: a cell that failed, and stops Run All, shows the copy of what the cells below it carry."""

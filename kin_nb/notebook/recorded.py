@@ -64,6 +64,7 @@ class RecordedAnswers:
         self.shell = shell
         self._backup = backup
         backup.known = self._carried_by_cells
+        backup.shown_ids = lambda: (record.id for cell in self.book.cells for record in cell.shown)
         self.scratch: Scratch | None = None
         """The copy of the workspace that the notebook plays in, if it does."""
         self.environment: ReplayEnvironment | None = None
@@ -200,6 +201,10 @@ class RecordedAnswers:
             "To ask the model: `%kin live`. To ask one cell again: `%%kin --retry`.",
         ]
         self._backup.show(render_notice("Recorded answers are shown", lines), io)
+
+    def shown_again(self, records: Iterable[SessionRecord]) -> None:
+        """A cell has shown these, and its output carries those of them that only outputs carry."""
+        self._backup.carries_again(record.id for record in records if record.id in self.book.carried)
 
     def tell_unknown_file(self, io: CellOutput) -> None:
         """Before the first prompt that a model is asked: what the notebook records could not be looked up, if it does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -59,6 +60,8 @@ class Kernel:
         with self._at_home():
             self.shell = _Shell(config=_CONFIG)
             self.shell.kernel = _Kernel()
+            self._displays: dict[str, dict[str, Any]] = {}
+            self._messages = 0
             kin_nb.load_ipython_extension(self.shell)
 
     def run(
@@ -75,7 +78,7 @@ class Kernel:
         printed = io.StringIO()
         with self._at_home(environ), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             result = self.shell.run_cell(source, store_history=True, cell_id=cell_id)
-        outputs = _kept(kernel.session.sent)
+        outputs = self._kept(kernel.session.sent)
         if printed.getvalue():
             outputs.append({"output_type": "stream", "name": "stdout", "text": printed.getvalue()})
         return outputs, result.error_before_exec or result.error_in_exec
@@ -99,16 +102,19 @@ class Kernel:
             os.environ.clear()
             os.environ.update(before)
 
-
-def _kept(sent: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The last state of each display, and errors."""
-    kept: dict[str, dict[str, Any]] = {}
-    for number, (kind, content) in enumerate(sent):
-        name = content.get("transient", {}).get("display_id", str(number))
-        if kind in {"display_data", "update_display_data"}:
-            kept[name] = {"output_type": "display_data", "data": content["data"], "metadata": content["metadata"]}
-        elif kind == "stream":
-            kept[name] = {"output_type": "stream", **content}
-        elif kind == "error":
-            kept[name] = {"output_type": "error", **content}
-    return list(kept.values())
+    def _kept(self, sent: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+        """The last state of each display, and errors. An update of an earlier cell's display changes what `run` returned."""
+        kept: dict[str, dict[str, Any]] = {}
+        for kind, content in json.loads(json.dumps(sent)):
+            self._messages += 1
+            name = content.get("transient", {}).get("display_id", str(self._messages))
+            if kind == "update_display_data" and name not in kept:
+                self._displays[name] |= {"data": content["data"], "metadata": content["metadata"]}
+            elif kind in {"display_data", "update_display_data"}:
+                kept[name] = {"output_type": "display_data", "data": content["data"], "metadata": content["metadata"]}
+            elif kind == "stream":
+                kept[name] = {"output_type": "stream", **content}
+            elif kind == "error":
+                kept[name] = {"output_type": "error", **content}
+        self._displays |= kept
+        return list(kept.values())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.model_server import ModelServer
-from tests.notebook.conversation_model import copy_of, read_page
+from tests.notebook.conversation_model import read_page
 from tests.notebook.in_process import Kernel
 
 
@@ -50,7 +50,7 @@ class InProcessPage:
         stops = "raises-exception" not in cell.get("metadata", {}).get("tags", [])
         cell_id_sent = cell["id"] if cell_id else None
         outputs, error = self.kernel.run(cell["source"], cell_id_sent, stop_on_error=stops, **environ)
-        cell["outputs"] = copy_of(outputs)
+        cell["outputs"] = outputs
         return "" if error is None else str(error) or type(error).__name__
 
     def answered(self, source: str, answer: str, at: int | None = None) -> Any:

@@ -117,7 +117,7 @@ class PageHistory:
         environ = {"KIN_RECORD": "new"} if agrees else {}
         cell["execution_count"] = self.kernel.shell.execution_count
         outputs, error = self.kernel.run(cell["source"], cell["id"], **environ)
-        cell["outputs"] = copy_of(outputs)
+        cell["outputs"] = outputs
         self.server._queue.clear()
         if error is not None and not isinstance(error, KinError | ReplayError | ZeroDivisionError):
             raise Finding(f"raises {type(error).__name__}", f"{cell['source']!r}: {error}") from error

@@ -52,6 +52,42 @@ def test_a_cell_that_fails_above_all_prompts_keeps_their_answers(lived, code):
     assert plays_whole(lived)
 
 
+def test_a_notebook_that_has_played_holds_no_copy_and_is_no_larger(lived):
+    """The copy is there until the last cell carries its record again."""
+    live = len(json.dumps(lived.nb))
+    for cell in lived.cells:
+        cell["outputs"] = []
+    lived.run(lived.cells[1])
+    assert keepers(lived) == [1]
+    lived.run(lived.cells[2])
+    assert keepers(lived) == []
+    assert all(KEY in lived.cells[n]["outputs"][-1 if n == 2 else 1]["metadata"] for n in (1, 2))
+    assert lived.run_all() == [""] * 3
+    assert keepers(lived) == []
+    assert len(json.dumps(lived.nb)) < live + 2_000, "what the notice says"
+    assert plays_whole(lived)
+
+
+def test_an_answer_that_no_cell_shows_any_more_stays_in_the_copy(lived):
+    second = lived.cells[2]
+    first_answer = next(each["metadata"][KEY] for each in second["outputs"] if KEY in each["metadata"])
+    second["source"] = "%%kin --retry\nSecond."
+    assert lived.ask(second, "Two again.") == ""
+    second["source"] = "%%kin\nSecond, otherwise."
+    assert lived.ask(second, "Another.") == ""
+    for _ in range(2):
+        assert lived.restart_and_run_all() == [""] * 3
+    kept = [
+        each["carried"]
+        for n in keepers(lived)
+        for out in lived.cells[n]["outputs"]
+        for each in out["metadata"].get(KEPT, ())
+    ]
+    assert first_answer["record"]["id"] in {each["record"]["id"] for each in kept}
+    shown_now = next(each["metadata"][KEY] for each in second["outputs"] if KEY in each.get("metadata", {}))
+    assert shown_now["record"]["id"] not in {each["record"]["id"] for each in kept}
+
+
 def test_so_they_are_where_the_front_end_saved_before_it_failed(lived):
     """The kernel read the file when kin_nb was loaded."""
     own = lived.cells[0]

@@ -60,6 +60,7 @@ class PlaybackMode:
             cell.io.display(notice.data, notice.metadata)
         book, scratch = self._recorded.book, self._recorded.scratch
         show_records(shown, book, cell.io, self._session, scratch, of_another=of_another)
+        self._recorded.shown_again(() if of_another else shown)
         self._offer.make(shown, cell.io)
         return self.last
 
@@ -75,6 +76,7 @@ class PlaybackMode:
             ) from None
         book, scratch = self._recorded.book, self._recorded.scratch
         show_records(shown, book, io, self._session, scratch, of_another=of_another)
+        self._recorded.shown_again(() if of_another else shown)
         return shown[-1]
 
     def close(self) -> None:

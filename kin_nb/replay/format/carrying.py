@@ -83,16 +83,16 @@ def keeping(nb: Any, before: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
     ]
     ids = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
     kept += [each for each in kept_in(nb) if each["cell"] in ids and each not in kept]
-    known = {(each["cell"], _id_of(each["carried"])) for each in kept}
+    known = {(each["cell"], record_id(each["carried"])) for each in kept}
     for each in before:
-        name = (each["cell"], _id_of(each["carried"]))
+        name = (each["cell"], record_id(each["carried"]))
         if name not in known:
             known.add(name)
             kept.append(each)
     return {KEPT: kept} if 0 < sum(len(str(each)) for each in kept) <= MAX_KEPT_CHARACTERS else {}
 
 
-def _id_of(carried: dict[str, Any]) -> str:
+def record_id(carried: dict[str, Any]) -> str:
     """The id of a record, unchecked; of one without, all of it."""
     record = carried.get("record")
     named = record.get("id") if isinstance(record, dict) else None
