@@ -147,6 +147,13 @@ def test_no_model_is_asked_no_log_begins_and_the_audit_log_has_the_decision(page
     assert "playback" in shown(page.kin, run(page.kin, "%kin status"))
 
 
+def test_an_audit_log_that_cannot_be_written_is_a_line_of_the_notice(page, tmp_path):
+    log = tmp_path / "kin-home" / "audit.jsonl"
+    log.unlink()
+    log.mkdir()
+    assert "audit.jsonl cannot be written" in ask_and_run(page).rpartition(RAN)[2]
+
+
 def test_it_is_not_asked_while_the_names_are_there_and_again_once_they_are_not(page):
     ask_and_run(page)
     assert ASKS not in ended(page, begin(page))

@@ -136,7 +136,7 @@ async def ask_question_by_stdin(question: Question, submit_main: SubmitMain, ask
 
 
 def _html(question: Question) -> Html:
-    from kin_nb.render.approval import question_html, run_question_html  # noqa: PLC0415  (only when somebody is asked)
+    from kin_nb.render.approval import question_html, run_question_html  # noqa: PLC0415  (only when a user is asked)
 
     if question.code:
         return run_question_html(question.text, question.reason, question.code)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from kin_nb.core.config import ConfigError
@@ -21,7 +21,7 @@ from kin_nb.core.session.records import SessionRecord
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.single_call import run_single_call
 from kin_nb.notebook.approval import CardPlace, choose_question_channel, somebody_answers
-from kin_nb.notebook.cell_io import CellOutput
+from kin_nb.notebook.cell_io import CellOutput, somebody_reads
 from kin_nb.notebook.live import main_thread
 from kin_nb.notebook.live.python import Python, PythonResult
 from kin_nb.notebook.options import KinError
@@ -47,11 +47,12 @@ _LONGEST_LIMIT = 600
 
 @dataclass(frozen=True)
 class _Outcome:
-    """`why`: the reason of a policy, or the error. `asked`: the user was asked."""
+    """`why`: the reason of a policy, or the error. `asked`: the user was asked. `warnings`: as a turn has them."""
 
     how: Literal["ran", "left", "refused", "failed"]
     why: str = ""
     asked: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 class BindingOffer:
@@ -70,6 +71,9 @@ class BindingOffer:
         if missing is None:
             return
         display = Display(io)
+        if not somebody_reads(io):
+            display.draw(self._headless(missing), settled=True)
+            return
         try:
             with hearing(recorded.shell, io.parent) as run:
                 if not somebody_answers(io, run):
@@ -82,6 +86,7 @@ class BindingOffer:
                     outcome = run_on_agent_thread(
                         lambda main: call.run(run, main), self._live.thread, on_tick=run.on_tick
                     )
+                    outcome = replace(outcome, warnings=tuple(agent.new_warnings()))
         except Interrupted:
             display.draw(self._notice(missing, _Outcome("refused", "It was interrupted.")), settled=True)
             raise
@@ -90,20 +95,22 @@ class BindingOffer:
         display.draw(self._notice(missing, outcome), settled=True)
 
     def _notice(self, missing: MissingVariables, outcome: _Outcome) -> Output:
-        names = _names(missing.names)
-        if outcome.how == "left":
-            return render_notice(f"This answer's Python was not run again: {names}")
+        names, more = _names(missing.names), outcome.warnings
         absent = [name for name in missing.names if name not in self._recorded.shell.user_ns]
         rest = f"{_names(absent)} {'is' if len(absent) == 1 else 'are'} missing" if absent else "no variable is missing"
-        if outcome.how == "ran":
-            why = "" if outcome.asked else f" ({outcome.why})"
-            return render_notice(f"This answer's Python ran again: {rest if absent else names}{why}")
-        if outcome.how == "failed":
-            advice = f"Afterwards {rest}. Fix what the code needs, then run this cell again."
-            return render_notice(
-                f"This answer's Python failed when it ran again: {one_line(outcome.why)}", [advice], kind="error"
-            )
-        return render_notice(f"This answer's Python was not run again: {rest}", outcome.why.splitlines())
+        match outcome.how:
+            case "left":
+                return render_notice(f"This answer's Python was not run again: {names}", more)
+            case "ran":
+                why = "" if outcome.asked else f" ({outcome.why})"
+                return render_notice(f"This answer's Python ran again: {rest if absent else names}{why}", more)
+            case "failed":
+                title = f"This answer's Python failed when it ran again: {one_line(outcome.why)}"
+                advice = f"Afterwards {rest}. Fix what the code needs, then run this cell again."
+                return render_notice(title, [advice, *more], kind="error")
+            case "refused":
+                title = f"This answer's Python was not run again: {rest}"
+                return render_notice(title, [*outcome.why.splitlines(), *more])
 
     def _headless(self, missing: MissingVariables) -> Output:
         own = own_file(self._recorded.shell)
