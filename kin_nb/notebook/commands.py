@@ -112,7 +112,8 @@ def _show(session: Commanded, typed: TypedCommand) -> None:
     if result.record is not None and result.record.type != "turn":
         if agent is not None:
             session.recorded.know(agent, session.name)
-        outputs[-1].metadata.update(session.recorded.carried(result.record))
+        earlier = session.recorded.earlier(cell_io(session.shell).cell_id, [result.record])
+        outputs[-1].metadata.update({**session.recorded.carried(result.record), **earlier})
     for output in outputs:
         session.show(output)
 

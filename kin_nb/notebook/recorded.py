@@ -21,7 +21,7 @@ from kin_nb.render.text import count
 from kin_nb.replay.book import Book, Made
 from kin_nb.replay.environment import RECORD_VARIABLE, ReplayEnvironment
 from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
-from kin_nb.replay.format.carrying import KEY, Carried, carried
+from kin_nb.replay.format.carrying import KEPT, KEY, Carried, carried, record_id
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.playback.binding import without_outputs
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
@@ -202,9 +202,16 @@ class RecordedAnswers:
         ]
         self._backup.show(render_notice("Recorded answers are shown", lines), io)
 
-    def shown_again(self, records: Iterable[SessionRecord]) -> None:
-        """A cell has shown these, and its output carries those of them that only outputs carry."""
-        self._backup.carries_again(record.id for record in records if record.id in self.book.carried)
+    def earlier(self, cell_id: str | None, shown: Iterable[SessionRecord] = ()) -> dict[str, Any]:
+        """Return metadata for the last output of a cell: its records of earlier runs, which its outputs no longer show."""
+        now = {record.id for record in shown}
+        kept = [each for each in self._carried_by_cells(cell_id) if record_id(each["carried"]) not in now]
+        return {KEPT: kept} if cell_id is not None and kept else {}
+
+    def shown_again(self, cell_id: str | None) -> None:
+        """The outputs of a cell carry all of its records that only outputs carry."""
+        if cell_id is not None:
+            self._backup.carries_again(record_id(each["carried"]) for each in self._carried_by_cells(cell_id))
 
     def tell_unknown_file(self, io: CellOutput) -> None:
         """Before the first prompt that a model is asked: what the notebook records could not be looked up, if it does."""
@@ -255,11 +262,11 @@ class RecordedAnswers:
                     return nb
         return None
 
-    def _carried_by_cells(self) -> Iterator[dict[str, Any]]:
-        """What outputs carry of all that is known here; nothing before the first prompt."""
+    def _carried_by_cells(self, only: str | None = None) -> Iterator[dict[str, Any]]:
+        """What outputs carry of all that is known here, or of one cell; nothing before the first prompt."""
         book = self._book
         for cell in book.cells if book is not None else ():
-            for record in cell.records:
+            for record in cell.records if only is None or cell.cell_id == only else ():
                 carried_record = book.carried.get(record.id) if book is not None else None
                 if cell.cell_id is not None and carried_record is not None:
                     yield {"cell": cell.cell_id, "carried": carried_record.raw}

@@ -98,7 +98,9 @@ class LiveMode:
         if (options.live or options.retry or options.fresh) and turn is not None and turn.id not in self._before:
             asked_again = True  # it was made here: the cell is run again to do so again
         if turn is not None and (options.cached or not asked_again):
-            show_records(known, self._recorded.book, cell.io, self._session)
+            earlier = self._recorded.earlier(cell.io.cell_id, known)
+            show_records(known, self._recorded.book, cell.io, self._session, earlier=earlier)
+            self._recorded.shown_again(cell.io.cell_id)
             if somebody_reads(cell.io) and not options.cached:
                 how = render_notice("Shown again", ["To ask anew: `%%kin --retry`."])
                 cell.io.display(how.data, how.metadata)
@@ -153,13 +155,22 @@ class LiveMode:
             result = self._asked_for(cell)
             attached = attach(result.prompt or cell.prompt, shell, agent.workspace, agent)
             how: dict[str, Any] = {"tools": options.tools, "attached": attached}
-            how |= {"through": through_recorded, "carry": partial(carried_by, shell, agent)}
+            earlier = self._recorded.earlier(io.cell_id)
+
+            def carry(turn: TurnRecord) -> dict[str, Any]:
+                """The first turn of the cell carries what the cell made before."""
+                found = {**carried_by(shell, agent, turn), **earlier}
+                earlier.clear()
+                return found
+
+            how |= {"through": through_recorded, "carry": carry}
             turns = CellTurns(agent, cell.key, io, **how)
             with limits(agent, options, self._budget.max_price, self._budget.spent_besides(self._live)):
                 if result.flow is not None:
                     run_flow(shell, self._live.thread, agent, turns, io, result.flow, result.prompt or "")
                 else:
                     run_turn(shell, self._live.thread, agent, turns, io, result.prompt or cell.prompt)
+        self._recorded.shown_again(io.cell_id)
         return agent.turns[-1]
 
     def _asked_for(self, cell: Cell) -> CommandResult:

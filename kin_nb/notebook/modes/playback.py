@@ -59,8 +59,9 @@ class PlaybackMode:
             notice = render_notice(f"This is turn {self.last.turn} again", [f"Another cell asked it. {_ASK_ANEW}"])
             cell.io.display(notice.data, notice.metadata)
         book, scratch = self._recorded.book, self._recorded.scratch
-        show_records(shown, book, cell.io, self._session, scratch, of_another=of_another)
-        self._recorded.shown_again(() if of_another else shown)
+        earlier = {} if of_another else self._recorded.earlier(cell.io.cell_id, shown)
+        show_records(shown, book, cell.io, self._session, scratch, of_another=of_another, earlier=earlier)
+        self._recorded.shown_again(cell.io.cell_id)
         self._offer.make(shown, cell.io)
         return self.last
 
@@ -75,8 +76,9 @@ class PlaybackMode:
                 f"`{self._command('live')}` to go on where it ends, then run this cell again."
             ) from None
         book, scratch = self._recorded.book, self._recorded.scratch
-        show_records(shown, book, io, self._session, scratch, of_another=of_another)
-        self._recorded.shown_again(() if of_another else shown)
+        earlier = {} if of_another else self._recorded.earlier(io.cell_id, shown)
+        show_records(shown, book, io, self._session, scratch, of_another=of_another, earlier=earlier)
+        self._recorded.shown_again(io.cell_id)
         return shown[-1]
 
     def close(self) -> None:

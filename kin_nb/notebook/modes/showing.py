@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.questions import Question
 from kin_nb.core.session.records import SessionRecord, TurnRecord, UndoRecord
@@ -32,8 +33,12 @@ def show_records(
     scratch: Scratch | None = None,
     *,
     of_another: bool = False,
+    earlier: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """As they were shown live, to the byte; the outputs carry what only outputs hold, and of another cell all of it."""
+    """As they were shown live, to the byte; the outputs carry what only outputs hold, and of another cell all of it.
+
+    `earlier`: metadata for the last output, as `RecordedAnswers.earlier` gives it.
+    """
     if len(records) > 1 and not isinstance(records[0], TurnRecord):
         # it made room for a new answer: what it took back is not played
         show_records(records[:1], book, io, session, of_another=of_another)
@@ -45,6 +50,7 @@ def show_records(
             outputs[-1].metadata[KEY] = found.raw
         elif of_another:
             outputs[-1].metadata.update(carried(record, book.meta))
+        outputs[-1].metadata.update(earlier if record is records[-1] else {})
         for output in outputs + _in_scratch(record, scratch):
             io.display(output.data, output.metadata)
 
