@@ -253,17 +253,20 @@ class Book:
 
 
 def _sessions(cells: Sequence[CellEntry], spoken: Mapping[str, str]) -> dict[str, str]:
-    """By the id of a record, the name of its session, as far as that is not what its first cell says.
+    """Return the name of each record's session by the record's id.
 
     `spoken`: of records that a cell asked with the text, or the options, that it has now. A cell may be a copy, or speak to
-    another session since: what it holds is then of the session that it goes on from, else of the notebook's own.
+    another session since: what it holds is then of the session of the record after it, or before it, in its conversation; where
+    none of those is known, of the notebook's own.
     """
-    records = {record.id: record for cell in cells for record in cell.records}
+    records = in_order(record for cell in cells for record in cell.records)
     found = dict(spoken)
-    for record in in_order(records.values()):
-        if record.id not in found and record.parent is not None and record.parent.id in found:
-            found[record.id] = found[record.parent.id]
-        found.setdefault(record.id, "")
+    for record in reversed(records):
+        if record.parent is not None and record.id in found:
+            found.setdefault(record.parent.id, found[record.id])
+    for record in records:
+        before = found.get(record.parent.id, "") if record.parent is not None else ""
+        found.setdefault(record.id, before)
     return found
 
 

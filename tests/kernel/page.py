@@ -34,6 +34,8 @@ class Page:
     def __init__(self, kin: LiveKernel, path: Path) -> None:
         self.kin, self.path, self.said = kin, path, ""
         self.nb = as_node(load_notebook(path)) if path.exists() else new_notebook()
+        self._ran: dict[str, tuple[Any, str, int]] = {}
+        """By its id a cell that has run, its request, and how many messages answered that."""
         kin.quietly("import os; os.environ['KIN_APPROVAL'] = 'headless'")
 
     @property
@@ -59,9 +61,18 @@ class Page:
         """The status; what it showed is kept. Nobody answers questions here."""
         ran = self.kin.run(cell["source"], cell=cell["id"] if person else None, allow_stdin=False)
         status = self.kin.done(ran)["content"]["status"]
-        cell["outputs"] = kept_outputs(self.kin, ran)
+        self._keep_outputs(cell, ran)
         self.said = said(self.kin, ran)
         return status
+
+    def _keep_outputs(self, cell: Any, ran: str) -> None:
+        """Of the cell that has run, and of those before it where a display of theirs was updated since."""
+        self._ran[cell["id"]] = (cell, ran, 0)
+        for name, (each, request, known) in self._ran.items():
+            heard = len(self.kin.of(request))
+            if heard != known:
+                each["outputs"] = kept_outputs(self.kin, request)
+                self._ran[name] = (each, request, heard)
 
     def retry(self, *cells: Any) -> None:
         """Asked again, from where they were asked: their text says so from here on."""
@@ -88,6 +99,7 @@ class Page:
         The statuses; below a cell that failed "aborted", unless one is "ok".
         """
         run(self.kin, "%unload_ext kin_nb")
+        self._ran.clear()
         for cell in self.cells:
             cell["outputs"] = []
         if save:
@@ -98,7 +110,7 @@ class Page:
             status = self.kin.done(ran)["content"]["status"]
             # ipykernel aborts what has come when a cell fails: a request that comes later runs, and fails by itself
             statuses.append("aborted" if status == "error" and "error" in statuses else status)
-            cell["outputs"] = kept_outputs(self.kin, ran)
+            self._keep_outputs(cell, ran)
             self.said = said(self.kin, ran) or self.said  # those below a failure say nothing
         return statuses
 

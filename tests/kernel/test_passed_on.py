@@ -194,15 +194,8 @@ SCENES = {
 """What is done, and the answers below that the conversation on the page has then."""
 
 
-MISSING = {
-    failed,
-    failed_after_a_clear,
-    asked_as_new_turns,
-    deleted,
-    asked_as_new_and_undone,
-    undone_above_what_was_undone,
-}
-"""Where an answer that was sent is on the page no more."""
+MISSING = {deleted}
+"""Where an answer that was sent is on the page no more: a cell that was asked again carries its earlier answers too."""
 
 
 def shown(cell) -> list[str]:
