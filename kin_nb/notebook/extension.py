@@ -68,6 +68,8 @@ def unload(ip: InteractiveShell) -> None:
     magics = ip.magics_manager.registry.pop("KinMagics", None)
     if magics is not None:
         magics.close()
+        if magics in ip.configurables:
+            ip.configurables.remove(magics)  # IPython keeps all magics that were ever registered
         for told in (magics.since_written.cell_ran, magics.backup.cell_ran):
             with suppress(ValueError):  # somebody took it out
                 ip.events.unregister(_TOLD, told)

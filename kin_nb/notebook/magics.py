@@ -80,6 +80,7 @@ class KinMagics(Magics):
 
     def close(self) -> None:
         notebook, self._notebook = self._notebook, None
+        self.backup.known = tuple
         if notebook is not None:
             notebook.close()
 

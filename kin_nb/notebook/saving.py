@@ -127,13 +127,18 @@ def save_notebook(
 
 
 def _recording(recorded: RecordedAnswers, live: LiveAgent, source: Any, folder: Path) -> Recording:
-    """What `source`, the notebook's file, holds and this kernel made, for a notebook in `folder`. Raises KinError."""
+    """What `source`, the notebook's file, holds and this kernel made, for a notebook in `folder`. Raises KinError.
+
+    With the earlier answers of the cells that were asked again here, which have other outputs now.
+    """
     file = Book.collect(source) if source is not None else recorded.book
-    made = recorded.made
-    records = join(file.records.values(), [each.record for each in made])
+    made, book = recorded.made, recorded.book
+    again = (book.cell(each.record.cell_id) for each in made)
+    ours = [record for cell in again if cell is not None for record in cell.records] + [each.record for each in made]
+    records = join(file.records.values(), ours)
     if not records:
         raise KinError("Nothing to save yet: no %%kin cell has an answer.")
-    beside = {each.record.id: each.session for each in made if each.session}
+    beside = {record.id: book.sessions[record.id] for record in ours if book.sessions[record.id]}
     if file.records:
         beside = {**file.recording.beside, **beside}
     agent = live.begun

@@ -65,6 +65,7 @@ def test_what_is_shown_is_in_the_file_that_the_front_end_saves_again(lived, mode
     assert len(model_server.requests) == 2
 
 
+@pytest.mark.row("a new prompt, and a user is at the notebook")
 @pytest.mark.parametrize("answer", ["Ask the model", "Leave it"])
 def test_a_new_prompt_asks_before_the_model_is_asked(lived, model_server, answer):
     model_server.enqueue("Three.")

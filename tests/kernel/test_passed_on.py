@@ -186,7 +186,7 @@ SCENES = {
     undone_above_what_was_undone: "B2",
     undone_and_asked_again: "A2 B1",
     moved_among_the_same: "C1",
-    asked_as_new_and_undone: "B1",
+    asked_as_new_and_undone: "A1 B1",
     redone_above: "A1 B1",
     copied: "A1 B1 C1",
     failed_last: "A2 F1",

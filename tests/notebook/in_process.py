@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
 import json
@@ -12,8 +13,6 @@ from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
-
-import kin_nb
 
 _CONFIG = Config()
 _CONFIG.HistoryManager.enabled = False
@@ -62,7 +61,7 @@ class Kernel:
             self.shell.kernel = _Kernel()
             self._displays: dict[str, dict[str, Any]] = {}
             self._messages = 0
-            kin_nb.load_ipython_extension(self.shell)
+            self.shell.extension_manager.load_extension("kin_nb")
 
     def run(
         self, source: str, cell_id: str | None, *, stop_on_error: bool = True, **environ: str
@@ -85,8 +84,9 @@ class Kernel:
 
     def close(self) -> None:
         with self._at_home():
-            kin_nb.unload_ipython_extension(self.shell)
+            self.shell.extension_manager.unload_extension("kin_nb")
             self.shell.restore_sys_module_state()
+        atexit.unregister(self.shell.atexit_operations)  # which would keep the shell, and all that it ran
 
     @contextlib.contextmanager
     def _at_home(self, environ: Mapping[str, str] | None = None) -> Iterator[None]:

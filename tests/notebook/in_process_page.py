@@ -112,6 +112,12 @@ def shown(cell: Any) -> list[str]:
     ]
 
 
+def replies(cell: Any) -> list[str]:
+    """What the model said in it."""
+    kinds = ((output.get("metadata", {}).get("kin", {}).get("kind"), output) for output in cell["outputs"])
+    return [output["data"]["text/plain"] for kind, output in kinds if kind == "reply"]
+
+
 def prompts_sent(server: ModelServer) -> list[str]:
     """What the user has said in the last request."""
     return [message["content"] for message in server.requests[-1]["messages"] if message["role"] == "user"]

@@ -9,9 +9,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -275,8 +275,19 @@ _Types: TypeAlias = tuple[type[BaseModel], type[BaseModel], type[BaseToolConfig]
 AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]
 
 
-@cache
+# classes are made for each agent of a notebook, and for each tool of a server: they go with it
+_TYPES: WeakKeyDictionary[type, _Types] = WeakKeyDictionary()
+_PARAMETERS: WeakKeyDictionary[type[BaseModel], dict[str, Any]] = WeakKeyDictionary()
+
+
 def _type_arguments(cls: type) -> _Types:
+    found = _TYPES.get(cls)
+    if found is None:
+        found = _TYPES[cls] = _look_for_type_arguments(cls)
+    return found
+
+
+def _look_for_type_arguments(cls: type) -> _Types:
     kinds = (BaseModel, BaseModel, BaseToolConfig, BaseToolState)
     for klass in cls.__mro__:
         for base in getattr(klass, "__orig_bases__", ()):
@@ -287,8 +298,10 @@ def _type_arguments(cls: type) -> _Types:
     raise TypeError(f"{cls.__name__} must subclass BaseTool[Args, Result, Config, State]")
 
 
-@cache
 def _parameters(model: type[BaseModel]) -> dict[str, Any]:
     from kin_nb.core.tools.schema import arguments_schema  # noqa: PLC0415  (once per class)
 
-    return arguments_schema(model)
+    found = _PARAMETERS.get(model)
+    if found is None:
+        found = _PARAMETERS[model] = arguments_schema(model)
+    return found
