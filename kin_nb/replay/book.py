@@ -14,6 +14,7 @@ from typing import Any
 from kin_nb.core.session.records import (
     END,
     ClearRecord,
+    Moved,
     Ref,
     Sent,
     SessionRecord,
@@ -131,6 +132,7 @@ class Book:
         carried: dict[str, Carried] = {}
         entries = []
         spoken: dict[str, str] = {}
+        moved: dict[str, str] = {}
         for index, cell in enumerate(nb["cells"]):
             records = list(held.held.get(index, ()))
             cell_id = cell.get("id") if isinstance(cell.get("id"), str) else None
@@ -150,8 +152,10 @@ class Book:
                 for record in entry.records:
                     if record in entry.shown or asked_with(cell, record):
                         spoken.setdefault(record.id, entry.session)
+                    elif isinstance(record, Moved) and record.key == entry.key:
+                        moved.setdefault(record.id, entry.session)
         meta = _meta(saved, carried) or (saved.meta if saved is not None else _unnamed(nb, held.recording.records))
-        sessions = _sessions(entries, spoken)
+        sessions = _sessions(entries, spoken, moved)
         return cls(entries, saved, carried, tuple(others), meta, no_metadata, sessions)
 
     @classmethod
@@ -252,12 +256,12 @@ class Book:
         return Conversation(tuple(reversed(sent)), tuple(reversed(missing)), tuple(reversed(whole)))
 
 
-def _sessions(cells: Sequence[CellEntry], spoken: Mapping[str, str]) -> dict[str, str]:
+def _sessions(cells: Sequence[CellEntry], spoken: Mapping[str, str], moved: Mapping[str, str]) -> dict[str, str]:
     """Return the name of each record's session by the record's id.
 
     `spoken`: of records that a cell asked with the text, or the options, that it has now. A cell may be a copy, or speak to
-    another session since: what it holds is then of the session of the record after it, or before it, in its conversation; where
-    none of those is known, of the notebook's own.
+    another session since: what it holds is then of the session of the record after it, or before it, in its conversation. Where
+    none of those is known, it is of the notebook's own; a command, of the one that its cell speaks to (`moved`).
     """
     records = in_order(record for cell in cells for record in cell.records)
     found = dict(spoken)
@@ -265,8 +269,8 @@ def _sessions(cells: Sequence[CellEntry], spoken: Mapping[str, str]) -> dict[str
         if record.parent is not None and record.id in found:
             found.setdefault(record.parent.id, found[record.id])
     for record in records:
-        before = found.get(record.parent.id, "") if record.parent is not None else ""
-        found.setdefault(record.id, before)
+        before = found.get(record.parent.id) if record.parent is not None else None
+        found.setdefault(record.id, moved.get(record.id, "") if before is None else before)
     return found
 
 
