@@ -1,7 +1,7 @@
 """Book: all records that a notebook holds, known by their ids; where its conversation stands, and what that consists of.
 
-Records are found at several places: in cells' metadata (`kin-nb save`), in outputs' metadata (live cells), in the copy that the
-first cell keeps. No place counts more than another: records of one id are equal, or one was changed by hand, which is an error.
+Records are found at several places: in cells' metadata (`kin-nb save`), in outputs' metadata (live cells), in the copy that one
+output keeps. No place counts more than another: records of one id are equal, or one was changed by hand, which is an error.
 Numbers are labels for people. What comes after what is said by each record's `parent`, what came last by its `seq`.
 """
 
@@ -121,7 +121,7 @@ class Book:
     def collect(cls, nb: Any) -> Book:
         """All that `nb` holds, every hash checked. Raises RecordingError naming what was changed.
 
-        Cells that lost their outputs hold what the first cell keeps of them.
+        Cells that lost their outputs hold what another output keeps of them.
         """
         saved, held, no_metadata = _held(nb)
         known = {record.id for record in held.recording.records}

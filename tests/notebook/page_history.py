@@ -314,7 +314,7 @@ class PageHistory:
                 break
 
     def own_cell_fails(self, x: int, y: int) -> None:
-        """One that is no prompt stops Run All, anywhere on the page; it is repaired afterwards, and runs well."""
+        """An ordinary cell, anywhere on the page, stops Run All; it is repaired afterwards, and runs well."""
         first = len(self.cells) - len(self._own())
         self.count += 1
         cell = {"cell_type": "code", "id": f"own-{self.count}", "metadata": {}, "source": "1 / 0", "outputs": []}

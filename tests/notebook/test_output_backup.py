@@ -39,7 +39,7 @@ def plays_whole(page: InProcessPage) -> bool:
     return not any(errors) and {"One.", "Two."} <= set(texts) and len(page.server.requests) == asked
 
 
-@pytest.mark.parametrize("code", ["1 / 0", "raise KeyboardInterrupt", "is no Python", "%no_such_magic", "%kin redo"])
+@pytest.mark.parametrize("code", ["1 / 0", "raise KeyboardInterrupt", "not Python", "%no_such_magic", "%kin redo"])
 def test_a_cell_that_fails_above_all_prompts_keeps_their_answers(lived, code):
     own = lived.cells[0]
     own["source"] = code

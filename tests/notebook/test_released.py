@@ -24,13 +24,14 @@ ONE_AGENT = dict.fromkeys(
 def living() -> list[Any]:
     """kin_nb's objects of these classes, and the classes that an agent's tools have."""
     gc.collect()
-    objects = gc.get_objects()
-    found = [
-        each for each in objects if type(each).__module__.startswith("kin_nb.") and type(each).__name__ in ONE_AGENT
-    ]
-    return found + [
-        each for each in objects if isinstance(each, type) and issubclass(each, Python) and each is not Python
-    ]
+    return [each for each in gc.get_objects() if _is_ours(each)]
+
+
+def _is_ours(each: Any) -> bool:
+    """Objects of other programs may have anything for a module."""
+    if type(each) is type(Python):
+        return Python in each.__mro__[1:]
+    return str(type(each).__module__).startswith("kin_nb.") and type(each).__name__ in ONE_AGENT
 
 
 @pytest.fixture

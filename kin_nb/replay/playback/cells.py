@@ -96,7 +96,7 @@ def _turns_added(record: SessionRecord) -> int:
 
 
 def _redoable(records: Sequence[SessionRecord]) -> int:
-    """How many undos a redo could still give back after `records`: a turn ends that."""
+    """How many undos can be redone after `records`: none once a turn followed."""
     count = 0
     for record in records:
         if isinstance(record, TurnRecord):

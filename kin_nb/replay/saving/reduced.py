@@ -26,9 +26,9 @@ _Texts = Mapping[str, Any]
 
 
 def check_stays_reduced(there: Any, nb: Any, name: str) -> None:
-    """Raises RecordingError when a record in `there`, the file `name`, has a mark or a hash where `nb` has what it stands for.
+    """Raises RecordingError when a record in `there`, the file `name`, has a mark where `nb` has the text, or a hash for a result.
 
-    A record is known by its id, a damaged one too. Text in which more has been taken out is no error.
+    A record is known by its id, a damaged one too. Text in which more has been taken out is accepted.
     """
     now = {raw["id"]: (raw, texts) for _, raw, texts in _records(nb)}
     _refuse(_reductions(there, now), name)
