@@ -96,6 +96,7 @@ def ask_and_run(page: Page, number: int = 0) -> str:
     return ended(page, ran)
 
 
+@pytest.mark.row("its Python bound variables that cells use, and that are missing now")
 def test_the_user_is_asked_with_all_of_the_code_and_then_it_runs(page):
     """Also where the cell itself says auto-approve: what a notebook says for itself allows nothing."""
     ran = begin(page)
