@@ -39,8 +39,8 @@ class OutputBackup:
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
         self.known: Callable[[], Iterable[Kept]] = tuple
-        self.shown_ids: Callable[[], Iterable[str]] = tuple
-        """The ids of the records that the notebook's cells show when they play."""
+        self.shown_records: Callable[[], Iterable[tuple[str, str]]] = tuple
+        """What the notebook's cells show when they play: (the cell's id, the record's)."""
         self._kept: tuple[Kept, ...] = ()
         self._at_first = self._file_with_records()
         """The file when the kernel began, until it is parsed; None where it held no records."""
@@ -55,10 +55,10 @@ class OutputBackup:
         """Whether the cell that runs now shows the copy."""
         self._copy: tuple[Display, Output] | None = None
         """The output that holds the copy, while it is still needed."""
-        self._waiting: set[str] = set()
-        """The ids of copied records that cells still have to show."""
-        self._again: set[str] = set()
-        """The ids of those that they have shown."""
+        self._waiting: set[tuple[str, str]] = set()
+        """What is copied and its cell still has to show: (the cell's id, the record's)."""
+        self._again: set[tuple[str, str]] = set()
+        """What cells have shown since."""
 
     def is_due(self, cell_id: str | None) -> bool:
         """Whether a cell that plays must show the copy again: it was in that cell, or in one that ran again without it."""
@@ -76,22 +76,23 @@ class OutputBackup:
 
         self._again = set()
         self._holder, self._lost, self._shown = io.cell_id, False, True
-        self._waiting = {record_id(each["carried"]) for each in self._kept}.intersection(self.shown_ids())
+        copies = {(each["cell"], record_id(each["carried"])) for each in self._kept}
+        self._waiting = copies.intersection(self.shown_records())
         display = Display(io)
         self._copy = (display, notice)
         display.put(notice.data, {**notice.metadata, **copied})
 
-    def carries_again(self, ids: Iterable[str]) -> None:
-        """The output of a cell carries these records again. After the last one the copy holds only what no output carries."""
+    def carries_again(self, cell_id: str, ids: Iterable[str]) -> None:
+        """The outputs of that cell carry these records again. After the last one the copy holds only what no output carries."""
         if self._copy is None or not self._waiting:
             return
         from kin_nb.replay.format.carrying import KEPT, record_id  # noqa: PLC0415  (pydantic: not at %load_ext)
 
-        self._again.update(ids)
+        self._again.update((cell_id, each) for each in ids)
         self._waiting.difference_update(self._again)
         if not self._waiting:
             (display, notice), self._copy = self._copy, None
-            left = [each for each in self._kept if record_id(each["carried"]) not in self._again]
+            left = [each for each in self._kept if (each["cell"], record_id(each["carried"])) not in self._again]
             display.put(notice.data, {**notice.metadata, **({KEPT: left} if left else {})})
 
     def cell_ran(self, result: Any) -> None:

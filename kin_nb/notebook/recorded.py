@@ -64,7 +64,7 @@ class RecordedAnswers:
         self.shell = shell
         self._backup = backup
         backup.known = self._carried_by_cells
-        backup.shown_ids = lambda: (record.id for cell in self.book.cells for record in cell.shown)
+        backup.shown_records = self._shown_by_cells
         self.scratch: Scratch | None = None
         """The copy of the workspace that the notebook plays in, if it does."""
         self.environment: ReplayEnvironment | None = None
@@ -211,7 +211,8 @@ class RecordedAnswers:
     def shown_again(self, cell_id: str | None) -> None:
         """The outputs of a cell carry all of its records that only outputs carry."""
         if cell_id is not None:
-            self._backup.carries_again(record_id(each["carried"]) for each in self._carried_by_cells(cell_id))
+            ids = [record_id(each["carried"]) for each in self._carried_by_cells(cell_id)]
+            self._backup.carries_again(cell_id, ids)
 
     def tell_unknown_file(self, io: CellOutput) -> None:
         """Before the first prompt that a model is asked: what the notebook records could not be looked up, if it does."""
@@ -261,6 +262,11 @@ class RecordedAnswers:
                 if any(cell["source"] == code for cell in nb["cells"]):
                     return nb
         return None
+
+    def _shown_by_cells(self) -> Iterator[tuple[str, str]]:
+        for cell in self.book.cells:
+            if cell.cell_id is not None:
+                yield from ((cell.cell_id, record.id) for record in cell.shown)
 
     def _carried_by_cells(self, only: str | None = None) -> Iterator[dict[str, Any]]:
         """What outputs carry of all that is known here, or of one cell; nothing before the first prompt."""

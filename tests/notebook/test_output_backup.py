@@ -93,6 +93,20 @@ def test_a_cell_that_was_asked_again_carries_its_earlier_answers_itself(lived):
         assert keepers(lived) == [2], "its own, and no copy of the others"
 
 
+def test_a_copied_cell_waits_for_its_own_outputs(lived):
+    """The cell that it is a copy of carries the same record again before."""
+    lived.cells.append({**json.loads(json.dumps(lived.cells[1])), "id": "copy"})
+    lived.save()
+    lived.restart()
+    for cell in lived.cells:
+        cell["outputs"] = []
+    for cell in lived.cells[:3]:
+        lived.run(cell)
+    assert keepers(lived) == [1]
+    lived.run(lived.cells[3])
+    assert keepers(lived) == []
+
+
 def test_so_they_are_where_the_front_end_saved_before_it_failed(lived):
     """The kernel read the file when kin_nb was loaded."""
     own = lived.cells[0]
