@@ -6,6 +6,7 @@ import nbformat
 from nbformat.v4 import new_code_cell
 
 from browser.lab import Lab
+from kin_nb.replay.format.carrying import KEPT, KEY
 from kin_nb.replay.saving.making import session_notebook
 from tests.model_server import ModelServer
 from tests.unit.replay.sessions import recording, turn
@@ -52,3 +53,7 @@ def test_a_notebook_that_only_the_front_end_saved_plays_after_a_restart(lab: Lab
     lab.wait_idle()
     lab.screenshot(pictures / f"front-end-only-{lab.front_end}.png")
     assert len(model_server.requests) == 2
+    lab.save()
+    played = (lab.workspace / "copy.ipynb").read_text()
+    assert (KEPT in played, played.count(f'"{KEY}"')) == (False, 2), "the copy went when all cells carried theirs again"
+    assert len(played) < len(text) + 4_000, "the two notices on the page"

@@ -42,7 +42,7 @@ _QUIETLY = {
     "GIT_DEFAULT_REF_FORMAT": "files",
 }
 _NOBODY = {"user.name": "kin_nb", "user.email": "kin_nb@localhost"}
-"""Who commits where git knows nobody."""
+"""Who commits where git knows no name, or no address."""
 _LINK = "120000"
 
 
@@ -191,7 +191,14 @@ class Clone:
             self._git("var", "GIT_COMMITTER_IDENT")
         except ReplayError:
             for key, value in _NOBODY.items():
-                self._set(key, value)
+                if not self._is_set(key):
+                    self._set(key, value)
+
+    def _is_set(self, key: str) -> bool:
+        try:
+            return bool(self._git("config", "--get", key).strip())
+        except ReplayError:
+            return False
 
     def _set(self, key: str, value: str) -> None:
         with (self.folder / ".git" / "config").open("a", encoding="utf-8") as file:
