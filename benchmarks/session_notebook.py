@@ -4,8 +4,8 @@ Budgets: reading and writing 1.5 x nbformat's own for the same file, linear to 1
 messages; resuming 10,000 messages from the log 0.5 s; playback of 400 turns 5 ms a turn over empty cells. Seconds are of
 CPU; playback's are the kernel's.
 
-What a record has besides its message is nearly the same for each: hashes (`sha`, `fingerprint`, `key`), the ids of 32 records
-before it, the decision, the time and what files were. So the figure is one of how long messages are: 1.48 for the 400 bytes
+What a record has besides its message is nearly the same for each: hashes (`sha`, `fingerprint`, `key`), the ids of 16 records
+before it, the decision, the time and what files were. So the figure is one of how long messages are: 1.40 for the 400 bytes
 of these, which is more than the budget (1.28 without those ids), less for longer ones.
 
     python -m benchmarks.session_notebook
