@@ -246,7 +246,7 @@ class Agent:
 
         What comes next is made after all that is `known`, and its turns are numbered after `last`.
         """
-        records = with_ids(records)
+        records = with_ids(records, after=self.conversation.lineage.seq)
         if last:
             self.header = {**self.header, TURNS_BEFORE: last}
         begin_log(self)

@@ -46,9 +46,8 @@ class UndoManager:
     """Undo and redo of an agent's turns, and what can be redone.
 
     `put_back`: what undos began to put back, with whole names, that were cut off: the next undo finishes that, and counts it as
-    its own. `cut_off`: the warning
-    about it, and the one that is true once a prompt came between. `lost_after`: turns
-    with or after which records are missing, because the log could not be written.
+    its own. `cut_off`: the warning about it, and the one that is true once a prompt came between. `lost_after`: turns with or
+    after which records are missing, because the log could not be written.
     """
 
     agent: Agent

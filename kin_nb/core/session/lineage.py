@@ -32,10 +32,10 @@ def derived_id(session: str, kind: str, number: int) -> str:
 class Lineage:
     """The records of a session in their order, and the place of its conversation among them.
 
-    `head`: what the next record comes after; None when the conversation is empty.
+    `head`: what the next record comes after; None when the conversation is empty. `seq`: the highest that is known.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seq: int = 0) -> None:
         self.head: Ref | None = None
         self._cleared: Ref | None = None
         """Where the conversation was that was cleared, while no record came after the clear."""
@@ -43,14 +43,14 @@ class Lineage:
         """By the id of a turn or a compaction the place before it in its conversation, as far as that is known here."""
         self._previous: dict[str, Ref | None] = {}
         """The same; of the first record after a clear the place that was cleared, which undo can reach."""
-        self._seq = 0
+        self.seq = seq
 
     def next(self, head: Ref | None = None) -> dict[str, Any]:
         """Return id, parent, seq and ancestors of a record that is made now. `head`: of an undo, where it leads to."""
         return {
             "id": new_id(),
             "parent": self.head,
-            "seq": self._seq + 1,
+            "seq": self.seq + 1,
             "ancestors": self._ancestors(self.head if head is None else head),
         }
 
@@ -65,7 +65,7 @@ class Lineage:
 
     def take(self, record: SessionRecord) -> None:
         """Move to where `record` leads. A parent that is not known is taken for the record before it."""
-        self._seq = max(self._seq, record.seq)
+        self.seq = max(self.seq, record.seq)
         match record:
             case UndoRecord():
                 back = record.type == "undo"
@@ -81,14 +81,9 @@ class Lineage:
                 self._previous[record.id] = parent or self.head or self._cleared
                 self.move_to((record.head, None))
 
-    def take_all(self, records: Iterable[SessionRecord]) -> None:
-        """Take `records` in the order in which they were made."""
-        for record in sorted(records, key=lambda record: record.seq):
-            self.take(record)
-
     def know(self, records: Iterable[SessionRecord]) -> None:
         """Make what comes next come after these too."""
-        self._seq = max([self._seq, *(record.seq for record in records)])
+        self.seq = max([self.seq, *(record.seq for record in records)])
 
     def before(self, record_id: str) -> Ref | None:
         """Return the place before that turn or compaction in its conversation."""
@@ -129,13 +124,13 @@ class Lineage:
         return tuple(found)
 
 
-def with_ids(records: Iterable[Sent], session: str = "") -> list[Sent]:
+def with_ids(records: Iterable[Sent], session: str = "", *, after: int = 0) -> list[Sent]:
     """Give an id and a place to those of `records` that have none: each comes after the one before it.
 
-    `session`: the ids follow from it and the number of each turn; "": they are random.
+    `session`: the ids follow from it and the number of each turn; "": they are random. `after`: the `seq` that they come after.
     """
     found: list[Sent] = []
-    lineage = Lineage()
+    lineage = Lineage(after)
     for each in records:
         record = each
         if not record.id:

@@ -176,6 +176,8 @@ async def test_an_open_call_counts_as_interrupted_and_ids_may_come_again(loaded,
     history = [{"id": "a", "status": "error"}, {"id": "a", "status": "pending"}]
     messages = [HELLO, reply("a"), answer("a"), reply("a", "b"), answer("b")]
     session = loaded({"messages": messages, "tool_history": history})
+    numbers = [record.seq for record in session.agent.records]
+    assert numbers == sorted(set(numbers)), "the conversation comes after the calls that no message holds"
     calls = session.to_dict()["tool_history"]
     assert [(c["id"], c["status"], c["output"]) for c in calls] == [
         ("a", "error", "seen"),
