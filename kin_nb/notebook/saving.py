@@ -1,4 +1,4 @@
-"""`%kin save`: the session of this kernel as a notebook that re-executes, beside its notebook or in place."""
+"""`%kin save`: the session of this kernel as a notebook that re-executes, beside its notebook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from kin_nb.notebook.own_file import notebook_folder
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
 from kin_nb.render.card import render_progress
-from kin_nb.render.text import count
 from kin_nb.replay.book import Book
 from kin_nb.replay.cells import asked_key, place_records
 from kin_nb.replay.format.carrying import carried_in
@@ -27,7 +26,7 @@ from kin_nb.replay.recording import Recording, SessionMeta
 from kin_nb.replay.saving.making import Cell, is_made_anew, session_notebook
 from kin_nb.replay.saving.named_recording import in_folder, join
 from kin_nb.replay.saving.options import SaveOptions, about_files, parse_save
-from kin_nb.replay.saving.own_cells import is_told, keep_what_plays, what_goes
+from kin_nb.replay.saving.own_cells import is_told, keep_what_plays
 from kin_nb.replay.saving.preflight import about_run
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.prompt_cells import about_stops
@@ -42,45 +41,6 @@ if TYPE_CHECKING:
     from kin_nb.replay.runner.confined import AfterSaving
 
 
-def agreed(own: Path, nb: Any, recording: Recording, *, ran: int) -> Any:
-    """What `own` holds, once the person agreed that it is written; until then `nb`. Raises KinError, saying why it is not.
-
-    `ran`: how many cells ran since it was written, which the reload would take from the page.
-    """
-    if ran:
-        raise KinError(
-            f"{count(ran, 'cell')} ran since {own.name} was written, and the reload would take away what it does not hold: nothing "
-            "was written. Save the notebook (Ctrl-S), then run this again."
-        )
-    commands, prompts = goes = what_goes(nb, recording)
-    if prompts:
-        raise KinError(
-            f"In a session notebook each prompt has a recorded answer, and --in-place would delete {', '.join(prompts)}: "
-            "nothing was written. Run it or move it elsewhere, save the notebook (Ctrl-S), then run this again; or leave "
-            "out --in-place: a copy is written, and it stays here."
-        )
-    warning = (
-        f"{own.name} is open here, and its front end's next save would erase the recording, unless you reload the file "
-        "from disk first"
-    )
-    lost = "What is on the page and was not saved (Ctrl-S) goes with the reload"
-    if commands:
-        lost += f"; commands go from the file: {', '.join(commands)}"
-    try:
-        answer = input(f"{warning}. {lost}. Write it now, and reload it then? [y/N] ")
-    except (EOFError, NotImplementedError):
-        raise KinError(
-            f"{warning}. Nobody is here to do that: nothing was written. Without --in-place a copy is."
-        ) from None
-    if answer.strip().lower() not in {"y", "yes"}:
-        raise KinError("Nothing was written.")
-    now = as_node(load_notebook(own))  # some front ends save by themselves, after a second
-    if what_goes(now, recording) != goes:
-        raise KinError(f"{own.name} was changed while this was asked: nothing was written. Run it again.")
-    return now
-
-
-_RELOAD = "Now reload it: File > Reload Notebook from Disk. Saving what is open here would erase it."
 _WENT_ON = re.compile(r"(?P<name>.+)\.(?P<number>\d{1,3})")
 
 
@@ -96,15 +56,11 @@ def save_notebook(
     path, options = parse_save(line)
     shell, config = recorded.shell, live.config()
     own = since.own_file()
-    if options.in_place and options.plain:
-        raise KinError("--plain makes a notebook of its own. Name it: %kin save PATH --plain")
-    target = _own_file(own, path) if options.in_place else _target(path, own, plain=options.plain)
+    target = _target(path, own, plain=options.plain)
     typed = since.sources()  # before it is read: what is written from here on is not in `source`
     source = as_node(load_notebook(own)) if own is not None else _run_cells(shell, since.failed)
     whole = _recording(recorded, live, source if own is not None else None, target.resolve().parent)
     ran = _cells(source, typed)
-    if options.in_place:
-        source = agreed(target, source, whole, ran=len(ran))
     left_out = keep_what_plays(source, whole)
     behind = _behind(own.name, source, whole, ran, renamed=since.renamed) if own is not None else _unknown(shell)
     recording, removed = _clean(source, whole, config, options)
@@ -114,14 +70,14 @@ def save_notebook(
         return _plain(recording, source, cells, target, [behind, *removed])
     nb = session_notebook(recording, source_nb=source, cells=cells, options=options)
     try:
-        write_notebook(nb, target, open_file=None if options.in_place else own, in_place=options.in_place)
+        write_notebook(nb, target, open_file=own)
     except OSError as error:
         raise KinError(f"{target} cannot be written: {error.strerror}.") from None
     saved = read_saved(nb)
     found = _about_run(nb, saved.recording, target, config, options, display)
     stops = about_stops(nb, saved.held)
     about = [stops, *found.lines, *pairing_warnings(nb), about_files(target, options)]
-    said = [_RELOAD if options.in_place else "", behind, *left_out, *about, *removed]
+    said = [behind, *left_out, *about, *removed]
     said = list(filter(None, said))
     return _notice(saved.recording, target, said, stops=bool(stops) or found.stops, played=found.played)
 
@@ -164,8 +120,6 @@ def _about_run(
     read, seconds = about_run(nb, target.parent), config.save.check_seconds
     if not (seconds and options.play):
         return only_read(read, target.name)
-    if options.in_place:  # its front end may save the page at any time, and so erase the recording
-        return only_read(read, target.name, "the page has to be reloaded first")
     what = f"Saved {target.name}. Playing it once in a copy, {seconds} s at most; interrupt ends that"
     display.draw(render_progress(what, 0, ""))
     if not display.io.updates_in_place:
@@ -188,17 +142,6 @@ def _plain(recording: Recording, source: Any, cells: list[Cell] | None, target: 
     write_notebook(plain_notebook(recording, source, cells), target)
     said = ["It needs no kin_nb, and holds no recording: what the session did, as cells.", *filter(None, told)]
     return render_notice(f"Saved {target}", said)
-
-
-def _own_file(own: Path | None, path: str | None) -> Path:
-    """For `--in-place`. Raises KinError."""
-    if own is None:
-        raise KinError("Which file this notebook is in is not known here. Name another: %kin save PATH")
-    if path is not None and Path(path).expanduser().absolute().resolve() != own.resolve():
-        raise KinError(
-            f"--in-place writes {own.name}, the notebook that is open. Leave out {path}, or leave out --in-place."
-        )
-    return own
 
 
 def _target(path: str | None, own: Path | None, *, plain: bool) -> Path:

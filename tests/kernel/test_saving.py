@@ -123,29 +123,6 @@ def test_a_sidecar_stands_beside_the_notebook(asked, tmp_path):
     assert len(read_recording(load_notebook(tmp_path / "talk.kin.ipynb")).turns) == 1
 
 
-def test_in_place_asks_and_says_to_reload(asked, opens, tmp_path):
-    path = tmp_path / "mine.ipynb"
-    assert "is not known here" in failed(asked, "%kin save --in-place")
-    opens(path)
-    path.write_text(json.dumps(new_notebook(cells=[new_code_cell(ASK, id="cell-1"), new_code_cell("x = 1", id="py")])))
-    before = path.read_bytes()
-    assert "next save would erase the recording" in failed(asked, "%kin save --in-place")
-    cell = asked.run("%kin save --in-place")
-    assert "reload it then? [y/N]" in asked.prompt()
-    asked.answer("")
-    assert asked.done(cell)["content"]["evalue"] == "Nothing was written."
-    assert path.read_bytes() == before
-    cell = asked.run("%kin save --in-place")
-    asked.prompt()
-    asked.answer("y")
-    assert asked.done(cell)["content"]["status"] == "ok"
-    assert "Now reload it: File > Reload Notebook from Disk." in shown(asked, cell)
-    assert "--in-place writes mine.ipynb" in failed(asked, "%kin save other.ipynb --in-place")
-    sources = [cell["source"] for cell in load_notebook(path)["cells"]]
-    assert sources[1:] == [ASK, "x = 1"]
-    assert len(read_recording(load_notebook(path)).turns) == 1
-
-
 def test_a_wrong_option_is_one_line_with_the_usage(asked):
     assert failed(asked, "%kin save --portible").startswith("save: unrecognized arguments: --portible. Usage: save [")
 
@@ -256,13 +233,3 @@ def test_interrupting_ends_the_play_and_the_notebook_is_saved(playing, opens, tm
     assert playing.done(cell)["content"]["status"] == "ok"
     assert "Not played after saving: you interrupted it. To play it once in a copy" in shown(playing, cell)
     assert read_recording(load_notebook(tmp_path / "own.kin.ipynb")).turns
-
-
-def test_in_place_nothing_is_played_since_the_page_must_be_reloaded_at_once(playing, opens, tmp_path):
-    opens(tmp_path / "mine.ipynb")
-    (tmp_path / "mine.ipynb").write_text(json.dumps(new_notebook(cells=[new_code_cell(ASK, id="cell-1")])))
-    cell = playing.run("%kin save --in-place")
-    playing.prompt()
-    playing.answer("y")
-    playing.done(cell)
-    assert "Not played after saving: the page has to be reloaded first." in shown(playing, cell)

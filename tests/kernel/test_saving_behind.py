@@ -8,7 +8,6 @@ import pytest
 from notebook_client import LiveKernel
 from page import Page
 
-from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
@@ -86,56 +85,3 @@ def test_a_file_that_another_clock_dates_is_written_all_the_same(page):
     assert "Ctrl-S" not in page.command("%kin save")
     page.add("x = 1")
     assert "1 cell ran since n.ipynb was written" in page.command("%kin save")
-
-
-def test_in_place_is_refused_while_the_page_holds_more_than_the_file(page):
-    before = page.path.read_bytes()
-    said = page.command("%kin save --in-place", answer="")
-    assert said.startswith("2 cells ran since n.ipynb was written, and the reload would take away")
-    assert page.path.read_bytes() == before
-    page.save()
-    said = page.command("%kin save --in-place", answer="y")
-    assert "What is on the page and was not saved (Ctrl-S) goes with the reload" in said
-    assert "Now reload it" in said
-    saved = load_notebook(page.path)
-    assert [cell["source"] for cell in saved["cells"]][1:] == ["%%kin\nSay hi.", COUNTING]
-    assert len(read_recording(saved).turns) == 1
-
-
-def test_in_place_deletes_no_prompt_that_has_no_answer(page):
-    page.type("%%kin\nA draft that I have not run yet.")
-    page.type("%%kin --session review\nFor another session.")
-    page.save()
-    before = page.path.read_bytes()
-    said = page.command("%kin save --in-place", answer="")
-    assert "--in-place would delete cell 3 (%%kin ⏎ A draft that I have not run yet.), cell 4 (%%kin --session" in said
-    assert page.path.read_bytes() == before
-    assert "Left out: 2 prompts" in page.command("%kin save")
-    assert page.path.read_bytes() == before
-
-
-def test_in_place_names_the_commands_that_go(page):
-    page.add("%kin mode plan")
-    page.type("%kin save --in-place")
-    page.save()
-    before = page.path.read_bytes()
-    said = page.command("%kin save --in-place", answer="n")
-    assert "; commands go from the file: cell 3 (%kin mode plan). Write it now" in said
-    assert page.path.read_bytes() == before
-    page.command("%kin save --in-place", answer="y")
-    assert [cell["source"] for cell in load_notebook(page.path)["cells"]][1:] == ["%%kin\nSay hi.", COUNTING]
-
-
-@pytest.mark.parametrize(("typed", "outcome"), [("y = 2", "ok"), ("%%kin\nA draft.", "error")])
-def test_what_was_saved_while_in_place_asked_is_kept_or_nothing_is_written(page, typed, outcome):
-    """As front ends do that save by themselves."""
-    page.save()
-    cell = page.kin.run("%kin save --in-place", cell="save")
-    page.kin.prompt()
-    page.type(typed)
-    page.save()
-    page.kin.answer("y")
-    reply = page.kin.done(cell)["content"]
-    assert reply["status"] == outcome
-    assert outcome == "ok" or reply["evalue"].startswith("n.ipynb was changed while this was asked")
-    assert load_notebook(page.path)["cells"][-1]["source"] == typed

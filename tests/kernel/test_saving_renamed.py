@@ -141,22 +141,6 @@ def test_another_notebook_that_has_the_name_now_is_not_taken_for_the_own_one(kin
     own.with_name("analysis.ipynb").unlink()
     assert UNKNOWN in save(kin)
     assert not own.with_name("Untitled.kin.ipynb").exists()
-    told = save(kin, "--in-place", allow_stdin=True)
-    assert told.startswith("Which file this notebook is in is not known here")
-    assert own.read_bytes() == before
-
-
-def test_in_place_writes_the_renamed_file(kin, own):
-    another(own)
-    path, before = own.with_name("analysis.ipynb"), own.read_bytes()
-    nb = json.loads(path.read_text())
-    nb["cells"].append(numbered(kin, "cell-1", "pass"))
-    path.write_text(json.dumps(nb))
-    saving = kin.run("%kin save --in-place", cell="s")
-    assert kin.prompt().startswith("analysis.ipynb is open here")
-    kin.answer("y")
-    kin.done(saving)
-    assert "kin" in load_notebook(path)["metadata"]
     assert own.read_bytes() == before
 
 

@@ -13,16 +13,16 @@ from typing import Any
 from kin_nb.core.config import KinConfig
 from kin_nb.core.interrupts import interruptible
 from kin_nb.render import one_line
-from kin_nb.replay.errors import RecordingError, ReplayError
+from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import read_saved
 from kin_nb.replay.format.jupytext import pairing_warnings
-from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.format.loading import as_node
 from kin_nb.replay.plain.export import plain_notebook
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import empty_notebook, session_notebook
 from kin_nb.replay.saving.named_recording import named_recording
 from kin_nb.replay.saving.options import SaveOptions, about_files
-from kin_nb.replay.saving.own_cells import keep_what_plays, what_goes
+from kin_nb.replay.saving.own_cells import keep_what_plays
 from kin_nb.replay.saving.preflight import Preflight, about_run
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.prompt_cells import about_stops
@@ -36,7 +36,7 @@ _SUFFIX = ".kin.ipynb"
 
 @dataclass(frozen=True)
 class SaveCommand:
-    """`source`: the beginning of a session's id, or a notebook. `path`: where it goes, None: where it belongs, in place too.
+    """`source`: the beginning of a session's id, or a notebook. `path`: where it goes, None: where it belongs.
 
     `secrets` takes known ones out of a text.
     """
@@ -57,8 +57,6 @@ class SaveCommand:
             return Path(os.path.realpath(self.path))
         if not self._is_notebook:
             return Path(os.path.realpath(f"session{_SUFFIX}"))
-        if self.options.in_place:
-            return Path(os.path.realpath(self.source))
         name = self.source.removesuffix(".ipynb").removesuffix(".kin")
         return Path(os.path.realpath(f"{name}{'.plain.ipynb' if self.options.plain else _SUFFIX}"))
 
@@ -88,7 +86,7 @@ class SaveCommand:
             return [f"Saved {self.shown}: it needs no kin_nb, and holds no recording.", *cleaner.report()]
         made = session_notebook(recording, source_nb=nb, options=options)
         cells_of = Path(self.source) if self._is_notebook else target
-        write_notebook(made, target, made_from=cells_of, in_place=options.in_place)
+        write_notebook(made, target, made_from=cells_of)
         saved = read_saved(made)
         said = [f"Saved {self.shown}: recording {saved.recording.name}."]
         said += [f"Run it again without a key: kin-nb replay {shlex.quote(self.shown)}", about_files(target, options)]
@@ -141,12 +139,6 @@ class SaveCommand:
 
     def _read(self, target: Path) -> tuple[Any, Recording, list[str]]:
         """The notebook that the session goes into, an empty one where there is none; the recording; what to say of it."""
-        if self.options.in_place:
-            if self._is_notebook and Path(os.path.realpath(self.source)) != target:
-                raise ReplayError(
-                    f"--in-place writes {self.source} itself. Leave out {self.shown}, or leave out --in-place."
-                )
-            _check_nobody_has_it_open(target)
         named = named_recording(self.source, target.parent)
         if named.nb is None and target.exists():
             log, named = named.recording, named.with_notebook(target)
@@ -155,15 +147,12 @@ class SaveCommand:
                 reduced = self._reduced(empty_notebook(), log, Cleaner(self.options.redact, self.secrets))
                 check_addition(named.nb, reduced, target.name, redacts=bool(self.options.redact))
         if named.nb is None:
-            if self.options.in_place:  # its cells stay, whatever session they are of
-                return as_node(load_notebook(target), target.name), named.recording, []
             return empty_notebook(), named.recording, []
         nb = as_node(named.nb, self.source if self._is_notebook else target.name)
         is_live = named.book is not None and bool(named.book.carried)
         if not (self._is_notebook and is_live):
             return nb, named.recording, []
-        commands = _only_commands_go(nb, named.recording) if self.options.in_place else []
-        return nb, named.recording, [*commands, *keep_what_plays(nb, named.recording)]
+        return nb, named.recording, keep_what_plays(nb, named.recording)
 
 
 class _Playing:
@@ -199,25 +188,3 @@ def save(command: SaveCommand) -> int:
         return FAILED
     print("\n".join(said))  # noqa: T201
     return DONE
-
-
-def _check_nobody_has_it_open(path: Path) -> None:
-    from kin_nb.replay.saving.writing import open_in  # noqa: PLC0415  (asks servers)
-
-    server = open_in(path)
-    if server:
-        raise RecordingError(
-            f"{path.name} is open in {server}, whose next save would erase the recording: nothing was written. "
-            "Close it there first, or leave out --in-place."
-        )
-
-
-def _only_commands_go(nb: Any, recording: Recording) -> list[str]:
-    """What to say of the commands that go from the notebook's own file. Raises RecordingError when prompts would."""
-    commands, prompts = what_goes(nb, recording)
-    if prompts:
-        raise RecordingError(
-            "In a session notebook each prompt has a recorded answer, and --in-place would delete "
-            f"{', '.join(prompts)}: nothing was written. Move it elsewhere; or leave out --in-place, and name another file."
-        )
-    return [f"Left out: {', '.join(commands)}."] if commands else []

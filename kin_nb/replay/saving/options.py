@@ -17,9 +17,8 @@ LARGE = 8 * 1024 * 1024
 
 @dataclass(frozen=True)
 class SaveOptions:
-    """`in_place`: into the notebook's own file. `results`: whether what tool calls gave is stored, or their hashes only."""
+    """`results`: whether what tool calls gave is stored, or their hashes only."""
 
-    in_place: bool = False
     portable: bool = False
     sidecar: bool = False
     results: bool = True
@@ -31,7 +30,6 @@ class SaveOptions:
 
 def add_save_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--in-place", action="store_true", help="into the notebook's own file")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--portable", action="store_true", help="the recording in a cell, for kernels that see no file")
     form.add_argument("--sidecar", action="store_true", help="long texts in a file beside it")
@@ -50,7 +48,6 @@ def add_save_options(parser: argparse.ArgumentParser) -> None:
 
 def save_options(found: argparse.Namespace) -> SaveOptions:
     return SaveOptions(
-        in_place=found.in_place,
         portable=found.portable,
         sidecar=found.sidecar,
         results=found.results,

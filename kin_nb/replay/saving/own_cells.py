@@ -50,21 +50,6 @@ def keep_what_plays(nb: Any, recording: Recording) -> list[str]:
     return [f"Left out: {count(unanswered, 'prompt')} without a recorded answer."] if unanswered else []
 
 
-def what_goes(nb: Any, recording: Recording) -> tuple[list[str], list[str]]:
-    """(commands, prompts) that `keep_what_plays` takes out of `nb`, for a person: `cell 3 (%kin mode plan)`.
-
-    Without the cells that save, and the head: they are made anew.
-    """
-    commands: list[str] = []
-    prompts: list[str] = []
-    holds = _holds(nb, recording)
-    for number, cell in enumerate(nb["cells"], 1):
-        if _goes(nb, cell, holds=number - 1 in holds) and not is_made_anew(cell):
-            named = f"cell {number} ({one_line(cell['source'], _SHOWN)})"
-            (commands if is_told(nb, cell) else prompts).append(named)
-    return commands, prompts
-
-
 def drop_commands(nb: Any, recording: Recording) -> int:
     """Leave out the cells that only tell the session what to do: played, `%kin live` would call a model.
 

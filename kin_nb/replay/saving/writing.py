@@ -7,7 +7,6 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,74 +40,8 @@ from kin_nb.replay.recording import FORMAT, SessionMeta
 from kin_nb.replay.saving.own_cells import check_own_cells_stay, marked
 from kin_nb.replay.saving.reduced import check_stays_reduced
 
-_SECONDS = 2.0
-_AT_ONCE = 16
 
-
-def open_in(notebook: Path) -> str:
-    """The address of a server in which `notebook` has a kernel, or may have one: it can reach that file, and does not say.
-
-    "" where none is known: a server to which no connection is made is gone, and has left its file behind. So is one that
-    does not say and whose process is not to be seen; one that says has it, from another container too.
-    """
-    wanted = notebook.resolve()
-    servers = list(_servers())
-    with ThreadPoolExecutor(_AT_ONCE) as pool:  # files of servers that are gone gather in a home that machines share
-        answers = list(pool.map(_open_paths, servers))
-    for server, paths in zip(servers, answers, strict=True):
-        root = Path(str(server.get("root_dir") or server.get("notebook_dir") or "")).resolve()
-        if paths is None and wanted.is_relative_to(root) and _is_alive(server.get("pid")):
-            return f"{server['url']} (or may be: that server does not say what it has open; stop it to be sure)"
-        if any((root / path).resolve() == wanted for path in paths or ()):
-            return str(server["url"])
-    return ""
-
-
-def _servers() -> Iterator[dict[str, Any]]:
-    """What servers say of themselves in Jupyter's runtime folder, where those that were killed leave it."""
-    from jupyter_core.paths import jupyter_runtime_dir  # noqa: PLC0415  (first use)
-
-    folder = Path(jupyter_runtime_dir())
-    for path in sorted(folder.glob("jpserver-*.json")) if folder.is_dir() else ():
-        try:
-            server = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(server, dict) and str(server.get("url", "")).startswith("http"):
-            yield server
-
-
-def _is_alive(pid: object) -> bool:
-    """One that was killed leaves its file behind, and another may have its port since."""
-    try:
-        os.kill(pid if isinstance(pid, int) and pid > 0 else os.getpid(), 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _open_paths(server: dict[str, Any]) -> list[str] | None:
-    """None where it is there and gives no list, as one with a password does."""
-    import httpx  # noqa: PLC0415  (first use)
-
-    headers = {"Authorization": f"token {server.get('token', '')}"}
-    try:
-        # the server's certificate may be its own, and nothing secret is asked but of the server that wrote the token
-        with httpx.Client(timeout=_SECONDS, headers=headers, trust_env=False, verify=False) as client:  # noqa: S501
-            found = client.get(f"{server['url']}api/sessions").json()
-    except (httpx.ConnectError, httpx.InvalidURL):
-        return []
-    except (httpx.HTTPError, ValueError):
-        return None
-    if not isinstance(found, list):
-        return None
-    paths = (session.get("path") for session in found if isinstance(session, dict))
-    return [path for path in paths if isinstance(path, str)]
-
-
-def check_nothing_is_lost(nb: Any, path: Path, *, in_place: bool, itself: bool) -> Any:
+def check_nothing_is_lost(nb: Any, path: Path, *, itself: bool) -> Any:
     """The notebook that `nb` may replace, None for an empty file. Raises RecordingError when it may not.
 
     `itself`: `nb` was made from what stands there.
@@ -122,8 +55,6 @@ def check_nothing_is_lost(nb: Any, path: Path, *, in_place: bool, itself: bool) 
     except UnreadableNotebookError:
         there = None
     if there is None or "kin" not in there["metadata"]:
-        if in_place and there is not None:
-            return there
         raise RecordingError(
             f"{path.name} exists and is no session notebook: nothing was written. Choose another name, or remove that file."
         )
@@ -225,17 +156,16 @@ def write_notebook(
     *,
     open_file: Path | None = None,
     made_from: Path | None = None,
-    in_place: bool = False,
     replacing: bool = False,
 ) -> Path:
     """Write `nb` to `path`, with its sidecar where it names one; returns `path`. An existing file keeps its mode, a link stays one.
 
     Raises RecordingError when `path` is `open_file`, the notebook that a front end has open (it would overwrite ours or
-    lose its own changes); when another file stands there that is no session notebook, but for `in_place`; when that holds
+    lose its own changes); when another file stands there that is no session notebook; when that holds
     turns or undos that `nb` has not, or what a later version wrote; when no sidecar can have its name, or another file has it;
     and when more would be written than is read again.
     nbformat.ValidationError when `nb` is no valid notebook, OSError when it cannot be written. `made_from`: the file whose
-    cells `nb` has; `in_place` says that it is this one. `replacing`: whatever stands there may go.
+    cells `nb` has. `replacing`: whatever stands there may go.
     """
     import_nbformat()
     import nbformat  # noqa: PLC0415  (first use)
@@ -247,8 +177,8 @@ def write_notebook(
         )
     there, itself = None, False
     if real.exists() and not replacing:
-        itself = in_place or (made_from is not None and made_from.exists() and made_from.samefile(real))
-        there = check_nothing_is_lost(nb, real, in_place=in_place, itself=itself)
+        itself = made_from is not None and made_from.exists() and made_from.samefile(real)
+        there = check_nothing_is_lost(nb, real, itself=itself)
     stored = marked(copy.deepcopy(nb) if is_stored_otherwise(nb) else nb, there if itself else None)
     beside = split(stored, real)
     fold(stored)

@@ -211,31 +211,6 @@ def test_all_sessions_that_the_outputs_hold_are_saved_and_play_and_prompts_witho
     assert "a replay stops" not in said
 
 
-@pytest.mark.parametrize("path", [False, True])
-def test_in_place_deletes_no_prompt_without_an_answer(restarted, path):
-    before = restarted.read_bytes()
-    command = SaveCommand(str(restarted), restarted if path else None, SaveOptions(in_place=True))
-    with pytest.raises(RecordingError, match="--in-place would delete") as error:
-        command.run()
-    assert "would delete cell 7 (%%kin ⏎ never run): nothing was written." in str(error.value)
-    assert restarted.read_bytes() == before
-    raw = json.loads(restarted.read_text())
-    raw["cells"].pop()
-    restarted.write_text(json.dumps(raw))
-    assert "Left out: cell 4 (%kin mode plan)." in command.run()
-    assert [cell["source"] for cell in load_notebook(restarted)["cells"][1:]] == KEPT_CELLS
-    assert list(restarted.parent.iterdir()) == [restarted]
-
-
-def test_in_place_writes_no_other_file(restarted, lived):
-    before = lived.read_bytes()
-    with pytest.raises(
-        ReplayError, match=r"^--in-place writes .*my talk\.ipynb itself\. Leave out .*mine\.ipynb, or leave"
-    ):
-        SaveCommand(str(restarted), lived, SaveOptions(in_place=True)).run()
-    assert lived.read_bytes() == before
-
-
 def test_a_notebook_whose_outputs_carry_nothing_is_named(lived):
     lived.write_text(json.dumps(new_notebook(cells=[new_code_cell("1", id="a")])))
     with pytest.raises(NoRecordingError, match=r"^mine\.ipynb: .* No output .* outputs were cleared"):
@@ -308,13 +283,6 @@ def test_a_notebook_that_is_not_valid_is_named_with_its_cell(saved, capsys):
     assert main(["save", str(path), str(path.with_name("again.ipynb"))]) == 1
     assert "talk.ipynb is not a valid notebook: cell 1, metadata.tags: 5 is" in capsys.readouterr().err
     assert not path.with_name("again.ipynb").exists()
-
-
-def test_in_place_is_refused_while_a_server_has_the_file_open(saved, tmp_path, monkeypatch):
-    path = saved()
-    monkeypatch.setattr("kin_nb.replay.saving.writing.open_in", lambda _: "http://127.0.0.1:8888/")
-    with pytest.raises(RecordingError, match=r"is open in http://127\.0\.0\.1:8888/, whose next save would erase"):
-        SaveCommand(str(path), path, SaveOptions(in_place=True)).run()
 
 
 def typed(path: Path, *cells) -> Path:

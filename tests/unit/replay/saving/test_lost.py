@@ -181,11 +181,8 @@ def test_a_damaged_notebook_of_another_session_is_not_replaced(tmp_path, damage)
     theirs = recording(*(each.model_copy(update={"id": f"f{each.id[1:]}", "parent": None}) for each in LONGER.turns))
     path = write_notebook(session_notebook(as_session("theirs", theirs)), tmp_path / "talk.ipynb")
     before = spoilt(path, damage)
-    for in_place in (False, True):
-        with pytest.raises(
-            RecordingError, match=r"^talk\.ipynb holds turns .*2, 3.* of session theirs, which this one"
-        ):
-            write_notebook(session_notebook(TALK), path, in_place=in_place)
+    with pytest.raises(RecordingError, match=r"^talk\.ipynb holds turns .*2, 3.* of session theirs, which this one"):
+        write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before
 
 
@@ -201,9 +198,8 @@ def test_nor_is_one_that_goes_on_further_from_the_same_turns(tmp_path, damage):
 def test_what_a_merge_left_unfinished_is_replaced_by_none(tmp_path):
     path = write_notebook(session_notebook(TALK), tmp_path / "talk.ipynb")
     before = spoilt(path, nbmerged)
-    for in_place in (False, True):
-        with pytest.raises(RecordingError, match=r"may be lost: nothing was written\. nbmerge left a conflict in"):
-            write_notebook(session_notebook(TALK), path, in_place=in_place)
+    with pytest.raises(RecordingError, match=r"may be lost: nothing was written\. nbmerge left a conflict in"):
+        write_notebook(session_notebook(TALK), path)
     assert path.read_bytes() == before
 
 

@@ -149,14 +149,11 @@ def test_it_stays_its_own_when_the_log_is_written_there(tmp_path, monkeypatch):
     assert [cell["source"] for cell in own_cells(load_notebook(path))] == ["# Checked by hand"]
 
 
-def test_it_stays_its_own_when_the_notebook_is_written_in_place_or_by_another_name(saved, tmp_path):
+def test_it_stays_its_own_when_the_notebook_is_written_over_itself_by_another_name(saved, tmp_path):
     path = saved()
     edit(path, lambda cells: cells.append(dict(HEADING)))
     (tmp_path / "link.ipynb").symlink_to(path)
     SaveCommand(str(tmp_path / "link.ipynb"), path).run()
-    SaveCommand(str(path), options=SaveOptions(in_place=True)).run()
-    again = session_notebook(TALK, source_nb=as_node(load_notebook(path)))  # as `%kin save --in-place` does
-    write_notebook(again, path, in_place=True)
     assert [cell["source"] for cell in own_cells(load_notebook(path))] == ["# Checked by hand"]
 
 
@@ -178,7 +175,7 @@ def test_a_draft_in_the_notebook_that_is_written_anew_from_itself_is_for_its_aut
 ):
     path = saved(name="n.kin.ipynb")
     edit(path, lambda cells: cells[-1].update(source="%%kin\nfirst, better"))
-    command = SaveCommand(str(path), path) if by_name else SaveCommand(str(path), options=SaveOptions(in_place=True))
+    command = SaveCommand(str(path), path if by_name else None)
     with pytest.raises(RecordingError) as refused:
         command.run()
     assert str(refused.value) == (

@@ -207,16 +207,6 @@ def test_a_file_that_holds_turns_which_this_session_has_not_is_left_alone(tmp_pa
     assert len(read_recording(load_notebook(path)).turns) == 4
 
 
-def test_in_place_writes_into_a_notebook_that_held_no_session(session, tmp_path):
-    path = tmp_path / "mine.ipynb"
-    path.write_text(json.dumps(new_notebook(cells=[new_code_cell("x = 1", id="mine")])))
-    nb = session_notebook(session, source_nb=load_notebook(path))
-    with pytest.raises(RecordingError, match="exists and is no session notebook"):
-        write_notebook(nb, path)
-    write_notebook(nb, path, in_place=True)
-    assert "x = 1" in [cell["source"] for cell in load_notebook(path)["cells"]]
-
-
 def test_the_save_line_takes_a_path_and_options_in_any_order():
     path, options = parse_save(r"--no-results my talk.ipynb --redact 'ACME-\d+' --redact secret --sidecar")
     assert path == "my talk.ipynb"
@@ -238,7 +228,7 @@ def test_the_save_line_takes_a_path_and_options_in_any_order():
 def test_a_wrong_save_line_shows_the_usage(line, message):
     with pytest.raises(Exception, match=message) as raised:
         parse_save(line)
-    assert "Usage: save [--in-place]" in str(raised.value)
+    assert "Usage: save [--portable" in str(raised.value)
 
 
 def test_a_sidecar_is_offered_for_a_large_notebook(tmp_path):
