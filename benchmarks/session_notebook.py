@@ -30,8 +30,8 @@ import nbformat  # noqa: E402
 
 from benchmarks.sizes import sized  # noqa: E402
 from kin_nb.core.context.history import messages_of_step, user_message  # noqa: E402
+from kin_nb.core.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord  # noqa: E402
 from kin_nb.core.session.lineage import with_ids  # noqa: E402
-from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord  # noqa: E402
 from kin_nb.replay.cells import cell_key  # noqa: E402
 from kin_nb.replay.format.in_notebook import read_recording  # noqa: E402
 from kin_nb.replay.format.loading import load_notebook  # noqa: E402

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
     from kin_nb.core.custom_modes import CustomMode
     from kin_nb.core.modes import AgentMode
-    from kin_nb.core.session.records import TurnRecord
+    from kin_nb.core.records import TurnRecord
 
 LATEST = "latest"
 """What `--continue` resumes: the newest session of the workspace."""
@@ -122,8 +122,8 @@ def _turn(
     """Raises UsageError, ConfigError, SessionError, SkillError."""
     from kin_nb.core.commands import unescaped  # noqa: PLC0415
     from kin_nb.core.interrupts import run_interruptible  # noqa: PLC0415
+    from kin_nb.core.output_formatters import OutputFormat  # noqa: PLC0415
     from kin_nb.core.programmatic import run_programmatic  # noqa: PLC0415
-    from kin_nb.core.types import OutputFormat  # noqa: PLC0415
 
     flow = None
     if typed is not None:

@@ -26,13 +26,15 @@ from kin_nb.core.llm.asking import ModelLink
 from kin_nb.core.llm.format import APIToolFormatHandler
 from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.loop_guard import LoopGuard
+from kin_nb.core.messages import ImageContent, LLMChunk, LLMMessage
 from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, ResetReason, builtin_middleware
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.observability import Observers
+from kin_nb.core.records import TURNS_BEFORE, Moved, Sent, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.resuming import resumed, take_up
 from kin_nb.core.safety.approvals import Approvals
 from kin_nb.core.safety.audit import AuditLog
-from kin_nb.core.safety.callbacks import Ask
+from kin_nb.core.safety.callbacks import ApprovalCallback, Ask
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.secrets import WORKSPACE
 from kin_nb.core.safety.workspace import Workspace
@@ -41,14 +43,6 @@ from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import (
-    TURNS_BEFORE,
-    Moved,
-    Sent,
-    SessionRecord,
-    TurnRecord,
-    UndoRecord,
-)
 from kin_nb.core.switching import settled, switch_config, switch_mode
 from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.approval_gate import ApprovalGate
@@ -59,9 +53,9 @@ from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.core.transcript import Transcript
 from kin_nb.core.turn import Turn
 from kin_nb.core.turn_hooks import TurnHooks
-from kin_nb.core.types import AgentStats, ApprovalCallback, ImageContent, LLMChunk, LLMMessage
 from kin_nb.core.undo import TurnRunningError, UndoManager
 from kin_nb.core.usage import UsageTracker
+from kin_nb.core.usage_stats import AgentStats
 
 if TYPE_CHECKING:
     from kin_nb.core.subagents.profiles import Profile

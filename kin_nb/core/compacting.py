@@ -15,11 +15,11 @@ from kin_nb.core.context.size import about_tokens, fewest_tokens, share_of_each,
 from kin_nb.core.events import BaseEvent, CompactEndEvent, CompactStartEvent, PruneEvent
 from kin_nb.core.llm.asking import NOTICES
 from kin_nb.core.llm.errors import ContextTooLongError
+from kin_nb.core.messages import BackendNotice, LLMChunk, LLMMessage, LLMUsage, Role
 from kin_nb.core.middleware import ConversationContext
+from kin_nb.core.records import CompactRecord, RecordedCompaction
 from kin_nb.core.reply import notice_event
-from kin_nb.core.session.records import CompactRecord, RecordedCompaction
 from kin_nb.core.tools.ending import end
-from kin_nb.core.types import BackendNotice, LLMChunk, LLMMessage, LLMUsage, Role
 from kin_nb.core.usage import cost_of, total_usage
 
 if TYPE_CHECKING:

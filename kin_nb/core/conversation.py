@@ -21,16 +21,8 @@ from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.context.history import Expand, History, user_message
 from kin_nb.core.context.state import HistoryState
 from kin_nb.core.middleware import ResetReason
+from kin_nb.core.records import BEFORE_PROMPT, ClearRecord, CompactRecord, Ref, Sent, SessionRecord, TurnRecord
 from kin_nb.core.session.lineage import Lineage
-from kin_nb.core.session.records import (
-    BEFORE_PROMPT,
-    ClearRecord,
-    CompactRecord,
-    Ref,
-    Sent,
-    SessionRecord,
-    TurnRecord,
-)
 from kin_nb.core.usage import UsageTracker
 
 

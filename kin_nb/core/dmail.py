@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kin_nb.core.context.checkpoints import Checkpoint
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from kin_nb.core.session.records import END, Outcome, TurnRecord
+from kin_nb.core.records import END, Outcome, TurnRecord
 from kin_nb.core.stopping import Stop
 from kin_nb.core.usage import cost_of
 

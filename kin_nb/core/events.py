@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from kin_nb.core.records import RecordedCall, RecordedCompaction, RecordedStep, TurnRecord
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.core.session.records import RecordedCall, RecordedCompaction, RecordedStep, TurnRecord
 from kin_nb.core.tools.base import BaseTool
 
 

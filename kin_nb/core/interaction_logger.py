@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic import BaseModel
+
+from kin_nb.core.messages import LLMMessage
 from kin_nb.core.session.log import SessionLog
-from kin_nb.core.types import AgentStats, LLMMessage, SessionInfo
+from kin_nb.core.usage_stats import AgentStats
 
 DOCUMENT_NAME = "session.json"
 
@@ -47,3 +50,11 @@ class InteractionLogger:
         if not self.enabled or not self.log.begun:
             return None
         return write_document(self.log.folder, path or self.log.folder / DOCUMENT_NAME)
+
+
+class SessionInfo(BaseModel):
+    session_id: str
+    start_time: str
+    message_count: int
+    stats: AgentStats
+    save_dir: str

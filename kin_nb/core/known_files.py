@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kin_nb.core.session.records import RecordedCall
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.records import RecordedCall
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.seen_files import READER, seen_by
 
 if TYPE_CHECKING:

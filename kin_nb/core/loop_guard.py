@@ -9,9 +9,9 @@ from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.context.loops import Loop
 from kin_nb.core.events import AssistantEvent, BaseEvent, LoopEvent, ReasoningEvent
 from kin_nb.core.questions import Question
+from kin_nb.core.records import RecordedStep
 from kin_nb.core.safety.approvals import Approvals
-from kin_nb.core.session.records import RecordedStep
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 GO_ON, STOP = "Go on", "Stop here"
 """What the user may answer."""

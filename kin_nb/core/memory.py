@@ -19,7 +19,7 @@ from kin_nb.core.paths import kin_home, private_folder, real_path, shown
 from kin_nb.core.safe_fs import folder_of, replace_file
 from kin_nb.core.safety.secrets import Redactor
 from kin_nb.core.safety.workspace import error_text, read_bytes
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.trusted_folders import is_project
 
 Scope: TypeAlias = Literal["user", "project"]

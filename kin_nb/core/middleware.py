@@ -16,9 +16,10 @@ from kin_nb.core.config import ConfigError
 from kin_nb.core.context.compaction import CompactionError
 from kin_nb.core.context.room import check_room
 from kin_nb.core.llm.errors import BackendError
+from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.records import StopReason
-from kin_nb.core.types import AgentStats, LLMMessage, Role
+from kin_nb.core.records import StopReason
+from kin_nb.core.usage_stats import AgentStats
 
 if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig

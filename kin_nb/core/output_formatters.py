@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from enum import StrEnum, auto
 from typing import Any
 
 from kin_nb.core.events import BaseEvent
+from kin_nb.core.messages import LLMMessage
+from kin_nb.core.records import TurnRecord
 from kin_nb.core.safety.secrets import redact_json
-from kin_nb.core.session.records import TurnRecord
-from kin_nb.core.types import LLMMessage, OutputFormat
 from kin_nb.core.wire import Redact, WireStream
 
 Write = Callable[[str], None]
@@ -117,3 +118,11 @@ def _dump(message: LLMMessage, redact: Redact) -> dict[str, Any]:
         function["arguments"] = redact_json(function.get("arguments", ""), redact)
     clean: dict[str, Any] = json.loads(redact_json(json.dumps(dump), redact))
     return clean
+
+
+class OutputFormat(StrEnum):
+    TEXT = auto()
+    JSON = auto()
+    STREAMING = auto()
+    EVENTS = auto()
+    """Every event as a line of JSON (core.wire); beyond seed 002."""

@@ -11,10 +11,10 @@ from kin_nb.core.beginning import failed_after_all
 from kin_nb.core.config import KinConfig
 from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.events import BaseEvent, ErrorEvent, RetryEvent, SubagentEvent, WarningEvent
+from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.output_formatters import create_formatter
-from kin_nb.core.session.records import TurnRecord
-from kin_nb.core.types import LLMMessage, OutputFormat, Role
+from kin_nb.core.output_formatters import OutputFormat, create_formatter
+from kin_nb.core.records import TurnRecord
 
 
 async def run_programmatic(

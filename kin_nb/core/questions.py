@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from kin_nb.core.events import AssistantEvent, BaseEvent, ReasoningEvent, RetryEvent, WarningEvent
 from kin_nb.core.llm.merge import ReplyBuilder
-from kin_nb.core.session.records import RecordedCall, RecordedStep
-from kin_nb.core.types import BackendNotice, LLMChunk, LLMMessage, LLMUsage, ToolCall
+from kin_nb.core.messages import BackendNotice, LLMChunk, LLMMessage, LLMUsage, ToolCall
+from kin_nb.core.records import RecordedCall, RecordedStep
 
 BATCH_SIZE = 5
 """Most chunks in one event (seed 000); a change between reasoning and text flushes early."""

@@ -9,9 +9,9 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.cut_off import settle_cut_off_calls, settle_cut_off_undos
 from kin_nb.core.known_files import When, know_again, noting
+from kin_nb.core.records import SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME, session_log
-from kin_nb.core.session.records import SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.session.store import SessionStore, StoredSession
 from kin_nb.core.session.without_collecting import without_collecting
 from kin_nb.core.undo import UndoError

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kin_nb.core.callback_errors import describe_error
-from kin_nb.core.session.records import StopReason
+from kin_nb.core.records import StopReason
 
 
 class Stop(NamedTuple):

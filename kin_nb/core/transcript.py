@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import Moved, SessionRecord, TurnRecord, UndoRecord
+from kin_nb.core.records import Moved, SessionRecord, TurnRecord, UndoRecord
 
 
 class Transcript:

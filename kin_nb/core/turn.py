@@ -31,9 +31,9 @@ from kin_nb.core.events import (
     WarningEvent,
 )
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
+from kin_nb.core.messages import ImageContent, LLMMessage, Role
 from kin_nb.core.middleware import SHORTEST, MiddlewareAction, MiddlewareError, MiddlewareResult
-from kin_nb.core.reply import Reply
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     BEFORE_PROMPT,
     Outcome,
     RecordedDMail,
@@ -42,9 +42,9 @@ from kin_nb.core.session.records import (
     StopReason,
     TurnRecord,
 )
+from kin_nb.core.reply import Reply
 from kin_nb.core.skills.models import SkillError
 from kin_nb.core.stopping import CUT_OFF, Stop, crashed, refused, too_many_steps
-from kin_nb.core.types import ImageContent, LLMMessage, Role
 from kin_nb.core.usage import count_reply
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from kin_nb.core.session.records import FileChange
+from kin_nb.core.records import FileChange
 
 
 class TurnHook(Protocol):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.conversation import Snapshot
+from kin_nb.core.records import BEFORE_PROMPT, FileChange, KeptFile, Ref, TurnRecord, UndoRecord
 from kin_nb.core.session.lineage import turns_along
-from kin_nb.core.session.records import BEFORE_PROMPT, FileChange, KeptFile, Ref, TurnRecord, UndoRecord
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent

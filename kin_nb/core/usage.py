@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kin_nb.core.session.records import (
+from kin_nb.core.messages import LLMUsage
+from kin_nb.core.records import (
     ClearRecord,
     CompactRecord,
     RecordedCall,
@@ -15,7 +16,7 @@ from kin_nb.core.session.records import (
     SessionRecord,
     TurnRecord,
 )
-from kin_nb.core.types import AgentStats, LLMUsage
+from kin_nb.core.usage_stats import AgentStats
 
 
 class UsageTracker:

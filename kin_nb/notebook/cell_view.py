@@ -31,7 +31,7 @@ from kin_nb.core.events import (
     TurnStartEvent,
     WarningEvent,
 )
-from kin_nb.core.session.records import RecordedCall, RecordedCompaction, RecordedDMail, RecordedStep, TurnRecord
+from kin_nb.core.records import RecordedCall, RecordedCompaction, RecordedDMail, RecordedStep, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.streaming.display import Display, Progress
 from kin_nb.notebook.streaming.reply import Reply

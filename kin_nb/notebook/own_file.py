@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.core.agent import Agent
-    from kin_nb.core.session.records import SessionRecord
+    from kin_nb.core.records import SessionRecord
 
 _MOST_FILES = 200
 

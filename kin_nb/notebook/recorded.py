@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
+from kin_nb.core.records import ClearRecord, SessionRecord
 from kin_nb.core.session.lineage import Lineage
 from kin_nb.core.session.log import new_session_id
-from kin_nb.core.session.records import ClearRecord, SessionRecord
 from kin_nb.notebook.cell_io import CellOutput, cell_io, somebody_reads
 from kin_nb.notebook.options import KinError
 from kin_nb.notebook.own_file import notebook_folder, own_file, surroundings

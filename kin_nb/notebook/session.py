@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.records import TurnRecord
 from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.commands import NotebookHost, command_in, show_command
 from kin_nb.notebook.live_agent import LiveAgent

@@ -15,10 +15,10 @@ from kin_nb.core.config import ConfigError
 from kin_nb.core.events import BaseEvent, ErrorEvent, TurnStartEvent
 from kin_nb.core.first_steps import explain
 from kin_nb.core.questions import AskQuestion, Question
+from kin_nb.core.records import TurnRecord
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalRequest
 from kin_nb.core.session.errors import SessionError
-from kin_nb.core.session.records import TurnRecord
 from kin_nb.core.undo import TurnRunningError
 from kin_nb.notebook.approval import CardPlace, choose_channel, choose_question_channel, draws_widgets
 from kin_nb.notebook.cell_io import CellOutput

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import RecordedCall
+from kin_nb.core.records import RecordedCall
 from kin_nb.render.approval import QUESTION, answer, asked
 from kin_nb.render.card import AMBER, BLUE, GREY, RED, Output, Part, frame
 from kin_nb.render.changes import LEFT_OUT, NO_TEXT, file_part

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from kin_nb.core.session.records import FileChange, UndoRecord
+from kin_nb.core.records import FileChange, UndoRecord
 from kin_nb.render.card import BLUE, Output, Part, frame
 from kin_nb.render.diff import changed_lines, diff_text, render_diff, side_by_side, without_header
 from kin_nb.render.text import Html, clean, count, escape, fill, indent, join, one_line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kin_nb.core.commands import CLEARED, CommandResult, Table
-from kin_nb.core.session.records import ClearRecord, CompactRecord, SessionRecord, UndoRecord
+from kin_nb.core.records import ClearRecord, CompactRecord, SessionRecord, UndoRecord
 from kin_nb.render.card import BLUE, Output, frame, render_notice
 from kin_nb.render.changes import render_changes, render_undo
 from kin_nb.render.text import Attribute, Html, clean, escape, fill, indent, join, one_line

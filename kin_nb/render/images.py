@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kin_nb.core.session.records import RecordedCall, RecordedImage, TurnRecord
+from kin_nb.core.records import RecordedCall, RecordedImage, TurnRecord
 from kin_nb.render.card import Output
 from kin_nb.render.text import one_line
 

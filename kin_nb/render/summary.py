@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from kin_nb.core.session.records import RecordedCall, RecordedDecision
+from kin_nb.core.records import RecordedCall, RecordedDecision
 from kin_nb.render.diff import changed_lines, without_header
 from kin_nb.render.text import Html, count, escape, fill, indent, join, literal, one_line
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kin_nb.core.session.records import RecordedCall, RecordedSubagent, listed
+from kin_nb.core.records import RecordedCall, RecordedSubagent, listed
 from kin_nb.render.card import Part
 from kin_nb.render.highlight import code_html, highlighted, highlighted_lines, language_of
 from kin_nb.render.summary import Arguments, summary

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.records import RecordedCompaction, RecordedDMail, RecordedStep, StopReason, TurnRecord
+from kin_nb.core.records import RecordedCompaction, RecordedDMail, RecordedStep, StopReason, TurnRecord
 from kin_nb.core.stopping import ADVICE
 from kin_nb.render.call import render_call
 from kin_nb.render.card import AMBER, BLUE, GREEN, GREY, RED, Output, frame

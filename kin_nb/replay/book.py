@@ -11,16 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kin_nb.core.session.records import (
-    END,
-    ClearRecord,
-    Moved,
-    Ref,
-    Sent,
-    SessionRecord,
-    TurnRecord,
-    UndoRecord,
-)
+from kin_nb.core.records import END, ClearRecord, Moved, Ref, Sent, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.replay.cells import asked_with, last_run, named_session, speaking_key
 from kin_nb.replay.errors import NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import Carried, carried_in, kept_in, read_carried

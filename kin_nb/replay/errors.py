@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.records import TurnRecord
 
 
 class ReplayError(Exception):

@@ -14,15 +14,7 @@ from uuid import UUID
 from pydantic import Field, field_validator
 
 from kin_nb import __version__
-from kin_nb.core.session.records import (
-    Moved,
-    Record,
-    RecordedStep,
-    SessionRecord,
-    TurnRecord,
-    canonical_json,
-    sha256,
-)
+from kin_nb.core.records import Moved, Record, RecordedStep, SessionRecord, TurnRecord, canonical_json, sha256
 from kin_nb.core.session.workspace_commit import LONGEST_BRANCH, is_ref
 
 FORMAT = 2

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import TimeoutError as NotYet
 
 from browser.lab import Lab
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.records import TurnRecord
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.playback.finding import examples_folder

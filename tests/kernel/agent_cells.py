@@ -11,7 +11,7 @@ import textwrap
 from pydantic import BaseModel
 
 from kin_nb.core.safety.decision import ApprovalRequest, Grant
-from kin_nb.core.tools.base import Preview
+from kin_nb.core.tool_types import Preview
 from kin_nb.notebook.approval import CardPlace, choose_channel
 from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.pump import AgentThread, run_on_agent_thread

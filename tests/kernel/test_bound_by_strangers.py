@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from notebook_client import LiveKernel, run, says_where_to_answer, shown, write_config
 from page import Page
 
-from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep
+from kin_nb.core.records import RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.replay.cells import cell_key
 from tests.unit.replay.sessions import carried_of, recording, turn
 

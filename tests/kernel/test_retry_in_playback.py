@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from notebook_client import LiveKernel, kept_outputs, run, shown
 
-from kin_nb.core.session.records import Ref
+from kin_nb.core.records import Ref
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook
 from tests.model_server import ModelServer, tool_call

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     FileChange,
     KeptFile,
     RecordedCall,

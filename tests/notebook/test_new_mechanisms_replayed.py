@@ -16,7 +16,7 @@ from kin_nb.core.events import (
     ToolResultEvent,
     TurnStartEvent,
 )
-from kin_nb.core.session.records import RecordedCall, RecordedStep
+from kin_nb.core.records import RecordedCall, RecordedStep
 from kin_nb.notebook.cell_view import CellView
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, shown

@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.events import (
-    AssistantEvent,
-    ReasoningEvent,
-    ToolCallEvent,
-    ToolResultEvent,
-)
+from kin_nb.core.events import AssistantEvent, ReasoningEvent, ToolCallEvent, ToolResultEvent
 from kin_nb.core.middleware import ConversationContext, MiddlewareResult
 from kin_nb.core.programmatic import run_programmatic
 from kin_nb.core.tools.builtins.read_file import ReadFile, ReadFileArgs, ReadFileResult

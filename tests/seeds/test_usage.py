@@ -15,12 +15,7 @@ import kin_nb.core.types
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.llm.backend.generic import GenericBackend, OpenAIAdapter
-from kin_nb.core.middleware import (
-    ConversationContext,
-    MiddlewareAction,
-    MiddlewareResult,
-    ResetReason,
-)
+from kin_nb.core.middleware import ConversationContext, MiddlewareAction, MiddlewareResult, ResetReason
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.tools.manager import ToolManager

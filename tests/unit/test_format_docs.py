@@ -13,14 +13,7 @@ import jsonschema
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from kin_nb.core.session.records import (
-    RecordedCall,
-    RecordedDecision,
-    RecordedStep,
-    Ref,
-    TurnRecord,
-    UndoRecord,
-)
+from kin_nb.core.records import RecordedCall, RecordedDecision, RecordedStep, Ref, TurnRecord, UndoRecord
 from kin_nb.replay.book import Book
 from kin_nb.replay.cells import cell_key, command_key
 from kin_nb.replay.format import reading

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 _LONGEST = 1_000  # letters of a path without quotes
 START = r"(?<![A-Za-z0-9_@./%+\-])@"

@@ -9,7 +9,7 @@ from kin_nb.core.commands.toolbox import toolbox_of
 from kin_nb.core.commands.values import CommandHost, CommandResult, Table
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.size import about_tokens
-from kin_nb.core.types import LLMMessage, Role
+from kin_nb.core.messages import LLMMessage, Role
 
 _LARGEST = 5
 _LONGEST = 60

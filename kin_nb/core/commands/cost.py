@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult, Table
-from kin_nb.core.session.records import Sent, TurnRecord
+from kin_nb.core.records import Sent, TurnRecord
 
 
 def cost(host: CommandHost, words: list[str]) -> CommandResult:

@@ -13,7 +13,7 @@ def run_command(host: CommandHost, typed: TypedCommand) -> CommandResult:
     from kin_nb.core.first_steps import explain  # noqa: PLC0415
     from kin_nb.core.llm.errors import BackendError  # noqa: PLC0415
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
-    from kin_nb.core.tools.base import ToolError  # noqa: PLC0415
+    from kin_nb.core.tool_types import ToolError  # noqa: PLC0415
     from kin_nb.core.undo import TurnRunningError, UndoError  # noqa: PLC0415
 
     if typed.words and not typed.command.usage:

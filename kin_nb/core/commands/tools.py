@@ -11,7 +11,8 @@ from kin_nb.core.config import overlaid
 from kin_nb.core.config.mcp_servers import MCPServer
 from kin_nb.core.modes import Policy
 from kin_nb.core.paths import shown
-from kin_nb.core.tools.base import AnyTool, ToolError, ToolPermission
+from kin_nb.core.tool_types import ToolError, ToolPermission
+from kin_nb.core.tools.base import AnyTool
 from kin_nb.core.tools.manager import ToolManager
 
 _LONGEST = 80

@@ -12,7 +12,7 @@ from kin_nb.core.config.errors import LLMNotConfigured, MissingAPIKeyError
 from kin_nb.core.config.layers import Layers
 from kin_nb.core.config.mcp_servers import MCPServer, parse_server
 from kin_nb.core.config.providers import ModelConfig, ProviderConfig, default_models, default_providers
-from kin_nb.core.tools.base import BaseToolConfig
+from kin_nb.core.tool_types import BaseToolConfig
 
 if TYPE_CHECKING:
     from kin_nb.core.trusted_folders import TrustedFolders

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kin_nb.core.context.state import HistoryState
-from kin_nb.core.session.records import BEFORE_PROMPT, END, Ref, Sent, TurnRecord
+from kin_nb.core.records import BEFORE_PROMPT, END, Ref, Sent, TurnRecord
 
 KEPT_TURNS = 50
 KEPT_STEPS = 200

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, Role
+from kin_nb.core.messages import LLMChunk, LLMMessage, LLMUsage, Role
 
 MOST_WORDS = 20_000
 """Characters of the person's words that stay beside the last request, where the strategy does not say how many."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kin_nb.core.messages import LLMMessage
+from kin_nb.core.records import canonical_json, sha256, without_hint
 from kin_nb.core.safety.secrets import redact_json
-from kin_nb.core.session.records import canonical_json, sha256, without_hint
-from kin_nb.core.types import LLMMessage
 
 
 def fingerprinted(message: LLMMessage, redact: Callable[[str], str]) -> bytes:

@@ -12,10 +12,11 @@ from kin_nb.core.context.fingerprint import fingerprinted
 from kin_nb.core.context.pruning import stub
 from kin_nb.core.context.repair import repaired
 from kin_nb.core.context.state import HistoryState
-from kin_nb.core.safety.secrets import WORKSPACE
-from kin_nb.core.session.records import (
+from kin_nb.core.messages import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
+from kin_nb.core.records import (
     BEFORE_PROMPT,
     END,
+    CallOrigin,
     CompactRecord,
     RecordedCall,
     RecordedCompaction,
@@ -26,7 +27,7 @@ from kin_nb.core.session.records import (
     Sent,
     TurnRecord,
 )
-from kin_nb.core.types import CallOrigin, FunctionCall, ImageContent, LLMMessage, Role, ToolCall
+from kin_nb.core.safety.secrets import WORKSPACE
 
 Expand = Callable[[str], str]
 

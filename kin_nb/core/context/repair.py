@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kin_nb.core.types import LLMMessage, Role
+from kin_nb.core.messages import LLMMessage, Role
 
 UNANSWERED = "No result: this call was interrupted or never run."
 

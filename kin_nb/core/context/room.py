@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kin_nb.core.context.size import fewest_tokens
 from kin_nb.core.llm.errors import ContextTooLongError
-from kin_nb.core.types import LLMMessage
+from kin_nb.core.messages import LLMMessage
 
 if TYPE_CHECKING:
     from kin_nb.core.config import ModelConfig

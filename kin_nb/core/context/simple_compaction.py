@@ -10,7 +10,7 @@ from kin_nb.core.context.room import AIM
 from kin_nb.core.context.size import about_tokens, characters, tokens_of
 from kin_nb.core.context.summary import summary_of_parts, whole_summary
 from kin_nb.core.llm.errors import ContextTooLongError
-from kin_nb.core.types import LLMMessage, Role
+from kin_nb.core.messages import LLMMessage, Role
 
 _SUMMARY = 1_000
 """Tokens that are left for the summary, in a small window a quarter of what there is."""

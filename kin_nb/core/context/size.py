@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kin_nb.core.types import LLMMessage
+from kin_nb.core.messages import LLMMessage
 
 _PER_TOKEN = 4
 """Characters of a token, about: English prose has more, code and other scripts fewer."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kin_nb.core.types import LLMMessage
+    from kin_nb.core.messages import LLMMessage
 
 
 @dataclass(frozen=True)

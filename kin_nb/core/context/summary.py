@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kin_nb.core.context.compaction import Ask, CompactionError
-from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, Role
+from kin_nb.core.messages import LLMChunk, LLMMessage, LLMUsage, Role
 
 _RESULT_LIMIT = 2_000
 """Characters that are left of a result, and of a call's arguments, when parts are summarised."""

@@ -13,7 +13,7 @@ from kin_nb.core.llm.backend.pool import BackendPool
 from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.llm.types import BackendLike, GivesNotice
-from kin_nb.core.types import AvailableTool, BackendNotice, LLMChunk, LLMMessage, StrToolChoice
+from kin_nb.core.messages import AvailableTool, BackendNotice, LLMChunk, LLMMessage, StrToolChoice
 
 NOTICES: ContextVar[Callable[[BackendNotice], None] | None] = ContextVar("NOTICES", default=None)
 """Who hears what a backend does about the failed requests of `ModelLink.text`."""

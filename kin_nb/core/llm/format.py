@@ -11,10 +11,10 @@ from typing import Any
 
 from kin_nb.core.config import KinConfig, ProviderConfig
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
+from kin_nb.core.messages import AvailableTool, LLMMessage, StrToolChoice
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.resolve import FailedToolCall, ParsedToolCall, ResolvedToolCall, parse, resolve
-from kin_nb.core.types import AvailableTool, LLMMessage, StrToolChoice
 
 
 @dataclass(frozen=True)

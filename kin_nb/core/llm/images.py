@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kin_nb.core.config import ModelConfig
 from kin_nb.core.llm.adapters.encoding import Sent
-from kin_nb.core.types import ImageContent, LLMMessage
+from kin_nb.core.messages import ImageContent, LLMMessage
 
 IMAGE_TOKENS = 1_500
 """About what one image costs, whatever its size in bytes: servers scale larger ones down."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kin_nb.core.bounded_json import read_json
-from kin_nb.core.types import CallOrigin, FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+from kin_nb.core.messages import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+from kin_nb.core.records import CallOrigin
 
 _PORTABLE_ID = re.compile(r"[A-Za-z0-9]{9}")  # what the strictest server (Mistral) takes
 DETAILS = "reasoning_details"

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Protocol, TypedDict, Unpack, runtime_checkable
 
 from kin_nb.core.config import ModelConfig
-from kin_nb.core.types import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
+from kin_nb.core.messages import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
 
 
 class ReplyRequest(TypedDict):

@@ -16,7 +16,7 @@ from pathlib import Path
 from kin_nb.core.events import BaseEvent, SubagentEvent, TurnEndEvent
 from kin_nb.core.observability.observers import OTHER, Observed, name_or_other, place
 from kin_nb.core.paths import read_settings, sole_writer
-from kin_nb.core.session.records import CompactRecord, Sent, TurnRecord
+from kin_nb.core.records import CompactRecord, Sent, TurnRecord
 
 MOST_NAMES = 200
 """Different tools, and different models: a model may invent names, and whatever comes after these is "other"."""

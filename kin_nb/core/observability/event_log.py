@@ -19,7 +19,7 @@ from kin_nb.core.events import (
 )
 from kin_nb.core.observability.observers import Observed, name_or_other, place
 from kin_nb.core.paths import private_folder
-from kin_nb.core.session.records import CompactRecord
+from kin_nb.core.records import CompactRecord
 from kin_nb.core.wire import to_wire
 
 _WORDS = frozenset(

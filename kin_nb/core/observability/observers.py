@@ -13,7 +13,7 @@ from kin_nb.core.paths import kin_home
 
 if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig
-    from kin_nb.core.session.records import CompactRecord, TurnRecord
+    from kin_nb.core.records import CompactRecord, TurnRecord
 
 OTHER = "other"
 _NAME = re.compile(r"[A-Za-z0-9_.:/@+-]{1,100}")

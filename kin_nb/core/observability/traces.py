@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider as SDKTracerProvider
 
-    from kin_nb.core.session.records import CompactRecord, RecordedCall, RecordedStep
+    from kin_nb.core.records import CompactRecord, RecordedCall, RecordedStep
 
 AGENT = "kin_nb"
 _CLOSING_SECONDS = 2.0

@@ -16,7 +16,7 @@ from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.paths import kin_home, shown
 from kin_nb.core.project_snapshot import MayUse, anything
 from kin_nb.core.safety.workspace import read_bytes
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 LARGEST = 256 * 1024
 """Bytes of a prompt of the person's own."""

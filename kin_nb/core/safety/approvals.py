@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kin_nb.core.questions import AskQuestion, nobody
-from kin_nb.core.safety.callbacks import Ask, from_callback, refuse
+from kin_nb.core.safety.callbacks import ApprovalCallback, Ask, from_callback, refuse
 from kin_nb.core.safety.grants import Grants
-from kin_nb.core.types import ApprovalCallback
 
 
 class Approvals:

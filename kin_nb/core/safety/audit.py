@@ -24,7 +24,7 @@ from kin_nb.core.safety.audit_chain import Head, line_hash, number_of_first, pro
 from kin_nb.core.safety.decision import Risk, Scope, Verdict
 
 if TYPE_CHECKING:
-    from kin_nb.core.session.records import RecordedCall
+    from kin_nb.core.records import RecordedCall
 
 LARGEST = 10_000_000
 KEPT = 3

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import TypeAlias
+
+from pydantic import BaseModel
 
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.core.types import ApprovalCallback, ApprovalResponse
 
 FREE_SPACE = "{tool} was refused: {reason}, and nobody can be asked here. Free space on that disk, then ask again."
 Ask = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
@@ -35,3 +38,17 @@ def from_callback(callback: ApprovalCallback) -> Ask:
         return ApprovalDecision(response == ApprovalResponse.YES, message, by="callback")
 
     return ask
+
+
+class ApprovalResponse(StrEnum):
+    YES = "y"
+    NO = "n"
+
+
+AsyncApprovalCallback: TypeAlias = Callable[[str, BaseModel, str], Awaitable[tuple[ApprovalResponse, str | None]]]
+
+
+SyncApprovalCallback: TypeAlias = Callable[[str, BaseModel, str], tuple[ApprovalResponse, str | None]]
+
+
+ApprovalCallback: TypeAlias = AsyncApprovalCallback | SyncApprovalCallback

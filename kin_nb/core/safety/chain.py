@@ -32,7 +32,7 @@ from kin_nb.core.safety.policies.sensitive_paths import AskForSensitivePaths
 from kin_nb.core.safety.policies.session_grants import AllowWhatWasGranted
 from kin_nb.core.safety.policies.without_undo import AskWithoutUndo
 from kin_nb.core.safety.risk import is_command
-from kin_nb.core.tools.base import ToolPermission
+from kin_nb.core.tool_types import ToolPermission
 
 
 class SafetyPolicy(Protocol):

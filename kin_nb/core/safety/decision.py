@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from kin_nb.core.tools.base import Accesses, Preview
+from kin_nb.core.tool_types import Accesses, Preview
 
 Scope = Literal["once", "session", "always"]
 

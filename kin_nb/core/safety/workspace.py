@@ -13,7 +13,7 @@ from typing import BinaryIO
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safe_fs import PathChangedError, folder_of
 from kin_nb.core.safety.sensitive_names import AGENTS_SETTINGS, Access, sensitive_reason
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 _NO_PATHS: Mapping[str, Path] = {}
 decided_paths: ContextVar[Mapping[str, Path]] = ContextVar("decided_paths", default=_NO_PATHS)

@@ -9,17 +9,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from kin_nb.core.context.checkpoints import Checkpoints
 from kin_nb.core.context.history import History
+from kin_nb.core.messages import LLMMessage, Role
+from kin_nb.core.records import CompactRecord, Sent, SessionRecord, TurnRecord
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME
-from kin_nb.core.session.records import CompactRecord, Sent, SessionRecord, TurnRecord
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import StoredSession
-from kin_nb.core.types import AgentStats, LLMMessage, Role, SessionMetadata
 from kin_nb.core.usage import count_aside, count_turn
+from kin_nb.core.usage_stats import AgentStats
 
 
 def session_document(folder: Path, keys: SessionKeys | None = None) -> dict[str, Any]:
@@ -132,3 +133,14 @@ def _number(text: str) -> float | None:
 
 def _iso(time: datetime | None) -> str | None:
     return time.isoformat(timespec="seconds") if time is not None else None
+
+
+class SessionMetadata(BaseModel):
+    session_id: str
+    start_time: str
+    end_time: str | None
+    git_commit: str | None
+    git_branch: str | None
+    environment: dict[str, str | None]
+    auto_approve: bool = False
+    username: str

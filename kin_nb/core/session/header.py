@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.core.config import KinConfig
+from kin_nb.core.messages import AvailableTool
+from kin_nb.core.records import sha256
 from kin_nb.core.safety.secrets import Redactor, secret_values
 from kin_nb.core.session.log import LOG_FORMAT
-from kin_nb.core.session.records import sha256
 from kin_nb.core.session.workspace_commit import git_head
-from kin_nb.core.types import AvailableTool
 
 
 def session_header(

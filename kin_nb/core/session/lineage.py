@@ -6,17 +6,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kin_nb.core.session.records import (
-    END,
-    NEAREST,
-    ClearRecord,
-    Ref,
-    Sent,
-    SessionRecord,
-    TurnRecord,
-    UndoRecord,
-    sha256,
-)
+from kin_nb.core.records import END, NEAREST, ClearRecord, Ref, Sent, SessionRecord, TurnRecord, UndoRecord, sha256
 
 
 def new_id() -> str:

@@ -17,10 +17,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from kin_nb.core.paths import kin_home
-from kin_nb.core.session.encryption import LineCipher, is_encrypted, ready_to_append, sealed_records, write_all
-from kin_nb.core.session.errors import LogRecordError, SessionWentOnError
-from kin_nb.core.session.log_file import check_seen, end_torn_line, open_locked
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     ClearRecord,
     CompactRecord,
     RecordedCall,
@@ -30,6 +27,9 @@ from kin_nb.core.session.records import (
     TurnRecord,
     UndoRecord,
 )
+from kin_nb.core.session.encryption import LineCipher, is_encrypted, ready_to_append, sealed_records, write_all
+from kin_nb.core.session.errors import LogRecordError, SessionWentOnError
+from kin_nb.core.session.log_file import check_seen, end_torn_line, open_locked
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.totals import Totals
 from kin_nb.core.session.whole_outputs import write_output

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kin_nb.core.safety.secrets import redact_json
-from kin_nb.core.session.log import INTERRUPTED, SessionLog
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     FileChange,
     Outcome,
     RecordedCall,
@@ -17,6 +15,8 @@ from kin_nb.core.session.records import (
     RecordedStep,
     TurnRecord,
 )
+from kin_nb.core.safety.secrets import redact_json
+from kin_nb.core.session.log import INTERRUPTED, SessionLog
 from kin_nb.core.session.whole_outputs import limited
 from kin_nb.core.stopping import Stop
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from datetime import datetime
 
+from kin_nb.core.records import ClearRecord, CompactRecord, RecordedCall, TurnRecord
 from kin_nb.core.session.document import total_cost
-from kin_nb.core.session.records import ClearRecord, CompactRecord, RecordedCall, TurnRecord
 from kin_nb.core.session.store import StoredSession
 from kin_nb.core.session.summary import SessionSummary, one_line
 from kin_nb.core.session.totals import Totals

@@ -11,9 +11,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from kin_nb.core.context.repair import UNANSWERED
-from kin_nb.core.safety.secrets import redact_json
-from kin_nb.core.session.errors import SessionDataError
-from kin_nb.core.session.records import (
+from kin_nb.core.messages import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
+from kin_nb.core.records import (
     CallStatus,
     FileChange,
     RecordedCall,
@@ -22,8 +21,9 @@ from kin_nb.core.session.records import (
     RecordedStep,
     TurnRecord,
 )
+from kin_nb.core.safety.secrets import redact_json
+from kin_nb.core.session.errors import SessionDataError
 from kin_nb.core.tools.images import usable
-from kin_nb.core.types import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 
 Redact = Callable[[str], str]
 _NO_PROMPT = "[a request that is no longer in the conversation]"

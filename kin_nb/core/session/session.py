@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 from kin_nb import __version__
 from kin_nb.core.bounded_json import read_json
 from kin_nb.core.context.history import History
+from kin_nb.core.messages import LLMMessage
 from kin_nb.core.paths import real_path, write_private
+from kin_nb.core.records import RecordedCall
 from kin_nb.core.safety.secrets import redact_json
 from kin_nb.core.safety.workspace import read_bytes
 from kin_nb.core.session.config_snapshot import config_snapshot
 from kin_nb.core.session.errors import SessionDataError, SessionError
-from kin_nb.core.session.records import RecordedCall
 from kin_nb.core.session.saved import SavedSession
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.registry import ToolRegistry
-from kin_nb.core.types import LLMMessage
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent

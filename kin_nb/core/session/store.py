@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.core.records import Moved, SessionRecord, TurnRecord
 from kin_nb.core.session.encryption import is_encrypted
 from kin_nb.core.session.errors import (
     AmbiguousSessionError,
@@ -21,7 +22,6 @@ from kin_nb.core.session.errors import (
 )
 from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.log import INCOMPLETE_NAME, LOG_NAME, SessionLog, Warn, fold, read_lines, sessions_root
-from kin_nb.core.session.records import Moved, SessionRecord, TurnRecord
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.summary import SessionSummary, local_time, summarise
 from kin_nb.core.session.totals import Totals

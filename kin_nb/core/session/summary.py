@@ -9,10 +9,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from kin_nb.core.records import Record
 from kin_nb.core.session.encryption import LineCipher, cipher_of, is_encrypted
 from kin_nb.core.session.errors import EncryptedSessionError
 from kin_nb.core.session.log import LOG_NAME, parse_line
-from kin_nb.core.session.records import Record
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.totals import Totals
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kin_nb.core.session.records import Record, Sent, SessionRecord, TurnRecord
+from kin_nb.core.records import Record, Sent, SessionRecord, TurnRecord
 
 
 class Totals(Record):

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kin_nb.core.paths import private_folder
+from kin_nb.core.records import sha256
 from kin_nb.core.session.encryption import LineCipher, cipher_of, is_encrypted, write_all
 from kin_nb.core.session.errors import EncryptedSessionError, SessionError, UnreadableSessionError
-from kin_nb.core.session.records import sha256
 
 if TYPE_CHECKING:
     from kin_nb.core.session.session_keys import SessionKeys

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 
 class SkillError(ToolError):

@@ -13,24 +13,18 @@ from dataclasses import replace
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ObservabilityConfig
-from kin_nb.core.events import (
-    AssistantEvent,
-    CheckpointEvent,
-    ReasoningEvent,
-    SubagentEvent,
-    ToolOutputEvent,
-)
+from kin_nb.core.events import AssistantEvent, CheckpointEvent, ReasoningEvent, SubagentEvent, ToolOutputEvent
+from kin_nb.core.messages import LLMUsage
 from kin_nb.core.middleware import BuiltinMiddleware, ConversationContext, MiddlewareResult, PriceLimitMiddleware
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.records import RecordedSubagent, RecordedSubagentCall, TurnRecord
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.log import UnwrittenLog
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import RecordedSubagent, RecordedSubagentCall, TurnRecord
 from kin_nb.core.subagents.profiles import Profile
 from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.call_context import CallContext
-from kin_nb.core.types import LLMUsage
 from kin_nb.core.usage import cost_of, count_aside
 
 MOST_CALLS = 50

@@ -8,7 +8,7 @@ from kin_nb.core.paths import kin_home, shown
 from kin_nb.core.safety.sensitive_names import sensitive_reason
 from kin_nb.core.safety.workspace import open_regular
 from kin_nb.core.system_prompt.one_line import one_line
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.trusted_folders import TrustedFolders
 
 NAME = "AGENTS.md"

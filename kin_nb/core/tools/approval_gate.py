@@ -12,6 +12,7 @@ from typing import Any
 
 from kin_nb.core.callback_errors import failure, must_propagate, unless_cancelled
 from kin_nb.core.events import ApprovalDecisionEvent, ApprovalRequestEvent, BaseEvent
+from kin_nb.core.records import RecordedCall, RecordedDecision
 from kin_nb.core.safety.approvals import Approvals
 from kin_nb.core.safety.audit import AuditEntry, AuditLog
 from kin_nb.core.safety.chain import ASK, decide, ways_to_allow
@@ -23,8 +24,7 @@ from kin_nb.core.safety.risk import risk_of
 from kin_nb.core.safety.saved_rules import save_rule
 from kin_nb.core.safety.workspace import decided_paths
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import RecordedCall, RecordedDecision
-from kin_nb.core.tools.base import Preview, ToolDecision, ToolError, ToolPermission
+from kin_nb.core.tool_types import Preview, ToolDecision, ToolError, ToolPermission
 from kin_nb.core.tools.edited import chosen_args, editable, told
 from kin_nb.core.tools.resolve import ResolvedToolCall, looked_at_again, resolve_args
 

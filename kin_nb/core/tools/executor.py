@@ -18,12 +18,14 @@ from pydantic import BaseModel
 from kin_nb.core.callback_errors import must_propagate
 from kin_nb.core.context.history import images_of, tool_message
 from kin_nb.core.events import BaseEvent, ToolCallEvent, ToolOutputEvent, ToolResultEvent
+from kin_nb.core.messages import LLMMessage, ToolCall
+from kin_nb.core.records import IDENTICAL, RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
 from kin_nb.core.safety.workspace import decided_paths
 from kin_nb.core.session.log import INTERRUPTED
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import IDENTICAL, RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
+from kin_nb.core.tool_types import ToolDecision, ToolError
 from kin_nb.core.tools.approval_gate import NOT_RUN, ApprovalGate
-from kin_nb.core.tools.base import ToolDecision, ToolError, tool_output
+from kin_nb.core.tools.base import tool_output
 from kin_nb.core.tools.call_context import CallContext, call_context
 from kin_nb.core.tools.ending import end, to_its_end
 from kin_nb.core.tools.event_queue import EventQueue
@@ -34,7 +36,7 @@ from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve,
 from kin_nb.core.tools.scheduler import AnyCall, Place, in_its_turn, places
 from kin_nb.core.tools.watched_files import Changed, WatchedFiles
 from kin_nb.core.tools.whole import Whole, whole_output
-from kin_nb.core.types import AgentStats, LLMMessage, ToolCall
+from kin_nb.core.usage_stats import AgentStats
 
 if TYPE_CHECKING:
     from kin_nb.core.safety.workspace import Workspace

@@ -6,8 +6,8 @@ import difflib
 from pathlib import PurePath
 from typing import NamedTuple
 
+from kin_nb.core.records import FileChange
 from kin_nb.core.safety.sensitive_names import sensitive_reason
-from kin_nb.core.session.records import FileChange
 
 PATCH_LIMIT = 256 * 1024
 """Contents over this many bytes are recorded by hash only."""

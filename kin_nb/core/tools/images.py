@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Iterable
 
-from kin_nb.core.types import ImageContent
+from kin_nb.core.messages import ImageContent
 
 MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """What every provider that takes images takes."""

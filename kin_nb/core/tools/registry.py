@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from kin_nb.core.callback_errors import describe_error, must_propagate
-from kin_nb.core.tools.base import AnyTool, BaseTool, ToolError
+from kin_nb.core.tool_types import ToolError
+from kin_nb.core.tools.base import AnyTool, BaseTool
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.simple import Tool, adapted
 

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 
 def names_path(pattern: str, path: str, root: Path, *, as_written: bool) -> bool:

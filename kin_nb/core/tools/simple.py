@@ -13,7 +13,8 @@ from typing import Any, ClassVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from kin_nb.core.tools.base import AnyTool, BaseTool, BaseToolConfig, BaseToolState, ToolError
+from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
+from kin_nb.core.tools.base import AnyTool, BaseTool
 
 Parameters = type[BaseModel] | dict[str, Any] | None
 

@@ -7,9 +7,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.events import StepReplyEvent, ToolResultEvent
+from kin_nb.core.messages import FunctionCall, LLMMessage, Role, ToolCall
+from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
-from kin_nb.core.types import FunctionCall, LLMMessage, Role, ToolCall
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent

@@ -13,7 +13,8 @@ from types import ModuleType
 
 from kin_nb.core.project_snapshot import MayUse, anything
 from kin_nb.core.safety.workspace import read_bytes
-from kin_nb.core.tools.base import AnyTool, BaseTool, ToolError
+from kin_nb.core.tool_types import ToolError
+from kin_nb.core.tools.base import AnyTool, BaseTool
 from kin_nb.core.tools.simple import Tool
 
 LARGEST = 1_000_000

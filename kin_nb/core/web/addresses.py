@@ -11,7 +11,7 @@ import ipaddress
 import socket
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 _METADATA = {
     "169.254.169.254",

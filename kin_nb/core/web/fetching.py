@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 from kin_nb import __version__
 from kin_nb.core.llm.error_words import certificates_problem, reason_of
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.web.addresses import checked, is_address
 from kin_nb.core.web.url import canonical, host_and_port
 

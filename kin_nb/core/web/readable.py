@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kin_nb.core.safety.secrets import child_environment
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.supervised import send_signal
 from kin_nb.core.web.fetching import Fetched
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kin_nb.core.questions import AskQuestion, Question, nobody
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.notebook.approval.card import FOCUS, Card, NoWidgetsError, html_widget, text, with_parts
 from kin_nb.notebook.approval.channel import Way, first_way, read_line, way_without_widgets
 from kin_nb.notebook.approval.widget import CardPlace

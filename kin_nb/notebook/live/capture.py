@@ -17,10 +17,10 @@ from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kin_nb.core.messages import ImageContent
 from kin_nb.core.tools.builtins.bash import OUTPUT_LIMIT, CappedOutput
 from kin_nb.core.tools.builtins.text_file import decode
 from kin_nb.core.tools.images import MOST
-from kin_nb.core.types import ImageContent
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

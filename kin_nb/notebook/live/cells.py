@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from kin_nb.core.tools.base import (
-    Accesses,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    Preview,
-    ToolError,
-    ToolPermission,
-)
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError, ToolPermission
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins.notebook_text import cell_text
 from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.live.time_limit import on_main_thread

@@ -10,8 +10,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from kin_nb.core.messages import ImageContent
 from kin_nb.core.tools.images import LARGEST
-from kin_nb.core.types import ImageContent
 
 LONGEST_SIDE = 1_568
 """Pixels."""

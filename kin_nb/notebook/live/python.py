@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import BaseModel, Field
 
-from kin_nb.core.session.records import listed
-from kin_nb.core.tools.base import Accesses, AnyTool, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
-from kin_nb.core.types import ImageContent
+from kin_nb.core.messages import ImageContent
+from kin_nb.core.records import listed
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.base import AnyTool, BaseTool
 from kin_nb.notebook.live.capture import Printed
 from kin_nb.notebook.live.cells import Notebook
 from kin_nb.notebook.live.changed_modules import ChangedModules, ChangedPackages, Imports

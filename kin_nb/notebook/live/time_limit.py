@@ -17,7 +17,7 @@ from functools import partial
 from typing import TypeVar
 
 from kin_nb.core.callback_errors import must_propagate
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.notebook.pump import SubmitMain
 
 T = TypeVar("T")

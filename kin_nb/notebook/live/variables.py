@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import BaseModel, Field
 
-from kin_nb.core.tools.base import (
-    Accesses,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    Preview,
-    ToolError,
-    ToolPermission,
-)
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError, ToolPermission
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.notebook.live.describing import in_bytes
 from kin_nb.notebook.live.looking import SECONDS, VariableRow, row, summary, user_variables
 from kin_nb.notebook.live.own_secrets import without_secrets

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kin_nb.core.commands import TypedCommand
-from kin_nb.core.session.records import SessionRecord, TurnRecord
+from kin_nb.core.records import SessionRecord, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.options import CellOptions, KinError
 

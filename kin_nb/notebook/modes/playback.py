@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kin_nb.core.commands.conversation import NOTHING_TO_DO
-from kin_nb.core.session.records import SessionRecord, TurnRecord
+from kin_nb.core.records import SessionRecord, TurnRecord
 from kin_nb.notebook.cell_io import CellOutput, somebody_reads
 from kin_nb.notebook.modes.binding import BindingOffer
 from kin_nb.notebook.modes.mode import Cell, Leave

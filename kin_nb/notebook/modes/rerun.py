@@ -10,14 +10,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.history import images_of
 from kin_nb.core.events import BaseEvent
-from kin_nb.core.session.records import (
-    RecordedCall,
-    RecordedCompaction,
-    RecordedStep,
-    SessionRecord,
-    TurnRecord,
-    UndoRecord,
-)
+from kin_nb.core.records import RecordedCall, RecordedCompaction, RecordedStep, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView
 from kin_nb.notebook.live import Attached, add_live_tools

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.questions import Question
-from kin_nb.core.session.records import SessionRecord, TurnRecord, UndoRecord
+from kin_nb.core.records import SessionRecord, TurnRecord, UndoRecord
 from kin_nb.notebook.approval import CardPlace, choose_question_channel, somebody_answers
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.pump import AgentThread, SubmitMain, run_on_agent_thread

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from kin_nb.core.session.records import RecordedStep
+from kin_nb.core.records import RecordedStep
 from kin_nb.notebook.approval.card import Card, html_widget, show_html, with_parts
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import TapRun

@@ -13,7 +13,7 @@ from decimal import Decimal
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
-from kin_nb.core.session.records import FileChange, RecordedCall, Sent, SessionRecord, TurnRecord
+from kin_nb.core.records import FileChange, RecordedCall, Sent, SessionRecord, TurnRecord
 from kin_nb.render.diff import changed_lines, without_header
 from kin_nb.render.summary import in_words
 from kin_nb.replay.book import standing_steps

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kin_nb.core.session.records import SessionRecord
+from kin_nb.core.records import SessionRecord
 from kin_nb.replay.errors import LaterFormatError, RecordingError
 from kin_nb.replay.format.loading import later_format, refuse_later
 from kin_nb.replay.format.reading import RecordReader, record_json

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kin_nb.core.session.records import canonical_json
+from kin_nb.core.records import canonical_json
 from kin_nb.render.text import one_line
 from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
 

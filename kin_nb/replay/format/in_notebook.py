@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kin_nb.core.session.records import SessionRecord
+from kin_nb.core.records import SessionRecord
 from kin_nb.replay.cells import named_session, speaking_key
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
 from kin_nb.replay.format.carrying import carried_in, kept_in

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from kin_nb.core.session.records import Record
+from kin_nb.core.records import Record
 from kin_nb.render import one_line
 from kin_nb.replay.errors import LaterFormatError, UnreadableNotebookError
 from kin_nb.replay.format.embedded import join, unfold

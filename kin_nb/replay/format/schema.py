@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from kin_nb.core.session.records import ClearRecord, CompactRecord, RecordedStep, TurnRecord, UndoRecord
+from kin_nb.core.records import ClearRecord, CompactRecord, RecordedStep, TurnRecord, UndoRecord
 from kin_nb.replay.format.carrying import KEY as CARRIED
 from kin_nb.replay.format.embedded import KEY as SIDECAR
 from kin_nb.replay.format.in_notebook import CELLS, RECORDS

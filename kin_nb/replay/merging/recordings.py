@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kin_nb.core.session.records import SessionRecord
+from kin_nb.core.records import SessionRecord
 from kin_nb.replay.book import in_order
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.in_notebook import differing_field

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.records import TurnRecord
 from kin_nb.replay.book import standing_steps
 from kin_nb.replay.cells import RAISES, asked_key, is_bound_cell, is_kin_kernel, moving_command, tolerant
 from kin_nb.replay.format.in_notebook import read_saved

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
-from kin_nb.core.session.records import END, SessionRecord, TurnRecord, UndoRecord
+from kin_nb.core.records import END, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.undo import UndoError
 from kin_nb.replay.book import Book, CellEntry, Conversation, in_order
 from kin_nb.replay.cells import command_key, last_run

@@ -12,12 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kin_nb.replay.errors import (
-    MissingTextError,
-    RecordingError,
-    RecordingNotFoundError,
-    UnreadableNotebookError,
-)
+from kin_nb.replay.errors import MissingTextError, RecordingError, RecordingNotFoundError, UnreadableNotebookError
 from kin_nb.replay.format.carrying import carried_in, kept_in
 from kin_nb.replay.format.embedded import embedded
 from kin_nb.replay.format.in_notebook import read_recording, session_of

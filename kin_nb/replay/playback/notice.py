@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from kin_nb.core.commands import escaped
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.records import TurnRecord
 from kin_nb.render import Output, render_notice
 from kin_nb.render.text import count, literal
 from kin_nb.replay.cells import normal_body

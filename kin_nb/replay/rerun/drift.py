@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kin_nb.core.session.records import FileChange, RecordedCall, sha256
+from kin_nb.core.records import FileChange, RecordedCall, sha256
 from kin_nb.render.text import clean, one_line
 from kin_nb.replay.format.taken_out import as_saved
 from kin_nb.replay.rerun.rules import Rule, named_programs, under_rules

@@ -16,12 +16,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from kin_nb.core.config import KinConfig, MCPServer
 from kin_nb.core.context.compaction import Compacted
-from kin_nb.core.safety.decision import ApprovalRequest
-from kin_nb.core.safety.secrets import SECRET, WORKSPACE, Redactor
-from kin_nb.core.session.file_history import BlobStore, FileHistory, StoreError, workspace_store
-from kin_nb.core.session.file_history.patches import patched
-from kin_nb.core.session.file_history.plan import CHANGED_SINCE
-from kin_nb.core.session.records import (
+from kin_nb.core.messages import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+from kin_nb.core.records import (
+    CallOrigin,
     FileChange,
     RecordedCall,
     RecordedCompaction,
@@ -30,11 +27,16 @@ from kin_nb.core.session.records import (
     TurnRecord,
     sha256,
 )
-from kin_nb.core.tools.base import BaseTool, BaseToolConfig, ToolError
+from kin_nb.core.safety.decision import ApprovalRequest
+from kin_nb.core.safety.secrets import SECRET, WORKSPACE, Redactor
+from kin_nb.core.session.file_history import BlobStore, FileHistory, StoreError, workspace_store
+from kin_nb.core.session.file_history.patches import patched
+from kin_nb.core.session.file_history.plan import CHANGED_SINCE
+from kin_nb.core.tool_types import BaseToolConfig, ToolError
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins.task import TaskState
 from kin_nb.core.tools.call_context import call_context
 from kin_nb.core.tools.mcp import MCPArgs
-from kin_nb.core.types import CallOrigin, FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 from kin_nb.replay.errors import ReplayEndedError, ReplayError
 
 if TYPE_CHECKING:

@@ -15,12 +15,10 @@ from kin_nb.core.context.checkpoints import NoSuchCheckpointError
 from kin_nb.core.context.compaction import Ask as AskModel
 from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.llm.merge import is_portable
+from kin_nb.core.messages import LLMMessage
 from kin_nb.core.middleware import ConversationContext, MiddlewareAction, MiddlewareResult, ResetReason
 from kin_nb.core.questions import AskQuestion, Question
-from kin_nb.core.safety.callbacks import Ask
-from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.core.safety.secrets import WORKSPACE
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     BEFORE_PROMPT,
     CompactRecord,
     RecordedCall,
@@ -31,9 +29,11 @@ from kin_nb.core.session.records import (
     TurnRecord,
     UndoRecord,
 )
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.safety.callbacks import Ask
+from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.core.safety.secrets import WORKSPACE
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.task import Task
-from kin_nb.core.types import LLMMessage
 from kin_nb.core.undo import UndoError
 from kin_nb.replay.rerun.drift import AFTER, HARMLESS, Drift, compare_call, files_effect
 from kin_nb.replay.rerun.rules import Rule

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from xml.etree import ElementTree as ET
 
-from kin_nb.core.session.records import UndoRecord
+from kin_nb.core.records import UndoRecord
 from kin_nb.render import one_line
 from kin_nb.render.text import count
 from kin_nb.replay.diffing.runs import RunDiff

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.core.records import SessionRecord
 from kin_nb.core.session.errors import SessionError
-from kin_nb.core.session.records import SessionRecord
 from kin_nb.replay.book import Book, in_order
 from kin_nb.replay.errors import RecordingError, ReplayError, UnreadableNotebookError
 from kin_nb.replay.format.in_notebook import session_of

@@ -14,7 +14,7 @@ from io import StringIO
 from typing import Any
 
 from kin_nb.core.commands import escaped
-from kin_nb.core.session.records import SessionRecord, TurnRecord
+from kin_nb.core.records import SessionRecord, TurnRecord
 from kin_nb.replay.book import in_order
 from kin_nb.replay.cells import (
     IGNORED,

@@ -29,9 +29,9 @@ from kin_nb.core.events import (
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.resuming import take_up
+from kin_nb.core.safety.callbacks import ApprovalResponse
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.log import fold, read_lines
-from kin_nb.core.types import ApprovalResponse
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 

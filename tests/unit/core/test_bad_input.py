@@ -14,8 +14,8 @@ import pytest
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.events import LoopEvent, WarningEvent
+from kin_nb.core.records import RecordedCall
 from kin_nb.core.session.log import LOST, fold, read_lines
-from kin_nb.core.session.records import RecordedCall
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 

@@ -14,11 +14,12 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.events import ApprovalDecisionEvent, BaseEvent, ErrorEvent, TurnEndEvent, WarningEvent
+from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.middleware import MiddlewareAction, MiddlewareResult, ResetReason
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, ToolError
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, ToolError
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.registry import ToolRegistry
-from kin_nb.core.types import LLMMessage, Role
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 

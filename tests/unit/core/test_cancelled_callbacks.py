@@ -16,7 +16,8 @@ from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.loop_guard import GO_ON
 from kin_nb.core.middleware import MiddlewareAction, MiddlewareResult
 from kin_nb.core.safety.decision import ApprovalDecision
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, ToolError, ToolPermission
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, ToolError, ToolPermission
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins.ask_user import AskUser
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn

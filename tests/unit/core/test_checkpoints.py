@@ -7,19 +7,12 @@ from contextlib import aclosing
 import pytest
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.context.checkpoints import (
-    KEPT_STEPS,
-    KEPT_TURNS,
-    Checkpoints,
-    NoSuchCheckpointError,
-)
+from kin_nb.core.context.checkpoints import KEPT_STEPS, KEPT_TURNS, Checkpoints, NoSuchCheckpointError
 from kin_nb.core.context.history import History
 from kin_nb.core.context.state import HistoryState
 from kin_nb.core.events import BaseEvent, CheckpointEvent, ToolResultEvent, TurnStartEvent
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.lineage import Lineage, turns_along
-from kin_nb.core.session.log import fold
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     END,
     ClearRecord,
     RecordedDMail,
@@ -29,6 +22,8 @@ from kin_nb.core.session.records import (
     TurnRecord,
     UndoRecord,
 )
+from kin_nb.core.session.lineage import Lineage, turns_along
+from kin_nb.core.session.log import fold
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

@@ -14,9 +14,9 @@ from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.context.compaction import Compacted, fitting
 from kin_nb.core.context.history import History, user_message
 from kin_nb.core.events import CompactEndEvent, CompactStartEvent, ErrorEvent, PruneEvent
+from kin_nb.core.messages import LLMMessage, LLMUsage, Role
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import fold, read_lines
-from kin_nb.core.types import LLMMessage, LLMUsage, Role
 from kin_nb.render import render_compaction
 from kin_nb.replay.rerun.turns import Rerun
 from tests.anthropic_server import AnthropicServer

@@ -10,7 +10,7 @@ import pytest
 from kin_nb.core.agent import Agent
 from kin_nb.core.middleware import MiddlewareResult, ResetReason
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.records import BEFORE_PROMPT, Ref
+from kin_nb.core.records import BEFORE_PROMPT, Ref
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 

@@ -10,9 +10,9 @@ import pytest
 from kin_nb.core.agent import Agent
 from kin_nb.core.events import CheckpointEvent, DMailEvent, ToolResultEvent, TurnEndEvent
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.records import RecordedDMail
 from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.core.session.log import fold, read_lines
-from kin_nb.core.session.records import RecordedDMail
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

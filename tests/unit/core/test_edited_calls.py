@@ -9,7 +9,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.safety.decision import ApprovalDecision
-from kin_nb.core.tools.base import BaseToolConfig
+from kin_nb.core.tool_types import BaseToolConfig
 from kin_nb.core.tools.edited import LONGEST
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn

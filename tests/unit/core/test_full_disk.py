@@ -12,10 +12,10 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, SessionLoggingConfig
 from kin_nb.core.events import BaseEvent, ToolResultEvent, TurnEndEvent, WarningEvent
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.records import RecordedCall
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.journal import NOTE
 from kin_nb.core.session.log import INCOMPLETE_NAME, read_lines
-from kin_nb.core.session.records import RecordedCall
 from tests.full_disk import Disk, NoSpace, SmallDisk, mounted, unmount
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.records import CompactRecord, RecordedCompaction, RecordedStep, Ref, TurnRecord
+from kin_nb.core.records import CompactRecord, RecordedCompaction, RecordedStep, Ref, TurnRecord
 from kin_nb.core.session.store import SessionStore
 from tests.unit.core.conftest import run_turn
 

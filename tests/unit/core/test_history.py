@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kin_nb.core.context.repair import UNANSWERED, repaired
-from kin_nb.core.types import FunctionCall, LLMMessage, Role, ToolCall
+from kin_nb.core.messages import FunctionCall, LLMMessage, Role, ToolCall
 from tests.unit.core.conftest import run_turn
 
 

@@ -10,7 +10,7 @@ from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.events import StepReplyEvent
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS
 from kin_nb.core.llm.backend.generic import GenericBackend
-from kin_nb.core.types import LLMMessage, Role
+from kin_nb.core.messages import LLMMessage, Role
 from tests.model_server import tool_call
 
 

@@ -19,7 +19,7 @@ from kin_nb.core.middleware import (
     TurnLimitMiddleware,
 )
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.types import AgentStats
+from kin_nb.core.usage_stats import AgentStats
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

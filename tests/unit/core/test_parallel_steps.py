@@ -21,7 +21,8 @@ from kin_nb.core.config.mcp_servers import MCPStdio
 from kin_nb.core.events import ApprovalRequestEvent, ToolOutputEvent, ToolResultEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState
+from kin_nb.core.tools.base import BaseTool
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

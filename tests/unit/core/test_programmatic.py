@@ -10,8 +10,8 @@ import pytest
 
 from kin_nb.core.config import KinConfig, MissingAPIKeyError
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.output_formatters import OutputFormat
 from kin_nb.core.programmatic import run_programmatic
-from kin_nb.core.types import OutputFormat
 from tests.model_server import tool_call
 
 LOOK = tool_call("read_file", path="a.py")

@@ -15,8 +15,8 @@ import pytest
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import Backend, KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.events import ErrorEvent
+from kin_nb.core.messages import ImageContent
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.types import ImageContent
 from tests.anthropic_server import AnthropicServer
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn

@@ -12,9 +12,9 @@ from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.context.history import History, tool_message, user_message
 from kin_nb.core.context.pruning import prunable
 from kin_nb.core.events import PruneEvent
+from kin_nb.core.messages import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import fold, read_lines
-from kin_nb.core.types import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

@@ -13,7 +13,7 @@ from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.safety.grants import Grants, scopes
 from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import Accesses, ToolPermission
+from kin_nb.core.tool_types import Accesses, ToolPermission
 
 
 class Command(BaseModel):

@@ -7,8 +7,8 @@ import pytest
 from kin_nb.core.agent import Agent
 from kin_nb.core.middleware import BuiltinMiddleware, MiddlewareAction, MiddlewareResult
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.records import TurnRecord
 from kin_nb.core.safety.decision import ApprovalDecision
-from kin_nb.core.session.records import TurnRecord
 from kin_nb.core.session.store import StoredSession
 from kin_nb.core.stopping import ADVICE, CUT_OFF, refused, too_many_steps
 from tests.model_server import tool_call

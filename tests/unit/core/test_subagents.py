@@ -21,12 +21,12 @@ from kin_nb.core.events import (
     TurnEndEvent,
 )
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.records import RecordedCall
 from kin_nb.core.safety.audit import read_audit
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.log import fold, read_lines
-from kin_nb.core.session.records import RecordedCall
 from kin_nb.core.subagents.profiles import PROFILES
-from kin_nb.core.tools.base import Accesses, BaseToolConfig
+from kin_nb.core.tool_types import Accesses, BaseToolConfig
 from kin_nb.core.tools.builtins.task import Task
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn

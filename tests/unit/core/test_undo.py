@@ -15,10 +15,10 @@ from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.events import CheckpointEvent, LoopEvent, TurnEndEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
+from kin_nb.core.records import Ref, TurnRecord
 from kin_nb.core.session.document import session_document
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import SessionLog
-from kin_nb.core.session.records import Ref, TurnRecord
 from kin_nb.core.undo import TurnRunningError, UndoError
 from tests.anthropic_server import AnthropicServer
 from tests.model_server import ModelServer, tool_call

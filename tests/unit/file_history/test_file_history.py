@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.session.records import FileChange
+from kin_nb.core.records import FileChange
 from tests.unit.file_history.tree import bash, git_state, make_repository, run, tree
 
 

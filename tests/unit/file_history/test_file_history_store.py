@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.paths import kin_home
+from kin_nb.core.records import sha256
 from kin_nb.core.session.file_history import BlobStore, FileHistory, StoreError, workspace_store
-from kin_nb.core.session.records import sha256
 from tests.unit.file_history.tree import run, tree
 
 SCAN = """

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, tzinfo
 import pytest
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.types import ImageContent
+from kin_nb.core.messages import ImageContent
 from kin_nb.notebook.live import attach, pictures
 from tests.model_server import tool_call  # noqa: F401
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.notebook.live.cells import cells_above
 
 

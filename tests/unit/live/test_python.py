@@ -12,7 +12,8 @@ import threading
 import pytest
 from IPython.core.displaypub import DisplayPublisher
 
-from kin_nb.core.tools.base import ToolError, tool_output
+from kin_nb.core.tool_types import ToolError
+from kin_nb.core.tools.base import tool_output
 from kin_nb.notebook.live.capture import Printed
 from kin_nb.notebook.pump import Interrupted
 

@@ -9,7 +9,8 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.events import ToolOutputEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.decision import ApprovalDecision
-from kin_nb.core.tools.base import BaseTool, BaseToolConfig, BaseToolState
+from kin_nb.core.tool_types import BaseToolConfig, BaseToolState
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.notebook.approval.widget import choices
 from kin_nb.notebook.live import add_live_tools, live_tools
 from kin_nb.notebook.magics import KinMagics

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.notebook.live import looking
 
 

@@ -13,16 +13,10 @@ import pytest
 from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.llm.adapters.anthropic import AnthropicAdapter
 from kin_nb.core.llm.backend.generic import GenericBackend
-from kin_nb.core.llm.errors import (
-    BackendError,
-    ContextTooLongError,
-    IncompleteReplyError,
-    RateLimitError,
-    RefusedError,
-)
+from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError, RateLimitError, RefusedError
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.llm.retry import RetryPolicy
-from kin_nb.core.types import LLMMessage, Role
+from kin_nb.core.messages import LLMMessage, Role
 from tests.anthropic_server import AnthropicServer, thinking
 from tests.model_server import ModelServer, tool_call
 

@@ -13,7 +13,7 @@ from kin_nb.core.llm.adapters import anthropic
 from kin_nb.core.llm.adapters.anthropic import AnthropicAdapter
 from kin_nb.core.llm.adapters.dialects import thinking_warnings
 from kin_nb.core.llm.backend.generic import GenericBackend
-from kin_nb.core.types import (
+from kin_nb.core.messages import (
     AvailableFunction,
     AvailableTool,
     FunctionCall,

@@ -20,7 +20,7 @@ from kin_nb.core.llm.errors import (
     UnknownModelError,
 )
 from kin_nb.core.llm.retry import RetryPolicy
-from kin_nb.core.types import LLMMessage, Role
+from kin_nb.core.messages import LLMMessage, Role
 from tests.model_server import ModelServer
 
 KEY = "sk-0123456789abcdef"

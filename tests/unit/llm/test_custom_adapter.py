@@ -17,7 +17,7 @@ from kin_nb.core.llm.backend.generic import (
 )
 from kin_nb.core.llm.errors import IncompleteReplyError
 from kin_nb.core.llm.retry import RetryPolicy
-from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, Role
+from kin_nb.core.messages import LLMChunk, LLMMessage, LLMUsage, Role
 from tests.model_server import ModelServer
 
 GO = [LLMMessage(role=Role.user, content="go")]

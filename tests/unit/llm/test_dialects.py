@@ -10,7 +10,7 @@ import pytest
 from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.config.providers import ThinkingField
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
-from kin_nb.core.types import (
+from kin_nb.core.messages import (
     AvailableFunction,
     AvailableTool,
     FunctionCall,

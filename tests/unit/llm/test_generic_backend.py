@@ -19,7 +19,7 @@ from kin_nb.core.llm.backend.generic import GenericBackend
 from kin_nb.core.llm.errors import BackendError, IncompleteReplyError, ServerUnreachableError
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.llm.retry import RetryPolicy
-from kin_nb.core.types import AvailableFunction, AvailableTool, LLMChunk, LLMMessage, Role
+from kin_nb.core.messages import AvailableFunction, AvailableTool, LLMChunk, LLMMessage, Role
 from tests.model_server import ModelServer, tool_call
 
 MODEL = ModelConfig(name="scripted", provider="test")

@@ -7,7 +7,7 @@ import base64
 from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.llm.backend.generic import GenericBackend
 from kin_nb.core.llm.images import IMAGE_TOKENS, TextView
-from kin_nb.core.types import ImageContent, LLMMessage, Role
+from kin_nb.core.messages import ImageContent, LLMMessage, Role
 from tests.model_server import ModelServer
 
 PICTURE = ImageContent(media_type="image/png", data=base64.b64encode(bytes(12 * 1024)).decode())

@@ -13,7 +13,7 @@ from kin_nb.core.llm.adapters.mistral import MistralAdapter
 from kin_nb.core.llm.adapters.openai import STAND_IN
 from kin_nb.core.llm.backend.mistral import MistralBackend
 from kin_nb.core.llm.retry import RetryPolicy
-from kin_nb.core.types import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
+from kin_nb.core.messages import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 from tests.mistral_rules import broken_mistral_rules
 from tests.model_server import ModelServer, tool_call
 

@@ -22,9 +22,9 @@ from kin_nb.core.llm.backend.reply_reader import ReplyReader
 from kin_nb.core.llm.error_words import status_in, words
 from kin_nb.core.llm.errors import BackendError, Where
 from kin_nb.core.llm.merge import ReplyBuilder
+from kin_nb.core.messages import FunctionCall, LLMChunk, LLMMessage, Role, ToolCall
+from kin_nb.core.records import RecordedStep
 from kin_nb.core.reply import Reply
-from kin_nb.core.session.records import RecordedStep
-from kin_nb.core.types import FunctionCall, LLMChunk, LLMMessage, Role, ToolCall
 
 Path = tuple[str | int, ...]
 

@@ -11,7 +11,7 @@ import pytest
 from kin_nb.core.config import ProviderConfig
 from kin_nb.core.llm.adapters import openai
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
-from kin_nb.core.types import AvailableFunction, AvailableTool, FunctionCall, LLMMessage, Role, ToolCall
+from kin_nb.core.messages import AvailableFunction, AvailableTool, FunctionCall, LLMMessage, Role, ToolCall
 from tests.model_server import broken_rules
 
 LOCAL = ProviderConfig(name="local", api_base="http://127.0.0.1/v1")
@@ -151,7 +151,7 @@ def test_a_name_that_a_model_made_up_goes_back_as_one_that_is_taken(name: str) -
 
 def test_an_object_schema_without_properties_is_sent_with_none():
     from kin_nb.core.llm.adapters.openai import _tool
-    from kin_nb.core.types import AvailableFunction, AvailableTool
+    from kin_nb.core.messages import AvailableFunction, AvailableTool
 
     tool = AvailableTool(function=AvailableFunction(name="t", description="", parameters={"type": "object"}))
     assert _tool(tool)["function"]["parameters"] == {"type": "object", "properties": {}}

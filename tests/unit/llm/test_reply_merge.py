@@ -10,7 +10,7 @@ import pytest
 from kin_nb.core.config import ProviderConfig
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
 from kin_nb.core.llm.merge import ReplyBuilder
-from kin_nb.core.types import LLMChunk, LLMMessage, LLMUsage, Role
+from kin_nb.core.messages import LLMChunk, LLMMessage, LLMUsage, Role
 
 PROVIDER = ProviderConfig(name="local", api_base="http://127.0.0.1/v1")
 

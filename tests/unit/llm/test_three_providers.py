@@ -17,7 +17,7 @@ from kin_nb.core.llm.backend.generic import GenericBackend
 from kin_nb.core.llm.errors import IncompleteReplyError
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.llm.retry import RetryPolicy
-from kin_nb.core.types import AvailableFunction, AvailableTool, ImageContent, LLMMessage, Role
+from kin_nb.core.messages import AvailableFunction, AvailableTool, ImageContent, LLMMessage, Role
 from tests.anthropic_server import AnthropicServer
 from tests.model_server import ModelServer, tool_call
 

@@ -9,10 +9,10 @@ import pytest
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.llm.format import APIToolFormatHandler
+from kin_nb.core.messages import FunctionCall, LLMMessage, Role, ToolCall
 from kin_nb.core.tools.builtins.read_file import ReadFile, ReadFileArgs
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall
-from kin_nb.core.types import FunctionCall, LLMMessage, Role, ToolCall
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kin_nb.core.tools.base import Accesses, BaseToolConfig
+from kin_nb.core.tool_types import Accesses, BaseToolConfig
 from kin_nb.core.tools.mcp import connection
 from kin_nb.core.tools.mcp.definitions import read_tools, tool_name
 from tests.unit.mcp.conftest import stdio, tool

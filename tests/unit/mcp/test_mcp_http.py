@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from kin_nb.core.config.mcp_servers import MCPHttp
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.mcp.results import TEXT_LIMIT
 from tests.serving import certificate
 from tests.unit.mcp.conftest import http, said

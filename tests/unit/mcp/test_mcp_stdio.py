@@ -9,7 +9,8 @@ import threading
 
 import pytest
 
-from kin_nb.core.tools.base import ToolError, tool_output
+from kin_nb.core.tool_types import ToolError
+from kin_nb.core.tools.base import tool_output
 from kin_nb.core.tools.mcp import MCPServers, managed_server
 from tests.unit.mcp.conftest import gone, lines, lives, said, stdio, tool, until
 

@@ -21,7 +21,7 @@ from kin_nb.core.events import (
     TurnEndEvent,
     TurnStartEvent,
 )
-from kin_nb.core.session.records import RecordedStep, TurnRecord
+from kin_nb.core.records import RecordedStep, TurnRecord
 from kin_nb.core.tools.builtins.todo import Todo
 from tests.model_server import tool_call
 from tests.serving import serving

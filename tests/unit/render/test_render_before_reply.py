@@ -8,7 +8,7 @@ import pytest
 
 from kin_nb.core.context.loops.wording import message
 from kin_nb.core.middleware import PLAN_REMINDER
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     IDENTICAL,
     RecordedCall,
     RecordedCompaction,

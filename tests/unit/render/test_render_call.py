@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision
+from kin_nb.core.records import FileChange, RecordedCall, RecordedDecision
 from kin_nb.render import render_call
 from kin_nb.render.highlight import STYLES
 from kin_nb.render.text import CARD_LIMIT

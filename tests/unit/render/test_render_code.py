@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision, RecordedImage
+from kin_nb.core.records import FileChange, RecordedCall, RecordedDecision, RecordedImage
 from kin_nb.render import approval_html, approval_text, render_call
 from kin_nb.render.highlight import STYLES, highlighted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kin_nb.core.session.records import FileChange
+from kin_nb.core.records import FileChange
 from kin_nb.render import diff_text, render_diff, side_by_side
 from kin_nb.render.changes import render_changes
 from kin_nb.render.diff import changed_lines, without_header

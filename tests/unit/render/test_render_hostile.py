@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import nh3
 import pytest
 
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     FileChange,
     RecordedCall,
     RecordedDecision,

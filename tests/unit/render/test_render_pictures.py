@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from kin_nb.core.session.records import RecordedCall, RecordedImage, RecordedStep, TurnRecord
+from kin_nb.core.records import RecordedCall, RecordedImage, RecordedStep, TurnRecord
 from kin_nb.render import render_attached, render_images, render_turn
 from kin_nb.render.images import image_size
 

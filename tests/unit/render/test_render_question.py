@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kin_nb.core.session.records import RecordedCall
+from kin_nb.core.records import RecordedCall
 from kin_nb.render import render_call
 from kin_nb.render.approval import question_html, question_text, run_question_html, run_question_text
 

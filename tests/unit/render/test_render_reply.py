@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kin_nb.core.session.records import RecordedStep
+from kin_nb.core.records import RecordedStep
 from kin_nb.render import render_reply
 from kin_nb.render.highlight import STYLES
 from kin_nb.render.markdown import markdown_html

@@ -18,8 +18,8 @@ from kin_nb.core.events import (
     ToolResultEvent,
     TurnStartEvent,
 )
+from kin_nb.core.records import FileChange, RecordedCall, RecordedStep, RecordedSubagent, RecordedSubagentCall
 from kin_nb.core.safety.decision import ApprovalDecision
-from kin_nb.core.session.records import FileChange, RecordedCall, RecordedStep, RecordedSubagent, RecordedSubagentCall
 from kin_nb.notebook.cell_view import CellView
 from kin_nb.render import render_call
 

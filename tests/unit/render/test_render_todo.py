@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kin_nb.core.session.records import RecordedCall
+from kin_nb.core.records import RecordedCall
 from kin_nb.core.tools.builtins.todo import Todo as TodoTool
 from kin_nb.core.tools.builtins.todo import TodoItem, TodoResult
 from kin_nb.render import render_call

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.session.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord
+from kin_nb.core.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord
 from kin_nb.render import Output, render_call, render_receipt, render_reply, render_turn
 
 GOLDEN = Path(__file__).parent / "golden"

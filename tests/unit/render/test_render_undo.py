@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kin_nb.core.commands import Table
-from kin_nb.core.session.records import FileChange, KeptFile, Ref, UndoRecord
+from kin_nb.core.records import FileChange, KeptFile, Ref, UndoRecord
 from kin_nb.render import render_undo
 from kin_nb.render.command import render_table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.core.session.records import RecordedStep
+from kin_nb.core.records import RecordedStep
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from tests.unit.replay.sessions import busy_turn, recording, turn
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     ClearRecord,
     CompactRecord,
     FileChange,

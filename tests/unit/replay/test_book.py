@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     NEAREST,
     ClearRecord,
     CompactRecord,

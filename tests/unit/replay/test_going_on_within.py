@@ -6,7 +6,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
-from kin_nb.core.session.records import CompactRecord, RecordedCompaction, RecordedStep, Ref, SessionRecord, TurnRecord
+from kin_nb.core.records import CompactRecord, RecordedCompaction, RecordedStep, Ref, SessionRecord, TurnRecord
 from kin_nb.replay.book import Book
 from kin_nb.replay.playback.cells import go_on
 from tests.unit.replay.sessions import turn, undo

@@ -16,7 +16,7 @@ from kin_nb.core.safety.decision import ApprovalDecision, Grant, ToolRequest
 from kin_nb.core.safety.grants import Grants, remember, scopes
 from kin_nb.core.safety.saved_rules import save_rule
 from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import Accesses
+from kin_nb.core.tool_types import Accesses
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

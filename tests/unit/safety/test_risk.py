@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from kin_nb.core.safety.decision import Risk, ToolRequest
 from kin_nb.core.safety.risk import is_command, risk_of
 from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import Accesses
+from kin_nb.core.tool_types import Accesses
 
 
 class Args(BaseModel):

@@ -18,7 +18,7 @@ from kin_nb.core.safety.sensitive_names import SECRET_NAMES, sensitive_reason
 from kin_nb.core.safety.shell import judge
 from kin_nb.core.safety.shell.for_readers import HIDING, for_readers
 from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import Accesses
+from kin_nb.core.tool_types import Accesses
 from tests.unit.safety import shell_workspace
 
 

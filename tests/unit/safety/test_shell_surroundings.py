@@ -11,7 +11,7 @@ import pytest
 
 from kin_nb.core.safety.shell import judge
 from kin_nb.core.safety.shell.for_readers import for_readers
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.bash import Bash, BashConfig
 from tests.unit.safety import shell_workspace
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.safety.workspace import Workspace, open_regular, read_bytes
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 OBEYED = [
     *("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".windsurfrules", ".github/workflows/ci.yml"),

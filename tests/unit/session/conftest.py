@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.session.log import SessionLog
-from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     ClearRecord,
     CompactRecord,
     RecordedCall,
@@ -18,6 +16,8 @@ from kin_nb.core.session.records import (
     Ref,
     TurnRecord,
 )
+from kin_nb.core.session.log import SessionLog
+from kin_nb.core.session.recorder import TurnRecorder
 from tests.unit.core.conftest import _own_home, agent, config, trusted, workspace  # noqa: F401  (fixtures)
 
 HEADER = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}

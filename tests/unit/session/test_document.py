@@ -7,18 +7,13 @@ import stat
 
 import pytest
 
+from kin_nb.core.messages import LLMMessage
+from kin_nb.core.records import RecordedCompaction, RecordedDecision, RecordedImage, RecordedStep, TurnRecord
 from kin_nb.core.session.config_snapshot import config_snapshot
-from kin_nb.core.session.document import session_document, total_cost, write_document
+from kin_nb.core.session.document import SessionMetadata, session_document, total_cost, write_document
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import SessionLog
-from kin_nb.core.session.records import (
-    RecordedCompaction,
-    RecordedDecision,
-    RecordedImage,
-    RecordedStep,
-    TurnRecord,
-)
-from kin_nb.core.types import AgentStats, LLMMessage, SessionMetadata
+from kin_nb.core.usage_stats import AgentStats
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 from tests.unit.session.conftest import STEP, call, write_clear, write_compaction, write_turns

@@ -19,12 +19,7 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.session.document import session_document
 from kin_nb.core.session.encryption import is_encrypted
-from kin_nb.core.session.errors import (
-    EncryptedSessionError,
-    SessionError,
-    SessionNotFoundError,
-    UnreadableSessionError,
-)
+from kin_nb.core.session.errors import EncryptedSessionError, SessionError, SessionNotFoundError, UnreadableSessionError
 from kin_nb.core.session.log import SessionLog, fold, read_lines, session_log
 from kin_nb.core.session.session_keys import PASSPHRASE, SessionKeys
 from kin_nb.core.session.store import SessionStore

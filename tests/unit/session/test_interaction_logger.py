@@ -6,9 +6,10 @@ import json
 
 from kin_nb.core.config import SessionLoggingConfig
 from kin_nb.core.interaction_logger import InteractionLogger
+from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.session.document import session_document
 from kin_nb.core.session.log import SessionLog, session_log
-from kin_nb.core.types import AgentStats, LLMMessage, Role
+from kin_nb.core.usage_stats import AgentStats
 from tests.unit.session.conftest import write_turns
 
 MESSAGES = [LLMMessage(role=Role.system, content="s"), LLMMessage(role=Role.user, content="u")]

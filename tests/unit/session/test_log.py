@@ -12,10 +12,10 @@ import pytest
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import SessionLoggingConfig
 from kin_nb.core.context.history import History
+from kin_nb.core.records import TurnRecord
 from kin_nb.core.session.errors import LogRecordError
 from kin_nb.core.session.log import LOST, SessionLog, fold, read_lines, session_log, sessions_root
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import TurnRecord
 from tests.model_server import broken_rules, tool_call
 from tests.unit.core.conftest import run_turn
 from tests.unit.session.conftest import write_turns

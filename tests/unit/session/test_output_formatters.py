@@ -7,9 +7,9 @@ import json
 import pytest
 
 from kin_nb.core.events import StepStartEvent
-from kin_nb.core.output_formatters import create_formatter
-from kin_nb.core.session.records import RecordedStep, TurnRecord
-from kin_nb.core.types import FunctionCall, LLMMessage, OutputFormat, Role, ToolCall
+from kin_nb.core.messages import FunctionCall, LLMMessage, Role, ToolCall
+from kin_nb.core.output_formatters import OutputFormat, create_formatter
+from kin_nb.core.records import RecordedStep, TurnRecord
 
 ARGUMENTS = '{"command": "echo sesame\\u0020open"}'
 CLEAN = '{"command": "echo [secret]"}'

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kin_nb.core.records import RecordedCompaction, RecordedImage, RecordedStep
 from kin_nb.core.session.errors import AmbiguousSessionError, SessionNotFoundError, UnreadableSessionError
 from kin_nb.core.session.log import SessionLog
-from kin_nb.core.session.records import RecordedCompaction, RecordedImage, RecordedStep
 from kin_nb.core.session.store import SessionStore, StoredSession
 from tests.unit.session.conftest import STEP, write_compaction, write_turns
 

@@ -15,20 +15,21 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import SessionLoggingConfig
 from kin_nb.core.context.history import History, tool_message
 from kin_nb.core.context.pruning import stub
+from kin_nb.core.messages import FunctionCall
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.records import RecordedCall, sha256
 from kin_nb.core.session import whole_outputs
 from kin_nb.core.session.errors import EncryptedSessionError, SessionError, UnreadableSessionError
 from kin_nb.core.session.log import SessionLog, fold, read_lines
-from kin_nb.core.session.records import RecordedCall, sha256
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import StoredSession
 from kin_nb.core.session.whole_outputs import WHOLE_LIMIT, limited, note, whole_output_of
-from kin_nb.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, ToolError
+from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import bash
 from kin_nb.core.tools.builtins.bash import CappedOutput
 from kin_nb.core.tools.mcp.results import TEXT_LIMIT, read_result
 from kin_nb.core.tools.whole import KEPT_UNTIL_REDACTED, Whole, whole_output
-from kin_nb.core.types import FunctionCall
 from kin_nb.notebook.live.capture import Printed
 from kin_nb.replay.rerun.drift import compare_call
 from tests.model_server import tool_call

@@ -12,7 +12,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.events import AssistantEvent, BaseEvent, ErrorEvent, FlowStepEvent, TurnEndEvent
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.records import Outcome, RecordedStep, TurnRecord
+from kin_nb.core.records import Outcome, RecordedStep, TurnRecord
 from kin_nb.core.skills.flows import Flow, FlowRunner, read_flow
 from kin_nb.core.skills.flows.choice import answered, choice, question
 from tests.model_server import ModelServer, tool_call

@@ -10,7 +10,7 @@ from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ToolRequest, Verdict
 from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.skills import SkillError, SkillManager
-from kin_nb.core.tools.base import BaseToolConfig
+from kin_nb.core.tool_types import BaseToolConfig
 from kin_nb.core.tools.builtins.skill import Skill, SkillArgs, SkillConfig, SkillState
 
 

@@ -10,7 +10,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.questions import Question, nobody
-from kin_nb.core.tools.base import BaseToolConfig, ToolError, ToolPermission
+from kin_nb.core.tool_types import BaseToolConfig, ToolError, ToolPermission
 from kin_nb.core.tools.builtins.ask_user import AskUser, AskUserConfig
 from kin_nb.notebook.approval.question import ask_question_by_stdin, prompt_text, read_reply
 from tests.model_server import tool_call

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.tools.base import Accesses
+from kin_nb.core.tool_types import Accesses
 from kin_nb.core.tools.builtins.bash import Bash, BashArgs, BashConfig
 
 

@@ -13,7 +13,7 @@ from kin_nb.core.safety.shell import judge
 from kin_nb.core.safety.shell.dangerous import danger
 from kin_nb.core.safety.shell.split import split
 from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import ToolPermission
+from kin_nb.core.tool_types import ToolPermission
 from kin_nb.core.tools.builtins.bash import Bash, BashArgs, BashConfig
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.core.tools.builtins.bash import Bash, BashConfig
 from kin_nb.core.tools.builtins.run_later import Look

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.tools.base import BaseTool, BaseToolConfig, ToolError
+from kin_nb.core.tool_types import BaseToolConfig, ToolError
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import builtin_tools
 
 

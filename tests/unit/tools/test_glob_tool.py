@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.tools.base import BaseToolConfig, ToolError
+from kin_nb.core.tool_types import BaseToolConfig, ToolError
 from kin_nb.core.tools.builtins import glob as glob_module
 from kin_nb.core.tools.builtins.glob import Glob
 from kin_nb.core.tools.builtins.grep import Grep

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.tools.base import BaseToolConfig, ToolError
+from kin_nb.core.tool_types import BaseToolConfig, ToolError
 from kin_nb.core.tools.builtins import grep as grep_module
 from kin_nb.core.tools.builtins import grep_here, grep_matches, grep_python
 from kin_nb.core.tools.builtins.grep import Grep

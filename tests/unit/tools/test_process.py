@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools import supervisor
-from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.process import run_process
 from kin_nb.core.tools.supervised import Supervised, send_signal
 from tests.unit.cli.processes import has_ended, pid_in, words_in

@@ -7,7 +7,8 @@ import weakref
 
 from pydantic import BaseModel
 
-from kin_nb.core.tools.base import BaseTool, BaseToolConfig, BaseToolState
+from kin_nb.core.tool_types import BaseToolConfig, BaseToolState
+from kin_nb.core.tools.base import BaseTool
 
 
 def made_and_used() -> list[weakref.ref]:

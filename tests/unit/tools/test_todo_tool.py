@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.core.tools.base import BaseToolConfig, ToolError, ToolPermission
+from kin_nb.core.tool_types import BaseToolConfig, ToolError, ToolPermission
 from kin_nb.core.tools.builtins.todo import Todo, TodoConfig
 
 

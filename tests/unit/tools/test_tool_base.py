@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import AliasChoices, BaseModel, Field
 
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, ToolError, ToolPermission
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, ToolError, ToolPermission
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import builtin_tools
 
 

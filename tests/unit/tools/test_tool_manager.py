@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, ToolError, ToolPermission
+from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError, ToolPermission
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import builtin_tools
 from kin_nb.core.tools.builtins.bash import BashArgs
 from kin_nb.core.tools.manager import ToolManager

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.tools.base import BaseTool, BaseToolConfig
+from kin_nb.core.tool_types import BaseToolConfig
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import builtin_tools
 from kin_nb.core.tools.builtins.one_edit import one_edit
 

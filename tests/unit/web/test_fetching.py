@@ -9,7 +9,7 @@ import sys
 import httpx
 import pytest
 
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.web.fetching import MOST_BYTES, MOST_HOPS, Fetcher
 from kin_nb.core.web.readable import is_text
 from tests.serving import certificate

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.web import readable as module
 from kin_nb.core.web.fetching import Fetched
 from kin_nb.core.web.readable import clean, is_text, readable

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kin_nb.core.autocompletion.file_indexer.gitignore import Patterns
 from kin_nb.core.paths import real_path
 from kin_nb.core.safety.workspace import read_bytes
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 _ALWAYS = frozenset(
     (

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from kin_nb.core.session.records import canonical_json
+from kin_nb.core.records import canonical_json
 
 _MOST = 40_000
 """Characters of a text that are kept for likeness, half of them from its end; sameness looks at all of it."""

@@ -10,16 +10,9 @@ from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.llm.adapters.anthropic_models import Abilities, abilities
 from kin_nb.core.llm.adapters.anthropic_replies import read_reply
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS, PreparedRequest, register_adapter
-from kin_nb.core.llm.adapters.encoding import (
-    Destination,
-    Sent,
-    arguments_object,
-    as_count,
-    to_json,
-    with_own_ids,
-)
+from kin_nb.core.llm.adapters.encoding import Destination, Sent, arguments_object, as_count, to_json, with_own_ids
 from kin_nb.core.llm.adapters.openai import wire_name
-from kin_nb.core.types import AvailableTool, ImageContent, LLMChunk, LLMMessage, Role, StrToolChoice, ToolCall
+from kin_nb.core.messages import AvailableTool, ImageContent, LLMChunk, LLMMessage, Role, StrToolChoice, ToolCall
 
 VERSION = "2023-06-01"
 _CACHE_UP_TO_HERE = b',"cache_control":{"type":"ephemeral"}}'

@@ -10,7 +10,8 @@ import json
 from typing import Any
 
 from kin_nb.core.llm.adapters.encoding import as_count, as_dict, as_text, other_fields
-from kin_nb.core.types import CallOrigin, FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+from kin_nb.core.messages import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+from kin_nb.core.records import CallOrigin
 
 _TOOL_USE = frozenset({"type", "id", "name", "input"})
 _FINISH = {

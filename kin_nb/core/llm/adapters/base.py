@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from kin_nb.core.config import ModelConfig, ProviderConfig
-from kin_nb.core.types import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
+from kin_nb.core.messages import AvailableTool, LLMChunk, LLMMessage, StrToolChoice
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kin_nb.core.config import ProviderConfig
 from kin_nb.core.llm.address import digest
-from kin_nb.core.types import CallOrigin, ImageContent, LLMMessage, Role, ToolCall
+from kin_nb.core.messages import ImageContent, LLMMessage, Role, ToolCall
+from kin_nb.core.records import CallOrigin
 
 P = TypeVar("P")
 MOST_TOKENS = 10**12

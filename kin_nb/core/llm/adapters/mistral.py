@@ -8,7 +8,7 @@ from kin_nb.core.config import ProviderConfig
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS, register_adapter
 from kin_nb.core.llm.adapters.dialects import MISTRAL, Dialect
 from kin_nb.core.llm.adapters.openai import STAND_IN, OpenAIAdapter, content_parts, tool_call, wire_name
-from kin_nb.core.types import LLMMessage, Role
+from kin_nb.core.messages import LLMMessage, Role
 
 
 @register_adapter(BACKEND_ADAPTERS, "mistral")

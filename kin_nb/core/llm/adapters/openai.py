@@ -25,9 +25,8 @@ from kin_nb.core.llm.adapters.encoding import (
     with_own_ids,
 )
 from kin_nb.core.llm.merge import DETAILS
-from kin_nb.core.types import (
+from kin_nb.core.messages import (
     AvailableTool,
-    CallOrigin,
     FunctionCall,
     LLMChunk,
     LLMMessage,
@@ -36,6 +35,7 @@ from kin_nb.core.types import (
     StrToolChoice,
     ToolCall,
 )
+from kin_nb.core.records import CallOrigin
 
 STAND_IN = "Noted."
 """What the assistant says where a template wants it to have said something."""

@@ -31,7 +31,7 @@ from kin_nb.core.llm.images import TextView, estimated_tokens
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.llm.retry import RetryPolicy, async_generator_retry
 from kin_nb.core.llm.types import ReplyRequest
-from kin_nb.core.types import AvailableTool, BackendNotice, LLMChunk, LLMMessage, Role, StrToolChoice
+from kin_nb.core.messages import AvailableTool, BackendNotice, LLMChunk, LLMMessage, Role, StrToolChoice
 
 if TYPE_CHECKING:
     import httpx

@@ -9,7 +9,7 @@ from kin_nb.core.llm.backend.generic import GenericBackend
 from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.llm.retry import RetryPolicy
-from kin_nb.core.types import AvailableTool, LLMMessage, StrToolChoice
+from kin_nb.core.messages import AvailableTool, LLMMessage, StrToolChoice
 
 
 class MistralBackend(GenericBackend):

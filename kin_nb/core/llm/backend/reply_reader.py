@@ -10,16 +10,10 @@ from kin_nb.core.llm.adapters.base import APIAdapter
 from kin_nb.core.llm.adapters.encoding import Destination
 from kin_nb.core.llm.backend.patience import End, Patience
 from kin_nb.core.llm.backend.stream import ERROR, payloads
-from kin_nb.core.llm.errors import (
-    BackendErrorBuilder,
-    Where,
-    idle_error,
-    incomplete_error,
-    no_api_error,
-    refused_error,
-)
+from kin_nb.core.llm.errors import BackendErrorBuilder, Where, idle_error, incomplete_error, no_api_error, refused_error
 from kin_nb.core.llm.merge import latest
-from kin_nb.core.types import CallOrigin, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+from kin_nb.core.messages import LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
+from kin_nb.core.records import CallOrigin
 
 if TYPE_CHECKING:
     import httpx

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import Decision, ToolRequest
-from kin_nb.core.tools.base import ToolPermission
+from kin_nb.core.tool_types import ToolPermission
 
 
 class AllowRules:

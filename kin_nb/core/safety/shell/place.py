@@ -17,7 +17,7 @@ from kin_nb.core.safety.sensitive_names import SECRET_NAMES, sensitive_reason
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.syntax import shown_word
 from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 _SECRET = sensitive_reason(PurePath(".env"))
 _SEARCHED = 20_000

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from kin_nb.core.paths import kin_home
+from kin_nb.core.records import sha256
 from kin_nb.core.session.file_history.database import Database, claim_path
-from kin_nb.core.session.records import sha256
 
 MAX_BYTES = 512_000_000
 """Of contents kept for one workspace; the oldest go first."""

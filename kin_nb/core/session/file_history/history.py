@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from kin_nb.core.paths import kin_home, real_path
+from kin_nb.core.records import FileChange
 from kin_nb.core.session.file_history import others
 from kin_nb.core.session.file_history.blobs import BlobStore
 from kin_nb.core.session.file_history.compare import Difference, differences, not_covered, permissions_changed
@@ -29,7 +30,6 @@ from kin_nb.core.session.file_history.real_names import real_names
 from kin_nb.core.session.file_history.restore import Begin, Restored, Restorer
 from kin_nb.core.session.file_history.running import Before, forget, keep, kept
 from kin_nb.core.session.file_history.scan import DEFAULT_LIMITS, Limits, Scanner, Snapshot
-from kin_nb.core.session.records import FileChange
 from kin_nb.core.session.workspace_commit import git_head
 from kin_nb.core.tools.file_changes import Content, file_change, is_secret_file
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from kin_nb.core.records import sha256
 from kin_nb.core.safe_fs import PathChangedError, folder_of
-from kin_nb.core.session.records import sha256
 
 FILE, EXECUTABLE, LINK = "100644", "100755", "120000"
 EMPTY = sha256(b"")

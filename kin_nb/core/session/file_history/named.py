@@ -7,11 +7,11 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from kin_nb.core.records import FileChange
 from kin_nb.core.session.file_history.look import FOLDER, NOTHING, Unknown, look_without_links
 from kin_nb.core.session.file_history.names import file_name
 from kin_nb.core.session.file_history.plan import states, why_forbidden
 from kin_nb.core.session.file_history.scan import Limits, Skipped, Snapshot, skip_mark
-from kin_nb.core.session.records import FileChange
 
 
 def seen(root: Path, named: Iterable[str], limits: Limits, scan: Callable[[], Snapshot]) -> Snapshot:

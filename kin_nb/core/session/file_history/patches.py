@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from kin_nb.core.records import FileChange, sha256
 from kin_nb.core.session.file_history.look import EMPTY
-from kin_nb.core.session.records import FileChange, sha256
 from kin_nb.core.tools.file_changes import PATCH_LIMIT
 
 _HUNK = re.compile(r"@@ -(\d{1,9}(?:,\d{1,9})?) \+(\d{1,9}(?:,\d{1,9})?) @@")

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kin_nb.core.records import FileChange
 from kin_nb.core.session.file_history.look import FILE, FOLDER, NOTHING, Look, State, Unknown
 from kin_nb.core.session.file_history.names import file_name, is_file_name
-from kin_nb.core.session.records import FileChange
 
 CHANGED_SINCE = "you changed it since"
 _UNKNOWN = {

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 
+from kin_nb.core.records import FileChange
 from kin_nb.core.safety.secrets import SECRET, WORKSPACE
 from kin_nb.core.session.file_history.blobs import BlobStore
 from kin_nb.core.session.file_history.database import StoreError
 from kin_nb.core.session.file_history.names import recorded_name
 from kin_nb.core.session.file_history.plan import states, unknown_file
-from kin_nb.core.session.records import FileChange
 
 _MARKS = (SECRET, WORKSPACE, "~")
 """What redaction leaves. A name without them is whole; one with them may be, too."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
+from kin_nb.core.records import FileChange
 from kin_nb.core.safety.sensitive_names import sensitive_reason
 from kin_nb.core.session.file_history.blobs import BlobStore
 from kin_nb.core.session.file_history.database import StoreError
@@ -21,7 +22,6 @@ from kin_nb.core.session.file_history.names import file_name, recorded_name
 from kin_nb.core.session.file_history.patches import content_before
 from kin_nb.core.session.file_history.permissions import permissions_of, remember
 from kin_nb.core.session.file_history.plan import Wanted, same_on_some_disks, wanted, why_forbidden, why_kept
-from kin_nb.core.session.records import FileChange
 from kin_nb.core.tools.file_changes import Content, file_change
 
 NOT_KEPT = "its content is not kept any more"

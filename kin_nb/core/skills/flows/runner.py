@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from kin_nb.core.events import BaseEvent, ErrorEvent, FlowStepEvent, TurnEndEvent
-from kin_nb.core.session.records import TurnRecord
+from kin_nb.core.records import TurnRecord
 from kin_nb.core.skills.flows.choice import choice, question, question_again
 from kin_nb.core.skills.flows.model import Flow, FlowNode
 

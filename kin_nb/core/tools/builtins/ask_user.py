@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field, field_validator
 
 from kin_nb.core.callback_errors import unless_cancelled
 from kin_nb.core.questions import Question, nobody
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolPermission
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolPermission
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.call_context import call_context
 
 MOST = 6

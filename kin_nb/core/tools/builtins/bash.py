@@ -22,7 +22,8 @@ from kin_nb.core.safety.shell.for_readers import for_readers
 from kin_nb.core.safety.shell.judge import sensitive_writes
 from kin_nb.core.safety.shell.named_scripts import named_scripts
 from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import command_rules, run_later, sandbox
 from kin_nb.core.tools.builtins.process import Ended, run_process
 from kin_nb.core.tools.whole import KEPT_UNTIL_REDACTED, keep_whole

@@ -16,7 +16,8 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.safety.secrets import child_environment
 from kin_nb.core.safety.workspace import Workspace, open_regular
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import grep_here, grep_hints
 from kin_nb.core.tools.builtins.grep_matches import COUNTED, Matches, files_shown, lines_shown
 from kin_nb.core.tools.builtins.grep_python import TOO_SLOW

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kin_nb.core.safety.workspace import open_regular
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.grep_python import HEAD, as_printed, files, smart_case
 
 SECONDS = 0.25

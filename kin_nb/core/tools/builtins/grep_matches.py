@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from kin_nb.core.safe_fs import is_reachable
 from kin_nb.core.safety.workspace import Workspace, open_regular
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.grep_python import glob_rule
 from kin_nb.core.tools.builtins.text_file import decode
 

@@ -208,7 +208,7 @@ def glob_rule(glob: str) -> re.Pattern[str]:
     try:
         return _pattern(glob)
     except BrokenGlobError as error:
-        from kin_nb.core.tools.base import ToolError  # noqa: PLC0415  (the program has no such glob)
+        from kin_nb.core.tool_types import ToolError  # noqa: PLC0415  (the program has no such glob)
 
         raise ToolError(f"The glob {glob[:100]} cannot be read: {error}.") from None
 

@@ -24,7 +24,8 @@ from kin_nb.core.memory import (
 from kin_nb.core.paths import shown
 from kin_nb.core.safety.secrets import secret_values
 from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import text_file
 from kin_nb.core.tools.builtins.names import printable
 from kin_nb.core.tools.call_context import call_context

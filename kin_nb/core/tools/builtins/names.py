@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 from pydantic import AliasChoices, Field
 
 from kin_nb.core.safety.workspace import Workspace, error_text
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 
 FilePath: TypeAlias = Annotated[
     str,

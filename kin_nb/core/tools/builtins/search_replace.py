@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field
 
 from kin_nb.core.safety.workspace import Workspace
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import seen_files, text_file
 from kin_nb.core.tools.builtins.closest import where_it_might_be
 from kin_nb.core.tools.builtins.names import FilePath, resolve_existing

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from kin_nb.core.tools.base import BaseToolState, ToolError
+from kin_nb.core.tool_types import BaseToolState, ToolError
 from kin_nb.core.tools.call_context import call_context
 
 if TYPE_CHECKING:

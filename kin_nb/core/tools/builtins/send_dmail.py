@@ -8,15 +8,8 @@ from typing import ClassVar
 from pydantic import BaseModel, Field
 
 from kin_nb.core.dmail import DMail
-from kin_nb.core.tools.base import (
-    Accesses,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    Preview,
-    ToolError,
-    ToolPermission,
-)
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError, ToolPermission
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.call_context import call_context
 
 

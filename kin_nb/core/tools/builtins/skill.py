@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kin_nb.core.skills.manager import SkillManager
 from kin_nb.core.skills.models import SkillError
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolPermission
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolPermission
+from kin_nb.core.tools.base import BaseTool
 
 
 class SkillArgs(BaseModel):

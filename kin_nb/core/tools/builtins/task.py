@@ -8,16 +8,9 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
-from kin_nb.core.session.records import RecordedCall, TurnRecord
-from kin_nb.core.tools.base import (
-    Accesses,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    Preview,
-    ToolError,
-    ToolPermission,
-)
+from kin_nb.core.records import RecordedCall, TurnRecord
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError, ToolPermission
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.call_context import call_context
 
 _LONGEST_TITLE = 80

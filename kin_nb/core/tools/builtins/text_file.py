@@ -13,7 +13,7 @@ from pathlib import Path
 from kin_nb.core import safe_fs
 from kin_nb.core.safety.secrets import SECRET, key_values, secrets_redactor
 from kin_nb.core.safety.workspace import error_text, read_bytes
-from kin_nb.core.tools.base import Preview, ToolError
+from kin_nb.core.tool_types import Preview, ToolError
 
 LARGEST = 10_000_000
 """Bytes of the largest file that the editing tools change."""

@@ -8,15 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from kin_nb.core.tools.base import (
-    Accesses,
-    BaseTool,
-    BaseToolConfig,
-    BaseToolState,
-    Preview,
-    ToolError,
-    ToolPermission,
-)
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError, ToolPermission
+from kin_nb.core.tools.base import BaseTool
 
 MOST = 100
 """Items in one list."""

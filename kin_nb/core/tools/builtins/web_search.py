@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
+from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.web.search import Found, SearchSettings, engine_site, search
 
 SECONDS = 20.0

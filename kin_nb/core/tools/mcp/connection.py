@@ -7,7 +7,7 @@ import math
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.mcp.errors import ServerFailed
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kin_nb.core.config.keys import environment_with
 from kin_nb.core.config.mcp_servers import MCPServer, MCPStdio
 from kin_nb.core.safety.secrets import SECRET, SHORTEST, is_secret_name, server_environment
-from kin_nb.core.tools.base import ToolError
+from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.mcp.connection import Connection
 from kin_nb.core.tools.mcp.definitions import RemoteTool, read_tools
 from kin_nb.core.tools.mcp.errors import ServerFailed

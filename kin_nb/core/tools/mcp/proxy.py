@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Protocol
 from pydantic import RootModel, field_validator
 
 from kin_nb.core.config.mcp_servers import MCPServer, MCPStdio
-from kin_nb.core.tools.base import Accesses, BaseTool, BaseToolConfig, BaseToolState, Preview, tool_output
+from kin_nb.core.messages import ImageContent
+from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview
+from kin_nb.core.tools.base import BaseTool, tool_output
 from kin_nb.core.tools.mcp.definitions import RemoteTool, printable
 from kin_nb.core.tools.mcp.results import MCPResult, read_result
-from kin_nb.core.types import ImageContent
 
 _LONGEST_SUMMARY = 100
 _MOST_PROGRESS = 1_000

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep
+from kin_nb.core.records import RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.replay.cells import BOUND, following_key, tolerant
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node

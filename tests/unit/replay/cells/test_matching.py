@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kin_nb.core.session.records import ClearRecord, CompactRecord, RecordedCompaction
+from kin_nb.core.records import ClearRecord, CompactRecord, RecordedCompaction
 from kin_nb.replay.cells import (
     answer_in,
     cell_key,

@@ -12,9 +12,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from kin_nb.cli.main import main
+from kin_nb.core.records import ClearRecord, RecordedStep, SessionRecord, TurnRecord
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import ClearRecord, RecordedStep, SessionRecord, TurnRecord
 from kin_nb.render import render_record
 from kin_nb.replay.book import Book
 from kin_nb.replay.cells import command_key, named_session, speaking_key

@@ -9,8 +9,8 @@ import nbformat
 import pytest
 
 from kin_nb.cli import main
+from kin_nb.core.records import ClearRecord, FileChange, RecordedCall, RecordedStep, TurnRecord
 from kin_nb.core.session.log import SessionLog
-from kin_nb.core.session.records import ClearRecord, FileChange, RecordedCall, RecordedStep, TurnRecord
 from kin_nb.render.terminal import columns, fit, pad
 from kin_nb.replay.diffing.report import Run, diff_json, diff_text
 from kin_nb.replay.diffing.runs import RunDiff, compare_runs

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kin_nb.core.session.records import FileChange, RecordedCall, RecordedStep
+from kin_nb.core.records import FileChange, RecordedCall, RecordedStep
 from kin_nb.render import render_record
 from kin_nb.replay.book import Book
 from kin_nb.replay.errors import NoRecordingError, RecordingError, RecordingNotFoundError, UnreadableNotebookError

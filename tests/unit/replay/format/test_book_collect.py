@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from kin_nb.core.session.records import SessionRecord, TurnRecord
+from kin_nb.core.records import SessionRecord, TurnRecord
 from kin_nb.replay.book import Book
 from kin_nb.replay.cells import cell_key, moving_source, speaking_key
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, NotRecorded, RecordingError

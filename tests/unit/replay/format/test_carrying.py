@@ -7,7 +7,7 @@ import json
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from kin_nb.core.session.records import RecordedStep, canonical_json
+from kin_nb.core.records import RecordedStep, canonical_json
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format import carrying
 from kin_nb.replay.format.carrying import KEPT, KEY, carried, carried_in, keeping, kept_in, read_carried

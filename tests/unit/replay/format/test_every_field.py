@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from kin_nb.core.session.records import TurnRecord, canonical_json, sha256
+from kin_nb.core.records import TurnRecord, canonical_json, sha256
 from kin_nb.replay.book import Book
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import keeping

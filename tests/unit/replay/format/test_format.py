@@ -13,7 +13,7 @@ from importlib.util import find_spec
 import pytest
 from nbformat import from_dict
 
-from kin_nb.core.session.records import TurnRecord, canonical_json, sha256
+from kin_nb.core.records import TurnRecord, canonical_json, sha256
 from kin_nb.replay.errors import NoRecordingError, RecordingError, UnreadableNotebookError
 from kin_nb.replay.format.in_notebook import raw_records, read_recording, read_saved, write_recording
 from kin_nb.replay.format.loading import as_node, load_notebook, parse_notebook

@@ -8,7 +8,7 @@ import pytest
 from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from kin_nb.core.session.records import RecordedStep, Ref, SessionRecord, UndoRecord
+from kin_nb.core.records import RecordedStep, Ref, SessionRecord, UndoRecord
 from kin_nb.replay.book import Book
 from kin_nb.replay.errors import LaterFormatError, RecordingError
 from kin_nb.replay.format.carrying import KEY

@@ -19,7 +19,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.events import ToolResultEvent
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     ClearRecord,
     CompactRecord,
     RecordedCall,

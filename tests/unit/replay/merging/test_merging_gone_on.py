@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_output
 
 from kin_nb.cli import main
-from kin_nb.core.session.records import SessionRecord, TurnRecord
+from kin_nb.core.records import SessionRecord, TurnRecord
 from kin_nb.replay.book import Book
 from kin_nb.replay.cells import cell_key
 from kin_nb.replay.format.carrying import KEY

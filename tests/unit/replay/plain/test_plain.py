@@ -19,7 +19,7 @@ from kin_nb.cli import main
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     ClearRecord,
     FileChange,
     RecordedCall,
@@ -29,7 +29,7 @@ from kin_nb.core.session.records import (
     TurnRecord,
     UndoRecord,
 )
-from kin_nb.core.session.records import sha256 as sha
+from kin_nb.core.records import sha256 as sha
 from kin_nb.core.tools.file_changes import _patch
 from kin_nb.replay.cells import command_key, tolerant
 from kin_nb.replay.format.loading import load_notebook

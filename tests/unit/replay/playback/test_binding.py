@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.replay.book import Book
 from kin_nb.replay.cells import BOUND, following_key
 from kin_nb.replay.playback.binding import MissingVariables, missing_variables, used_names, without_outputs

@@ -9,7 +9,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     ClearRecord,
     CompactRecord,
     RecordedCall,

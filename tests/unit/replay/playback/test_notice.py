@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kin_nb.core.session.records import canonical_json
+from kin_nb.core.records import canonical_json
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.playback.notice import playback_notice
 from kin_nb.replay.saving.making import session_notebook

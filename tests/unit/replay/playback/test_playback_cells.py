@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from kin_nb.core.session.records import ClearRecord, SessionRecord
+from kin_nb.core.records import ClearRecord, SessionRecord
 from kin_nb.replay.book import Book, CellEntry
 from kin_nb.replay.cells import cell_key, command_key, following_key
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded

@@ -8,8 +8,8 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.records import RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.core.safety.decision import ApprovalDecision
-from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.notebook.modes.live import through_recorded
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.saving.making import session_notebook

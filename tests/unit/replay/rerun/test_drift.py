@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kin_nb.core.session.records import RecordedCall, RecordedDecision
+from kin_nb.core.records import RecordedCall, RecordedDecision
 from kin_nb.replay.rerun.drift import compare_call
 from kin_nb.replay.rerun.rules_file import built_in_rules
 

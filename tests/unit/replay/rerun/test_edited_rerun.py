@@ -8,8 +8,8 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.records import TurnRecord
 from kin_nb.core.safety.decision import ApprovalDecision
-from kin_nb.core.session.records import TurnRecord
 from tests.model_server import ModelServer, tool_call
 from tests.unit.replay.rerun.test_rerun import Again
 

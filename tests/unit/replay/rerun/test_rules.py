@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.session.records import RecordedCall
+from kin_nb.core.records import RecordedCall
 from kin_nb.replay.rerun.drift import HARMLESS, compare_call
 from kin_nb.replay.rerun.patterns import Pattern
 from kin_nb.replay.rerun.rules import UNSEEN, named_programs

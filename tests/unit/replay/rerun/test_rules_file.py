@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kin_nb.core.session.records import RecordedCall
+from kin_nb.core.records import RecordedCall
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun import rules
 from kin_nb.replay.rerun.drift import compare_call

@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.questions import Question
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     ClearRecord,
     CompactRecord,
     FileChange,

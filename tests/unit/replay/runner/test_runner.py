@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 
-from kin_nb.core.session.records import RecordedCall, RecordedDecision, RecordedStep
+from kin_nb.core.records import RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import RecordingError, ReplayError

@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from kin_nb.cli.main import main
 from kin_nb.core.config import KinConfig
-from kin_nb.core.session.records import KeptFile, RecordedCall, RecordedDecision, RecordedStep
+from kin_nb.core.records import KeptFile, RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.commands import replay
 from kin_nb.replay.commands.save import SaveCommand

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 
-from kin_nb.core.session.records import ClearRecord, RecordedCall, RecordedStep, TurnRecord
+from kin_nb.core.records import ClearRecord, RecordedCall, RecordedStep, TurnRecord
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.carrying import KEPT
 from kin_nb.replay.format.in_notebook import read_recording

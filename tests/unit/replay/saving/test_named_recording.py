@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
+from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.replay.cells import cell_key
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import ReplayError

@@ -8,9 +8,9 @@ import re
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from kin_nb.core.records import RecordedStep
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.records import RecordedStep
 from kin_nb.replay.commands.merge import merge
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import RecordingError

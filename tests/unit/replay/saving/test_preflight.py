@@ -103,7 +103,7 @@ def test_names_that_code_binds_in_any_way_are_known(tmp_path, code):
 
 
 def test_the_code_of_the_agent_defines_names_too(tmp_path):
-    from kin_nb.core.session.records import RecordedCall, RecordedStep
+    from kin_nb.core.records import RecordedCall, RecordedStep
 
     call = RecordedCall(
         id="c1", name="python", arguments='{"code": "half = 21"}', status="ok", output="", bound=("half",)

@@ -13,8 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from kin_nb.core.context.history import messages_of_step
-from kin_nb.core.safety.secrets import REDACTED, Redactor
-from kin_nb.core.session.records import (
+from kin_nb.core.records import (
     CallOrigin,
     CompactRecord,
     FileChange,
@@ -25,6 +24,7 @@ from kin_nb.core.session.records import (
     RecordedStep,
     sha256,
 )
+from kin_nb.core.safety.secrets import REDACTED, Redactor
 from kin_nb.render import render_turn
 from kin_nb.replay.book import Book
 from kin_nb.replay.cells import cell_key, command_key, following_key

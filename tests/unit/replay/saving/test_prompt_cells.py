@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from kin_nb.core.session.records import ClearRecord, CompactRecord, RecordedCompaction, SessionRecord, UndoRecord
+from kin_nb.core.records import ClearRecord, CompactRecord, RecordedCompaction, SessionRecord, UndoRecord
 from kin_nb.render import render_record
 from kin_nb.replay.book import Book
 from kin_nb.replay.cells import command_key, following_key, speaking_key
