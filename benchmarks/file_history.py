@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.sizes import sized
-from kin_nb.core.session.file_history import FileHistory, workspace_store
-from kin_nb.core.session.file_history.scan import DEFAULT_LIMITS
+from kin_nb.core.file_history import FileHistory, workspace_store
+from kin_nb.core.file_history.scan import DEFAULT_LIMITS
 
 SIZES = sized((5_000, 19_000), (100, 200))
 FILES = 20

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kin_nb.core.file_history.database import Database, StoreError
 from kin_nb.core.session import encryption, log, whole_outputs
-from kin_nb.core.session.file_history.database import Database, StoreError
 
 SIZE = "2m"
 

@@ -144,9 +144,9 @@ def _server(provider: ProviderConfig, *, offline: bool) -> Finding:
     """One request without a key: any answer says that there is a server."""
     import httpx  # noqa: PLC0415  (this check only)
 
-    from kin_nb.core.llm.address import is_local, shown  # noqa: PLC0415
     from kin_nb.core.llm.backend.client import ssl_context  # noqa: PLC0415
     from kin_nb.core.llm.error_words import certificates, certificates_problem, reason_of  # noqa: PLC0415
+    from kin_nb.core.urls import is_local, shown  # noqa: PLC0415
 
     what, address, local = "model server", shown(provider.api_base), is_local(provider.api_base)
     if offline:

@@ -153,8 +153,8 @@ def _turn(
 def _keep_secrets(config: KinConfig) -> None:
     """Out of reach of commands and tools: not in this process's environment, nor for others to read in its memory."""
     from kin_nb.core.config.keys import take_from_environment  # noqa: PLC0415
-    from kin_nb.core.safety.own_environment import hide_secrets, keep_memory_private  # noqa: PLC0415
-    from kin_nb.core.safety.secrets import key_names  # noqa: PLC0415
+    from kin_nb.core.config.secrets import key_names  # noqa: PLC0415
+    from kin_nb.core.environment import hide_secrets, keep_memory_private  # noqa: PLC0415
 
     names = key_names(config)
     hide_secrets(names)

@@ -18,8 +18,8 @@ _NONE_YET = "No sessions {place}yet. `kin-nb run` begins one, and so does the fi
 
 def list_all(arguments: argparse.Namespace) -> int:
     from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415  (each command loads its own)
+    from kin_nb.core.documents.report import sessions_report  # noqa: PLC0415
     from kin_nb.core.paths import real_path  # noqa: PLC0415
-    from kin_nb.core.session.report import sessions_report  # noqa: PLC0415
 
     workdir = arguments.workdir and real_path(arguments.workdir)
     try:
@@ -36,9 +36,9 @@ def list_all(arguments: argparse.Namespace) -> int:
 
 def show(arguments: argparse.Namespace) -> int:
     from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415
-    from kin_nb.core.session.document import session_document  # noqa: PLC0415
+    from kin_nb.core.documents.document import session_document  # noqa: PLC0415
+    from kin_nb.core.documents.report import session_report  # noqa: PLC0415
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
-    from kin_nb.core.session.report import session_report  # noqa: PLC0415
     from kin_nb.core.session.session_keys import SessionKeys  # noqa: PLC0415
     from kin_nb.core.session.whole_outputs import whole_output_of  # noqa: PLC0415
 

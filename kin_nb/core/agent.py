@@ -19,11 +19,10 @@ from kin_nb.core.context.size import about_tokens
 from kin_nb.core.conversation import Conversation
 from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.dmail import DenwaRenji
+from kin_nb.core.documents.interaction_logger import InteractionLogger
 from kin_nb.core.ending import let_go
 from kin_nb.core.events import BaseEvent
-from kin_nb.core.interaction_logger import InteractionLogger
 from kin_nb.core.llm.asking import ModelLink
-from kin_nb.core.llm.format import APIToolFormatHandler
 from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.loop_guard import LoopGuard
 from kin_nb.core.messages import ImageContent, LLMChunk, LLMMessage
@@ -31,13 +30,12 @@ from kin_nb.core.middleware import ConversationContext, MiddlewarePipeline, Rese
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.observability import Observers
 from kin_nb.core.records import TURNS_BEFORE, Moved, Sent, SessionRecord, TurnRecord, UndoRecord
+from kin_nb.core.redaction import WORKSPACE
 from kin_nb.core.resuming import resumed, take_up
 from kin_nb.core.safety.approvals import Approvals
 from kin_nb.core.safety.audit import AuditLog
 from kin_nb.core.safety.callbacks import ApprovalCallback, Ask
 from kin_nb.core.safety.context import SafetyContext
-from kin_nb.core.safety.secrets import WORKSPACE
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.session.header import session_header
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.lineage import with_ids
@@ -48,6 +46,7 @@ from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.approval_gate import ApprovalGate
 from kin_nb.core.tools.call_context import CallContext
 from kin_nb.core.tools.executor import ToolExecutor
+from kin_nb.core.tools.format_handler import APIToolFormatHandler
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.core.transcript import Transcript
@@ -56,9 +55,10 @@ from kin_nb.core.turn_hooks import TurnHooks
 from kin_nb.core.undo import TurnRunningError, UndoManager
 from kin_nb.core.usage import UsageTracker
 from kin_nb.core.usage_stats import AgentStats
+from kin_nb.core.workspace import Workspace
 
 if TYPE_CHECKING:
-    from kin_nb.core.subagents.profiles import Profile
+    from kin_nb.core.tools.subagent_profiles import Profile
 
 
 class Agent:
@@ -369,7 +369,7 @@ class Agent:
     async def _spawn(
         self, context: CallContext, profile: Profile, *, title: str, prompt: str, max_steps: int
     ) -> TurnRecord:
-        from kin_nb.core.subagents.subagent import run_subagent  # noqa: PLC0415  (it is an agent, too)
+        from kin_nb.core.subagent import run_subagent  # noqa: PLC0415  (it is an agent, too)
 
         return await run_subagent(self, context, profile, title=title, prompt=prompt, max_steps=max_steps)
 

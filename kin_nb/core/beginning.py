@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.core.config.secrets import key_names
 from kin_nb.core.dmail import DenwaRenji
+from kin_nb.core.environment import hide_secrets
 from kin_nb.core.records import TURNS_BEFORE, ClearRecord, TurnRecord
-from kin_nb.core.safety.own_environment import hide_secrets
-from kin_nb.core.safety.secrets import key_names
 from kin_nb.core.session.recorder import TurnRecorder
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.core.file_history import StoreError
 from kin_nb.core.records import FileChange, RecordedCall, TurnRecord
-from kin_nb.core.session.file_history import StoreError
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent

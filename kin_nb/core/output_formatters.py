@@ -10,7 +10,7 @@ from typing import Any
 from kin_nb.core.events import BaseEvent
 from kin_nb.core.messages import LLMMessage
 from kin_nb.core.records import TurnRecord
-from kin_nb.core.safety.secrets import redact_json
+from kin_nb.core.redaction import redact_json
 from kin_nb.core.wire import Redact, WireStream
 
 Write = Callable[[str], None]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kin_nb.core.config import KinConfig, overlaid
 from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.workspace import Workspace
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kin_nb.core.documents.document import SessionMetadata
+from kin_nb.core.documents.interaction_logger import SessionInfo
 from kin_nb.core.events import (
     ApprovalDecisionEvent,
     ApprovalRequestEvent,
@@ -27,7 +29,6 @@ from kin_nb.core.events import (
     TurnStartEvent,
     WarningEvent,
 )
-from kin_nb.core.interaction_logger import SessionInfo
 from kin_nb.core.messages import (
     AvailableFunction,
     AvailableTool,
@@ -45,7 +46,6 @@ from kin_nb.core.messages import (
 from kin_nb.core.output_formatters import OutputFormat
 from kin_nb.core.records import CallOrigin
 from kin_nb.core.safety.callbacks import ApprovalCallback, ApprovalResponse, AsyncApprovalCallback, SyncApprovalCallback
-from kin_nb.core.session.document import SessionMetadata
 from kin_nb.core.usage_stats import AgentStats
 
 __all__ = [

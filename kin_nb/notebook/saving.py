@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.safety.secrets import Redactor, secret_values
+from kin_nb.core.config.secrets import secret_values
+from kin_nb.core.redaction import Redactor
 from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.options import KinError
 from kin_nb.notebook.own_file import notebook_folder

@@ -20,7 +20,7 @@ from typing import Any, TypeGuard
 
 from kin_nb.core.commands import COMMANDS, escaped, is_command
 from kin_nb.core.records import MOST_NAMES, RecordedCall, SessionRecord, TurnRecord, UndoRecord, sha256
-from kin_nb.core.safety.secrets import WORKSPACE
+from kin_nb.core.redaction import WORKSPACE
 from kin_nb.render.summary import PYTHON
 
 _NBVAL = re.compile(r"[ \t]*#+[ \t]*NBVAL_")

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 
 from kin_nb import __version__
 from kin_nb.core.records import Moved, Record, RecordedStep, SessionRecord, TurnRecord, canonical_json, sha256
-from kin_nb.core.session.workspace_commit import LONGEST_BRANCH, is_ref
+from kin_nb.core.workspace_commit import LONGEST_BRANCH, is_ref
 
 FORMAT = 2
 SESSION_ID = r"^[A-Za-z0-9-]{1,64}$"

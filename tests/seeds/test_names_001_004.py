@@ -9,10 +9,10 @@ import pytest
 
 from kin_nb.core import event_names, events
 from kin_nb.core.config import ConfigError, KinConfig, MissingAPIKeyError, ProviderConfig
+from kin_nb.core.documents.session import Session
 from kin_nb.core.llm.exceptions import LLMNotConfigured
-from kin_nb.core.session.session import Session
+from kin_nb.core.tools.base import Tool
 from kin_nb.core.tools.registry import ToolRegistry
-from kin_nb.core.tools.simple import Tool
 
 NAMES = {
     "llm.exceptions": ["LLMNotConfigured"],
@@ -22,7 +22,7 @@ NAMES = {
     "tools.simple": ["Tool"],
     "tools.registry": ["ToolRegistry"],
     "tools.discovery": ["discover_tools"],
-    "session.session": ["Session", "save_session", "load_session"],
+    "documents.session": ["Session", "save_session", "load_session"],
     "event_names": ["AgentStart", "ToolCall", "ToolResult", "LLMResponse", "ApprovalRequired", "Error"],
     "agent": ["Agent"],
 }

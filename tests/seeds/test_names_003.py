@@ -57,13 +57,13 @@ NAMES = {
     ],
     "modes": ["AgentMode", "ModeSafety"],
     "system_prompt": ["build_system_prompt"],
-    "interaction_logger": ["InteractionLogger"],
+    "documents.interaction_logger": ["InteractionLogger"],
     "output_formatters": ["OutputFormatter"],
     "programmatic": ["run_programmatic"],
     "trusted_folders": ["TrustedFolders"],
     "paths": ["kin_home"],
     "llm.types": ["BackendLike"],
-    "llm.format": [
+    "tools.format_handler": [
         *(
             "APIToolFormatHandler",
             "ParsedToolCall",
@@ -90,8 +90,8 @@ NAMES = {
     "autocompletion.fuzzy": ["fuzzy_match"],
     "autocompletion.path_prompt": ["path_mentions"],
     "autocompletion.file_indexer.indexer": ["FileIndexer"],
-    "autocompletion.file_indexer.ignore_rules": ["IgnoreRules"],
-    "prompts": ["SystemPrompt", "load_prompt"],
+    "ignore.ignore_rules": ["IgnoreRules"],
+    "config.system_prompts": ["SystemPrompt", "load_prompt"],
 }
 
 METHODS = {

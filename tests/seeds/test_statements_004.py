@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from kin_nb.core.documents.session import Session
 from kin_nb.core.event_names import AgentStart, ApprovalRequired, Error, LLMResponse, ToolCall, ToolResult
-from kin_nb.core.session.session import Session
 from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.bash import BashConfig
 from kin_nb.core.tools.builtins.read_file import MOST_BYTES

@@ -30,8 +30,8 @@ from kin_nb.core.events import (
     WarningEvent,
 )
 from kin_nb.core.programmatic import run_programmatic
+from kin_nb.core.redaction import Redactor
 from kin_nb.core.safety.decision import ApprovalRequest, Grant
-from kin_nb.core.safety.secrets import Redactor
 from kin_nb.core.tools.base import BaseTool, Preview
 from kin_nb.core.tools.builtins.read_file import ReadFile, ReadFileArgs
 from kin_nb.core.types import OutputFormat

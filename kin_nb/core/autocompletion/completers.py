@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kin_nb.core.autocompletion.file_indexer.ignore_rules import Entry
 from kin_nb.core.autocompletion.file_indexer.indexer import FileIndexer
 from kin_nb.core.autocompletion.fuzzy import best_matches
 from kin_nb.core.autocompletion.path_prompt import typed_mention, written_mention
+from kin_nb.core.ignore.ignore_rules import Entry
 
 _COMMAND = re.compile(r"\s*(/[^\s/]*)")
 

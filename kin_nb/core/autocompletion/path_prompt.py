@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import ToolError
+from kin_nb.core.workspace import Workspace
 
 _LONGEST = 1_000  # letters of a path without quotes
 START = r"(?<![A-Za-z0-9_@./%+\-])@"

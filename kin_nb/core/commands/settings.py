@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult
 from kin_nb.core.project_snapshot import Changes, Snapshot
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.trusted_folders import TrustedFolders, project_files
+from kin_nb.core.workspace import Workspace
 
 
 def model(host: CommandHost, words: list[str]) -> CommandResult:

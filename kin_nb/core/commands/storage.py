@@ -6,8 +6,8 @@ from pathlib import Path
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult, Table
-from kin_nb.core.session.report import HEADINGS, NUMBERS, session_row
-from kin_nb.core.session.session import load_session, save_session
+from kin_nb.core.documents.report import HEADINGS, NUMBERS, session_row
+from kin_nb.core.documents.session import load_session, save_session
 from kin_nb.core.session.store import LATEST, SessionStore
 
 

@@ -2,7 +2,7 @@
 
 Owns config.toml, agents/*.toml, .env, KIN_* and where each value came from. Never decides what a tool may do (core.safety)
 and never talks to a server. May import: core.tools.base, core.modes, core.paths, core.trusted_folders; on first use
-core.prompts and core.safety.secrets.
+core.redaction.
 """
 
 from kin_nb.core.config.errors import ConfigError, LLMNotConfigured, MissingAPIKeyError

@@ -160,7 +160,7 @@ class KinConfig(BaseModel):
     @property
     def system_prompt(self) -> str:
         """The text of the base prompt that `system_prompt_id` names (seed 003). Raises ConfigError when there is none."""
-        from kin_nb.core.prompts import load_prompt  # noqa: PLC0415  (it reads files)
+        from kin_nb.core.config.system_prompts import load_prompt  # noqa: PLC0415  (it reads files)
 
         return load_prompt(
             self.system_prompt_id, self.effective_workdir, trusted=self.project_trusted, may_use=self.is_as_trusted

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.core.config.kin_config import KinConfig
+from kin_nb.core.config.secrets import secret_values
 from kin_nb.core.config.toml_file import KeyPath
-from kin_nb.core.safety.secrets import SECRET, Redactor, is_secret_name, secret_values
+from kin_nb.core.redaction import SECRET, Redactor, is_secret_name
 
 _HIDDEN_TABLES = {"extra_headers", "headers", "env"}
 _QUERY_VALUE = re.compile(r"([?&][^=&#\s]*=)[^&#\s]+")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kin_nb.core.messages import LLMMessage
 from kin_nb.core.records import canonical_json, sha256, without_hint
-from kin_nb.core.safety.secrets import redact_json
+from kin_nb.core.redaction import redact_json
 
 
 def fingerprinted(message: LLMMessage, redact: Callable[[str], str]) -> bytes:

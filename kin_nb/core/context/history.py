@@ -27,7 +27,7 @@ from kin_nb.core.records import (
     Sent,
     TurnRecord,
 )
-from kin_nb.core.safety.secrets import WORKSPACE
+from kin_nb.core.redaction import WORKSPACE
 
 Expand = Callable[[str], str]
 

@@ -13,7 +13,7 @@ from typing import Any
 from kin_nb.core.context.size import share_of_each, size_of
 from kin_nb.core.messages import FunctionCall, LLMMessage, Role
 from kin_nb.core.records import without_hint
-from kin_nb.core.safety.secrets import redact_json
+from kin_nb.core.redaction import redact_json
 
 KEPT = 10
 """The last messages, which nothing is taken from (seed 004)."""

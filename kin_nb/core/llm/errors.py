@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from kin_nb.core.config import ProviderConfig
-from kin_nb.core.llm.address import is_local, shown
 from kin_nb.core.llm.error_words import (
     certificates,
     certificates_problem,
@@ -25,6 +24,7 @@ from kin_nb.core.llm.error_words import (
     status_in,
     words,
 )
+from kin_nb.core.urls import is_local, shown
 
 if TYPE_CHECKING:
     import httpx

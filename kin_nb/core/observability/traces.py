@@ -30,7 +30,7 @@ from kin_nb.core.events import (
     TurnStartEvent,
 )
 from kin_nb.core.observability.observers import Observed, name_or_other
-from kin_nb.core.safety.secrets import redact_json
+from kin_nb.core.redaction import redact_json
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

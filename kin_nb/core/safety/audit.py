@@ -75,7 +75,7 @@ class AuditEntry(BaseModel):
     @field_validator("session", "tool", "call", "same_as", "summary", "by", "reason", "note", "workspace")
     @classmethod
     def _one_line(cls, text: str | None) -> str | None:
-        from kin_nb.core.session.summary import one_line  # noqa: PLC0415  (it imports half of the sessions)
+        from kin_nb.core.text import one_line  # noqa: PLC0415  (it imports half of the sessions)
 
         return None if text is None else one_line(text, _LONGEST)
 

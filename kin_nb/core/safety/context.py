@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.grants import Grants
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import ToolPermission
+from kin_nb.core.workspace import Workspace
 
 
 @dataclass(frozen=True)

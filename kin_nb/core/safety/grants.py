@@ -9,7 +9,7 @@ from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.safety.decision import ApprovalDecision, Grant, ToolRequest
 from kin_nb.core.safety.prefixes import command_prefix
 from kin_nb.core.safety.risk import is_command
-from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.workspace import Workspace
 
 EDITS = "edits"
 """Stands for the tools that write files: who approves edits of a file means the file, not the tool."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kin_nb.core.safety.decision import Risk, ToolRequest
-from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.workspace import Workspace
 
 
 def risk_of(call: ToolRequest, workspace: Workspace) -> Risk:

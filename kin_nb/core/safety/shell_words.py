@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path, PurePath
 
-from kin_nb.core.safety.sensitive_names import sensitive_reason
+from kin_nb.core.sensitive_names import sensitive_reason
 
 _SPECIAL = frozenset(";|&<>()$`\\*?[]{}~!#")
 _SPECIAL_IN_DOUBLE_QUOTES = frozenset("$`\\!")

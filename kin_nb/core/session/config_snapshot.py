@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kin_nb.core.safety.secrets import SECRET, Redactor, is_secret_name, secret_values
+from kin_nb.core.config.secrets import secret_values
+from kin_nb.core.redaction import SECRET, Redactor, is_secret_name
 
 if TYPE_CHECKING:
     from kin_nb.core.config import KinConfig

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.core.config import KinConfig
+from kin_nb.core.config.secrets import secret_values
 from kin_nb.core.messages import AvailableTool
 from kin_nb.core.records import sha256
-from kin_nb.core.safety.secrets import Redactor, secret_values
+from kin_nb.core.redaction import Redactor
 from kin_nb.core.session.log import LOG_FORMAT
-from kin_nb.core.session.workspace_commit import git_head
+from kin_nb.core.workspace_commit import git_head
 
 
 def session_header(

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.core.config import KinConfig
+from kin_nb.core.config.secrets import secret_values
 from kin_nb.core.records import ClearRecord, CompactRecord
-from kin_nb.core.safety.secrets import Redactor, secret_values, secrets_redactor
+from kin_nb.core.redaction import Redactor, secrets_redactor
 from kin_nb.core.session.config_snapshot import config_snapshot
 from kin_nb.core.session.log import SessionLog, new_session_id, session_log
 from kin_nb.core.session.surroundings import session_surroundings

@@ -15,7 +15,7 @@ from kin_nb.core.records import (
     RecordedStep,
     TurnRecord,
 )
-from kin_nb.core.safety.secrets import redact_json
+from kin_nb.core.redaction import redact_json
 from kin_nb.core.session.log import INTERRUPTED, SessionLog
 from kin_nb.core.session.whole_outputs import limited
 from kin_nb.core.stopping import Stop

@@ -15,6 +15,7 @@ from kin_nb.core.session.errors import EncryptedSessionError
 from kin_nb.core.session.log import LOG_NAME, parse_line
 from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.totals import Totals
+from kin_nb.core.text import one_line
 
 ENCRYPTED = "(encrypted)"
 """The title of a session that no key opens."""
@@ -163,9 +164,3 @@ def _end_of(log: _Log) -> tuple[Totals | None, dict[str, Any]]:
 def local_time(milliseconds: float) -> datetime:
     """Milliseconds since 1970 as a time of day here. Raises ValueError or OverflowError for no such time."""
     return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).astimezone()
-
-
-def one_line(text: str, limit: int) -> str:
-    """The text's words on one line of at most `limit` characters and an ellipsis, with nothing a terminal obeys."""
-    words = "".join(c for c in " ".join(text[: 10 * limit].split()) if c.isprintable())
-    return words if len(words) <= limit else f"{words[:limit].rstrip()}…"

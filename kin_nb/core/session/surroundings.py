@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from kin_nb.core.session.workspace_commit import git_head
+from kin_nb.core.workspace_commit import git_head
 
 
 def session_surroundings(workdir: Path) -> dict[str, Any]:

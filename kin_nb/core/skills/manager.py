@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from kin_nb.core.config import KinConfig
 from kin_nb.core.name_patterns import chosen
 from kin_nb.core.paths import kin_home, shown
-from kin_nb.core.safety.workspace import error_text
 from kin_nb.core.skills.models import SkillError, SkillInfo
 from kin_nb.core.skills.parser import read_skill
+from kin_nb.core.workspace import error_text
 
 if TYPE_CHECKING:
     from kin_nb.core.skills.flows import Flow

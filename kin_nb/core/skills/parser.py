@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from kin_nb.core.project_snapshot import MayUse, anything
-from kin_nb.core.safety.workspace import read_bytes
 from kin_nb.core.skills.models import SkillError, SkillInfo
 from kin_nb.core.tool_types import ToolError
+from kin_nb.core.workspace import read_bytes
 
 LARGEST = 256 * 1024
 _LARGEST_FRONTMATTER = 16 * 1024

@@ -2,7 +2,7 @@
 
 Owns its order, and what it says of the workspace: git, the files, AGENTS.md. Byte-identical for the same state: no date,
 nothing that changes by itself. Reads files and asks git, changes nothing, and starts nothing that a repository
-configures. May import: core.config, core.prompts, core.skills' models, core.safety, core.autocompletion's rules.
+configures. May import: core.config, core.skills' models, core.workspace, core.ignore.
 """
 
 from kin_nb.core.system_prompt.agents_md import agents_md_present

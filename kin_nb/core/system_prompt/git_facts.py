@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from kin_nb.core.safety.secrets import child_environment
+from kin_nb.core.environment import child_environment
 from kin_nb.core.system_prompt.agents_md import repository_root
 from kin_nb.core.system_prompt.one_line import one_line
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from kin_nb.core.autocompletion.file_indexer.ignore_rules import Entry, IgnoreRules, list_folder
 from kin_nb.core.config import ProjectContextConfig
+from kin_nb.core.ignore.ignore_rules import Entry, IgnoreRules, list_folder
 from kin_nb.core.system_prompt.one_line import one_line
 
 EMPTY = "Files: none."

@@ -22,11 +22,11 @@ from kin_nb.core.safety.grants import remember, scopes
 from kin_nb.core.safety.policies.without_undo import AskWithoutUndo
 from kin_nb.core.safety.risk import risk_of
 from kin_nb.core.safety.saved_rules import save_rule
-from kin_nb.core.safety.workspace import decided_paths
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.tool_types import Preview, ToolDecision, ToolError, ToolPermission
 from kin_nb.core.tools.edited import chosen_args, editable, told
 from kin_nb.core.tools.resolve import ResolvedToolCall, looked_at_again, resolve_args
+from kin_nb.core.workspace import decided_paths
 
 Tell = Callable[[BaseEvent], Awaitable[None]]
 

@@ -14,10 +14,32 @@ from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ValidationError
 
-from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError, ToolPermission
+from kin_nb.core.tool_types import (
+    Accesses,
+    BaseToolConfig,
+    BaseToolState,
+    Preview,
+    ToolDecision,
+    ToolError,
+    ToolPermission,
+)
 
 if TYPE_CHECKING:
     from kin_nb.core.messages import ImageContent
+
+__all__ = [
+    "AnyTool",
+    "BaseTool",
+    "BaseToolConfig",
+    "BaseToolState",
+    "Tool",
+    "ToolDecision",
+    "ToolError",
+    "ToolInfo",
+    "ToolPermission",
+    "tool_output",
+]
+"""With the values that seed 003 has here; they live in core.tool_types."""
 
 
 @dataclass(frozen=True)
@@ -181,15 +203,6 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
         return _type_arguments(cls)
 
 
-def __getattr__(name: str) -> Any:
-    """`from ...tools.base import Tool` (seed 004): read on first use."""
-    if name != "Tool":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from kin_nb.core.tools.simple import Tool  # noqa: PLC0415  (it needs BaseTool from here)
-
-    return Tool
-
-
 _Types: TypeAlias = tuple[type[BaseModel], type[BaseModel], type[BaseToolConfig], type[BaseToolState]]
 AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]
 
@@ -224,3 +237,23 @@ def _parameters(model: type[BaseModel]) -> dict[str, Any]:
     if found is None:
         found = _PARAMETERS[model] = arguments_schema(model)
     return found
+
+
+Parameters = type[BaseModel] | dict[str, Any] | None
+
+
+class Tool(ABC):
+    """A tool without types of its own. `name`: that of the class, in snake_case, when absent.
+
+    Its arguments are those of `execute`, by their annotations, or what `parameters` says: a pydantic model, which
+    validates them, or a JSON Schema as a dict, which only tells the model. With `**kwargs` the model may give any.
+    One instance for each session, made without arguments.
+    """
+
+    name: ClassVar[str] = ""
+    description: ClassVar[str] = ""
+    parameters: ClassVar[Parameters] = None
+
+    @abstractmethod
+    async def execute(self, *args: Any, **kwargs: Any) -> str:
+        """Called with arguments by name. What it raises is told to the model; ToolError without the exception's type."""

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from kin_nb.core.questions import AskQuestion
     from kin_nb.core.records import RecordedSubagent, TurnRecord
     from kin_nb.core.safety.callbacks import Ask
-    from kin_nb.core.subagents.profiles import Profile
     from kin_nb.core.tools.manager import ToolManager
+    from kin_nb.core.tools.subagent_profiles import Profile
 
 
 class Spawn(Protocol):

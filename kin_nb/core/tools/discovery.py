@@ -14,10 +14,10 @@ from pathlib import Path
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.paths import kin_home
-from kin_nb.core.safety.workspace import error_text
-from kin_nb.core.tools.base import AnyTool
-from kin_nb.core.tools.simple import Tool, adapted
+from kin_nb.core.tools.base import AnyTool, Tool
+from kin_nb.core.tools.simple import adapted
 from kin_nb.core.tools.tool_file import ToolFileError, load
+from kin_nb.core.workspace import error_text
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What providers take as a function's name."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from kin_nb.core.safety.secrets import WORKSPACE
+from kin_nb.core.redaction import WORKSPACE
 from kin_nb.core.tool_types import Preview, ToolError
 from kin_nb.core.tools.hunks import split_patch, with_hunks
 from kin_nb.core.tools.resolve import ResolvedToolCall

@@ -20,7 +20,6 @@ from kin_nb.core.context.history import images_of, tool_message
 from kin_nb.core.events import BaseEvent, ToolCallEvent, ToolOutputEvent, ToolResultEvent
 from kin_nb.core.messages import LLMMessage, ToolCall
 from kin_nb.core.records import IDENTICAL, RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
-from kin_nb.core.safety.workspace import decided_paths
 from kin_nb.core.session.log import INTERRUPTED
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.tool_types import ToolDecision, ToolError
@@ -37,12 +36,13 @@ from kin_nb.core.tools.scheduler import AnyCall, Place, in_its_turn, places
 from kin_nb.core.tools.watched_files import Changed, WatchedFiles
 from kin_nb.core.tools.whole import Whole, whole_output
 from kin_nb.core.usage_stats import AgentStats
+from kin_nb.core.workspace import decided_paths
 
 if TYPE_CHECKING:
-    from kin_nb.core.safety.workspace import Workspace
-    from kin_nb.core.session.file_history import Before
+    from kin_nb.core.file_history import Before
     from kin_nb.core.session.journal import SessionStorage
     from kin_nb.core.tools.manager import ToolManager
+    from kin_nb.core.workspace import Workspace
 
 
 T = TypeVar("T")

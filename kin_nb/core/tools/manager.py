@@ -9,9 +9,9 @@ from copy import copy
 from pydantic import ValidationError
 
 from kin_nb.core.config import KinConfig
+from kin_nb.core.config.secrets import key_names
 from kin_nb.core.messages import AvailableFunction, AvailableTool
 from kin_nb.core.name_patterns import chosen
-from kin_nb.core.safety.secrets import key_names
 from kin_nb.core.tool_types import BaseToolConfig, ToolError
 from kin_nb.core.tools.base import AnyTool
 

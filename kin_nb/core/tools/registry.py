@@ -8,9 +8,9 @@ from pydantic import BaseModel
 
 from kin_nb.core.callback_errors import describe_error, must_propagate
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.base import AnyTool, BaseTool
+from kin_nb.core.tools.base import AnyTool, BaseTool, Tool
 from kin_nb.core.tools.manager import ToolManager
-from kin_nb.core.tools.simple import Tool, adapted
+from kin_nb.core.tools.simple import adapted
 
 
 class ToolRegistry:

@@ -11,10 +11,10 @@ from kin_nb.core.bounded_json import read_json
 from kin_nb.core.callback_errors import describe_error, error_text
 from kin_nb.core.messages import ToolCall
 from kin_nb.core.safety.decision import ToolRequest
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.base import AnyTool
 from kin_nb.core.tools.manager import ToolManager
+from kin_nb.core.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import ToolError
+from kin_nb.core.workspace import Workspace
 
 
 def names_path(pattern: str, path: str, root: Path, *, as_written: bool) -> bool:

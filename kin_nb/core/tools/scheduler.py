@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kin_nb.core.safety.decision import ToolRequest
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, looked_at_again
+from kin_nb.core.workspace import Workspace
 
 AnyCall = ResolvedToolCall | FailedToolCall
 

@@ -8,32 +8,12 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from abc import ABC, abstractmethod
 from typing import Any, ClassVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
 from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
-from kin_nb.core.tools.base import AnyTool, BaseTool
-
-Parameters = type[BaseModel] | dict[str, Any] | None
-
-
-class Tool(ABC):
-    """A tool without types of its own. `name`: that of the class, in snake_case, when absent.
-
-    Its arguments are those of `execute`, by their annotations, or what `parameters` says: a pydantic model, which
-    validates them, or a JSON Schema as a dict, which only tells the model. With `**kwargs` the model may give any.
-    One instance for each session, made without arguments.
-    """
-
-    name: ClassVar[str] = ""
-    description: ClassVar[str] = ""
-    parameters: ClassVar[Parameters] = None
-
-    @abstractmethod
-    async def execute(self, *args: Any, **kwargs: Any) -> str:
-        """Called with arguments by name. What it raises is told to the model; ToolError without the exception's type."""
+from kin_nb.core.tools.base import AnyTool, BaseTool, Parameters, Tool
 
 
 class TextResult(BaseModel):

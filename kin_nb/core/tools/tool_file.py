@@ -12,10 +12,9 @@ from pathlib import Path
 from types import ModuleType
 
 from kin_nb.core.project_snapshot import MayUse, anything
-from kin_nb.core.safety.workspace import read_bytes
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.base import AnyTool, BaseTool
-from kin_nb.core.tools.simple import Tool
+from kin_nb.core.tools.base import AnyTool, BaseTool, Tool
+from kin_nb.core.workspace import read_bytes
 
 LARGEST = 1_000_000
 """Bytes of the largest file that is taken for a tool."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+from kin_nb.core.file_history import Before, Begin, FileHistory, Restored, workspace_store
 from kin_nb.core.records import FileChange
 from kin_nb.core.safety.decision import ToolRequest
-from kin_nb.core.session.file_history import Before, Begin, FileHistory, Restored, workspace_store
 from kin_nb.core.session.journal import SessionJournal, SessionStorage
 
 Changed = tuple[tuple[FileChange, ...], str]

@@ -13,9 +13,9 @@ from asyncio.subprocess import DEVNULL, PIPE
 from contextlib import suppress
 from pathlib import Path
 
-from kin_nb.core.safety.secrets import child_environment
+from kin_nb.core.environment import child_environment
+from kin_nb.core.processes.supervised import send_signal
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.supervised import send_signal
 from kin_nb.core.web.fetching import Fetched
 
 _HTML = {"text/html", "application/xhtml+xml"}

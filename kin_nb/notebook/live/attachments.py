@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kin_nb.core.autocompletion.path_prompt import START, path_mentions
 from kin_nb.core.messages import ImageContent
-from kin_nb.core.safety.workspace import Workspace, error_text, open_regular, read_bytes
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.names import printable
 from kin_nb.core.tools.builtins.notebook_text import notebook_text
@@ -29,6 +28,7 @@ from kin_nb.core.tools.builtins.text_file import decode
 from kin_nb.core.tools.images import LARGEST, usable
 from kin_nb.core.tools.images import MOST as MOST_PICTURES
 from kin_nb.core.tools.limits import capped, closed
+from kin_nb.core.workspace import Workspace, error_text, open_regular, read_bytes
 from kin_nb.notebook.live import pictures
 from kin_nb.notebook.live.capture import plain
 from kin_nb.notebook.live.describing import counted, in_bytes

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kin_nb.core.file_history.names import file_name
 from kin_nb.core.paths import real_path, shown
 from kin_nb.core.records import FileChange
-from kin_nb.core.session.file_history.names import file_name
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

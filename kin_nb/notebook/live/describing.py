@@ -13,7 +13,7 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from kin_nb.core.safety.secrets import SECRET
+from kin_nb.core.redaction import SECRET
 from kin_nb.notebook.live import tables
 from kin_nb.notebook.live.glimpse import label_text, named_secretly, one_line
 from kin_nb.notebook.live.tables import is_a

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kin_nb.core.safety.secrets import SECRET, Redactor, is_secret_name
+from kin_nb.core.redaction import SECRET, Redactor, is_secret_name
 from kin_nb.notebook.live import tables
 
 ROWS = 5

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from kin_nb.core.safety.secrets import SECRET, is_secret_name
+from kin_nb.core.redaction import SECRET, is_secret_name
 from kin_nb.notebook.live import tables
 from kin_nb.notebook.live.describing import CODE, counted, in_bytes, memory, schema, size, type_name
 from kin_nb.notebook.live.glimpse import ROWS, glimpse, without_named_secrets

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.safety.secrets import Redactor, secret_values
+from kin_nb.core.config.secrets import secret_values
+from kin_nb.core.redaction import Redactor
 from kin_nb.core.tools.call_context import call_context
 
 _NO_PATHS = Path("/")

@@ -22,8 +22,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.core.processes import supervisor
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools import supervisor
 from kin_nb.notebook.live.capture import Printed, captured, plain
 from kin_nb.notebook.live.time_limit import Limit, interrupting
 

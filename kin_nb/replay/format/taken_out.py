@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kin_nb.core.safety.secrets import REDACTED, SECRET
+from kin_nb.core.redaction import REDACTED, SECRET
 from kin_nb.replay.format.embedded import is_embedding, texts_in
 
 TAKEN_OUT = "kin-redacted"

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from kin_nb.core.file_history.names import file_name
+from kin_nb.core.file_history.patches import backwards, patched
 from kin_nb.core.records import FileChange, RecordedCall, sha256
-from kin_nb.core.safety.secrets import SECRET, WORKSPACE
-from kin_nb.core.session.file_history.names import file_name
-from kin_nb.core.session.file_history.patches import backwards, patched
+from kin_nb.core.redaction import SECRET, WORKSPACE
 from kin_nb.render import clean, one_line
 from kin_nb.render.diff import without_header
 from kin_nb.render.summary import PYTHON, in_words

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kin_nb.core.paths import real_path
-from kin_nb.core.session.workspace_commit import GitPlace, is_ref
+from kin_nb.core.workspace_commit import GitPlace, is_ref
 from kin_nb.render.text import literal, one_line
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun.original import Original, without_git

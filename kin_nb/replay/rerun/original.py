@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from kin_nb.core.session.workspace_commit import GitPlace, git_head, is_ref
+from kin_nb.core.workspace_commit import GitPlace, git_head, is_ref
 
 _MOST_REFS = 50_000
 _LARGEST = 32 * 1024**2

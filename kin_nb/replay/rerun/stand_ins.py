@@ -16,6 +16,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from kin_nb.core.config import KinConfig, MCPServer
 from kin_nb.core.context.compaction import Compacted
+from kin_nb.core.file_history import BlobStore, FileHistory, StoreError, workspace_store
+from kin_nb.core.file_history.patches import patched
+from kin_nb.core.file_history.plan import CHANGED_SINCE
 from kin_nb.core.messages import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 from kin_nb.core.records import (
     CallOrigin,
@@ -27,11 +30,8 @@ from kin_nb.core.records import (
     TurnRecord,
     sha256,
 )
+from kin_nb.core.redaction import SECRET, WORKSPACE, Redactor
 from kin_nb.core.safety.decision import ApprovalRequest
-from kin_nb.core.safety.secrets import SECRET, WORKSPACE, Redactor
-from kin_nb.core.session.file_history import BlobStore, FileHistory, StoreError, workspace_store
-from kin_nb.core.session.file_history.patches import patched
-from kin_nb.core.session.file_history.plan import CHANGED_SINCE
 from kin_nb.core.tool_types import BaseToolConfig, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins.task import TaskState

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kin_nb.core.paths import kin_home
-from kin_nb.core.session.workspace_commit import git_place
+from kin_nb.core.workspace_commit import git_place
 from kin_nb.render.text import literal, one_line
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun.clone import Clone, MissingCommitError, NoGitError, Part

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
 from kin_nb.core.config import KinConfig
+from kin_nb.core.config.secrets import key_names
+from kin_nb.core.environment import child_environment
 from kin_nb.core.interrupts import Interrupted
-from kin_nb.core.safety.secrets import child_environment, key_names
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.core.tools.builtins.run_later import Look
 from kin_nb.render import one_line

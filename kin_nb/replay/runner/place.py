@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kin_nb.core.file_history import BlobStore
 from kin_nb.core.interrupts import interruptible
 from kin_nb.core.records import FileChange, TurnRecord, UndoRecord
-from kin_nb.core.session.file_history import BlobStore
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.environment import RECORD_VARIABLE, VARIABLE, ReplayEnvironment
 from kin_nb.replay.errors import ReplayError

@@ -13,7 +13,7 @@ from typing import Any
 
 from kin_nb.core.commands import COMMANDS, is_command
 from kin_nb.core.records import sha256
-from kin_nb.core.safety.secrets import REDACTED, SECRET
+from kin_nb.core.redaction import REDACTED, SECRET
 from kin_nb.render import one_line
 from kin_nb.render.text import count
 from kin_nb.replay.cells import as_prompt, asked_key, is_bound_cell, is_kin_kernel, normal_body, place_records

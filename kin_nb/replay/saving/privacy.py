@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kin_nb.core.config import ConfigError, KinConfig
+from kin_nb.core.config.secrets import secret_values
 from kin_nb.core.records import Record, RecordedCall, SessionRecord, TurnRecord, UndoRecord, canonical_json, sha256
-from kin_nb.core.safety.secrets import REDACTED, SECRET, Redactor, is_prose, redact_json, secret_values, texts_in_json
+from kin_nb.core.redaction import REDACTED, SECRET, Redactor, is_prose, redact_json, texts_in_json
 from kin_nb.replay.cells import IGNORED, asked_key, following_key, moving_command, named_session, speaking_key
 from kin_nb.replay.format.carrying import KEPT, carried_in, kept_in
 from kin_nb.replay.format.carrying import KEY as CARRIED

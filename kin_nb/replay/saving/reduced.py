@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from kin_nb.core.safety.secrets import REDACTED
+from kin_nb.core.redaction import REDACTED
 from kin_nb.render import one_line
 from kin_nb.replay.cells import speaking_key
 from kin_nb.replay.errors import RecordingError

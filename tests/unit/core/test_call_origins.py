@@ -12,11 +12,11 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import Backend, KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.documents.document import session_document
+from kin_nb.core.documents.session import Session
 from kin_nb.core.llm.adapters.encoding import Destination
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import CallOrigin, TurnRecord
-from kin_nb.core.session.document import session_document
-from kin_nb.core.session.session import Session
 from kin_nb.core.wire import to_wire
 from kin_nb.render import render_turn
 from kin_nb.replay.format.in_notebook import read_recording

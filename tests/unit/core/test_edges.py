@@ -15,8 +15,8 @@ from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.events import ToolOutputEvent
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.redaction import Redactor
 from kin_nb.core.safety.decision import ApprovalDecision
-from kin_nb.core.safety.secrets import Redactor
 from kin_nb.core.session.errors import SessionInUseError
 from kin_nb.core.tool_types import BaseToolConfig
 from kin_nb.core.undo import TurnRunningError

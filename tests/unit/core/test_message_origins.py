@@ -12,9 +12,9 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.documents.document import session_document
+from kin_nb.core.documents.session import Session
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.document import session_document
-from kin_nb.core.session.session import Session
 from kin_nb.core.wire import to_wire
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.rerun.stand_ins import ReplayBackend

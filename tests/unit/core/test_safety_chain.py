@@ -12,8 +12,8 @@ from kin_nb.core.safety.chain import decide
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.safety.grants import Grants, scopes
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import Accesses, ToolPermission
+from kin_nb.core.workspace import Workspace
 
 
 class Command(BaseModel):

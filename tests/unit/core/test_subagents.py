@@ -25,9 +25,9 @@ from kin_nb.core.records import RecordedCall
 from kin_nb.core.safety.audit import read_audit
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.log import fold, read_lines
-from kin_nb.core.subagents.profiles import PROFILES
 from kin_nb.core.tool_types import Accesses, BaseToolConfig
 from kin_nb.core.tools.builtins.task import Task
+from kin_nb.core.tools.subagent_profiles import PROFILES
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

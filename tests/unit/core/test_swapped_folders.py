@@ -18,9 +18,9 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.chain import decide
 from kin_nb.core.safety.decision import ApprovalDecision, Verdict
-from kin_nb.core.safety.workspace import decided_paths
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.resolve import resolve_args
+from kin_nb.core.workspace import decided_paths
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

@@ -12,11 +12,11 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.documents.document import session_document
 from kin_nb.core.events import CheckpointEvent, LoopEvent, TurnEndEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.records import Ref, TurnRecord
-from kin_nb.core.session.document import session_document
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.undo import TurnRunningError, UndoError

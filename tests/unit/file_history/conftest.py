@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.session.file_history import FileHistory, workspace_store
+from kin_nb.core.file_history import FileHistory, workspace_store
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.session.file_history import FileHistory, Limits, workspace_store
-from kin_nb.core.session.file_history import stat_cache as cache
+from kin_nb.core.file_history import FileHistory, Limits, workspace_store
+from kin_nb.core.file_history import stat_cache as cache
 from tests.unit.file_history.tree import bash, git, make_repository, run, tree, write
 
 

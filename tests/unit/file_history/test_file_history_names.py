@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from kin_nb.core.file_history import FileHistory
+from kin_nb.core.file_history.compare import not_covered
+from kin_nb.core.file_history.look import State, Unknown
+from kin_nb.core.file_history.scan import Skipped, Snapshot
 from kin_nb.core.records import FileChange
-from kin_nb.core.safety.secrets import Redactor
-from kin_nb.core.session.file_history import FileHistory
-from kin_nb.core.session.file_history.compare import not_covered
-from kin_nb.core.session.file_history.look import State, Unknown
-from kin_nb.core.session.file_history.scan import Skipped, Snapshot
+from kin_nb.core.redaction import Redactor
 from tests.unit.file_history.tree import bash, run, tree, write
 
 UNKNOWN = "its name is not whole in the record, and which file it was is not known here"

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
+from kin_nb.core.file_history import BlobStore, FileHistory, StoreError, workspace_store
 from kin_nb.core.paths import kin_home
 from kin_nb.core.records import sha256
-from kin_nb.core.session.file_history import BlobStore, FileHistory, StoreError, workspace_store
 from tests.unit.file_history.tree import run, tree
 
 SCAN = """
 import sys
 from pathlib import Path
-from kin_nb.core.session.file_history import FileHistory, workspace_store
+from kin_nb.core.file_history import FileHistory, workspace_store
 root = Path(sys.argv[1])
 print("begin", flush=True)
 while True:
@@ -38,7 +38,7 @@ while True:
 PUT = """
 import sys
 from pathlib import Path
-from kin_nb.core.session.file_history import BlobStore
+from kin_nb.core.file_history import BlobStore
 store = BlobStore(Path(sys.argv[1]))
 for number in range(150):
     store.put(b"%d " % number * 100)
@@ -172,7 +172,7 @@ def test_the_oldest_go_first_until_the_rest_fits(path):
 
 
 def test_what_the_workspace_holds_and_what_it_just_held_outlive_older_contents(root, monkeypatch):
-    monkeypatch.setattr("kin_nb.core.session.file_history.stat_cache._TICK", 0)
+    monkeypatch.setattr("kin_nb.core.file_history.stat_cache._TICK", 0)
     (root / "a").write_text("a" * 100)
     (root / "b").write_text("b" * 100)
     history = FileHistory(root, workspace_store(root))

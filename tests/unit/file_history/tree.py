@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import TypeAlias
 
+from kin_nb.core.file_history import FileHistory
 from kin_nb.core.records import FileChange
-from kin_nb.core.session.file_history import FileHistory
 
 Tree: TypeAlias = dict[bytes, tuple[str, int, bytes]]
 

@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from kin_nb.core.config import ModelConfig, ProviderConfig
-from kin_nb.core.llm.address import is_local, shown
 from kin_nb.core.llm.backend.generic import GenericBackend
 from kin_nb.core.llm.errors import (
     AuthenticationError,
@@ -21,6 +20,7 @@ from kin_nb.core.llm.errors import (
 )
 from kin_nb.core.llm.retry import RetryPolicy
 from kin_nb.core.messages import LLMMessage, Role
+from kin_nb.core.urls import is_local, shown
 from tests.model_server import ModelServer
 
 KEY = "sk-0123456789abcdef"

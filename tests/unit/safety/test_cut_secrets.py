@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.core.safety.secrets import secrets_redactor
+from kin_nb.core.redaction import secrets_redactor
 from kin_nb.core.tools import printed
 from kin_nb.core.tools.builtins.grep_matches import LONGEST_LINE, _shortened
 from kin_nb.notebook.live.attachments import LONGEST, _cut

@@ -15,8 +15,8 @@ from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.decision import ApprovalDecision, Grant, ToolRequest
 from kin_nb.core.safety.grants import Grants, remember, scopes
 from kin_nb.core.safety.saved_rules import save_rule
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import Accesses
+from kin_nb.core.workspace import Workspace
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

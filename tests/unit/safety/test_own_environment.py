@@ -31,7 +31,7 @@ def test_secrets_are_gone_from_what_others_read_and_stay_for_the_process_itself(
     output = run("""
 import ctypes, os, subprocess
 from pathlib import Path
-from kin_nb.core.safety.own_environment import hide_secrets
+from kin_nb.core.environment import hide_secrets
 os.environ["SET_LATER_TOKEN"] = "set-later"
 names = ["SOME_API_KEY", "ODDLY_NAMED", "DB", "LANG", "SET_LATER_TOKEN", "KIN_PROVIDERS"]
 getenv = ctypes.CDLL(None).getenv
@@ -54,7 +54,7 @@ print(Path("/proc/self/environ").read_bytes())
 def test_what_was_deleted_or_changed_since_stays_so():
     output = run("""
 import os
-from kin_nb.core.safety.own_environment import hide_secrets
+from kin_nb.core.environment import hide_secrets
 del os.environ["SOME_API_KEY"]
 os.environ["DB"] = "other"
 hide_secrets()
@@ -67,7 +67,7 @@ os.execvp("env", ["env"])
 def test_no_process_of_the_same_user_reads_the_environment_of_one_that_keeps_its_memory_private():
     output = run("""
 import ctypes, os, subprocess
-from kin_nb.core.safety.own_environment import keep_memory_private
+from kin_nb.core.environment import keep_memory_private
 if os.geteuid() == 0:  # who may read everything
     os.setgroups([])
     os.setgid(65534)

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from kin_nb.core.safety.decision import Risk, ToolRequest
 from kin_nb.core.safety.risk import is_command, risk_of
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import Accesses
+from kin_nb.core.workspace import Workspace
 
 
 class Args(BaseModel):

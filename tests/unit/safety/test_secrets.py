@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import KinConfig, ProviderConfig
-from kin_nb.core.safety.secrets import Redactor, child_environment, is_secret_name, key_names, secret_values
+from kin_nb.core.config.secrets import key_names, secret_values
+from kin_nb.core.environment import child_environment
+from kin_nb.core.redaction import Redactor, is_secret_name
 
 WORKSPACE = Path("/home/ada/projects/engine")
 HOME = Path("/home/ada")

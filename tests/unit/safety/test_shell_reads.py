@@ -14,11 +14,11 @@ from kin_nb.core.safety.decision import ToolRequest, Verdict
 from kin_nb.core.safety.policies.dangerous_commands import DenyDangerousCommands
 from kin_nb.core.safety.policies.plan_guard import DenyWhilePlanning
 from kin_nb.core.safety.policies.sensitive_paths import AskForSensitivePaths
-from kin_nb.core.safety.sensitive_names import SECRET_NAMES, sensitive_reason
 from kin_nb.core.safety.shell import judge
 from kin_nb.core.safety.shell.for_readers import HIDING, for_readers
-from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.sensitive_names import SECRET_NAMES, sensitive_reason
 from kin_nb.core.tool_types import Accesses
+from kin_nb.core.workspace import Workspace
 from tests.unit.safety import shell_workspace
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.safety.secrets import Redactor
+from kin_nb.core.redaction import Redactor
 from kin_nb.core.safety.shell import judge
 from kin_nb.core.safety.shell.syntax import shown
 from kin_nb.core.tools.builtins.bash import Bash, BashArgs, BashConfig

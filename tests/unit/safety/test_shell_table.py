@@ -13,7 +13,7 @@ import pytest
 
 from kin_nb.core.safety.shell import judge
 from kin_nb.core.safety.shell.for_readers import for_readers
-from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.workspace import Workspace
 from tests.unit.safety import shell_workspace
 
 TABLE, EVERYDAY = shell_workspace.rows("table"), shell_workspace.rows("everyday")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.safety.workspace import Workspace, open_regular, read_bytes
 from kin_nb.core.tool_types import ToolError
+from kin_nb.core.workspace import Workspace, open_regular, read_bytes
 
 OBEYED = [
     *("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".windsurfrules", ".github/workflows/ci.yml"),

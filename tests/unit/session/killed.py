@@ -15,8 +15,8 @@ from typing import Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import Backend, KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.file_history.folder import Tree
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.file_history.folder import Tree
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.tools.watched_files import WatchedFiles
 from tests.model_server import ModelServer, tool_call

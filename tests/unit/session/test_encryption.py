@@ -15,9 +15,9 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import ConfigError, KinConfig, SessionLoggingConfig
+from kin_nb.core.documents.document import session_document
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
-from kin_nb.core.session.document import session_document
 from kin_nb.core.session.encryption import is_encrypted
 from kin_nb.core.session.errors import EncryptedSessionError, SessionError, SessionNotFoundError, UnreadableSessionError
 from kin_nb.core.session.log import SessionLog, fold, read_lines, session_log

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kin_nb.core.documents.report import session_report, sessions_report
 from kin_nb.core.records import RecordedCompaction
-from kin_nb.core.session.report import session_report, sessions_report
 from kin_nb.core.session.store import SessionStore
 from tests.unit.session.conftest import STEP, call, write_clear, write_compaction, write_turns
 from tests.unit.session.test_store import set_times

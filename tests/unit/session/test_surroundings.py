@@ -12,7 +12,7 @@ import pytest
 from kin_nb.core.config import KinConfig
 from kin_nb.core.session.header import workspace_place
 from kin_nb.core.session.surroundings import session_surroundings
-from kin_nb.core.session.workspace_commit import GitHead, git_head, head_commit
+from kin_nb.core.workspace_commit import GitHead, git_head, head_commit
 
 IDENTITY = {f"GIT_{role}_{what}": "x" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 ENVIRONMENT = {**os.environ, **IDENTITY, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}

@@ -17,9 +17,9 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.commands import CommandError
 from kin_nb.core.commands.storage import resume
 from kin_nb.core.events import ToolResultEvent
+from kin_nb.core.file_history import FileHistory, workspace_store
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.errors import SessionInUseError, SessionWentOnError
-from kin_nb.core.session.file_history import FileHistory, workspace_store
 from kin_nb.core.session.log import LOG_NAME, LOST, SessionLog, fold, read_lines
 from kin_nb.core.session.store import SessionStore
 from kin_nb.core.session.totals import Totals

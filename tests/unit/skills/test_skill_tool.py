@@ -8,10 +8,10 @@ from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.chain import decide
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ToolRequest, Verdict
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.skills import SkillError, SkillManager
 from kin_nb.core.tool_types import BaseToolConfig
 from kin_nb.core.tools.builtins.skill import Skill, SkillArgs, SkillConfig, SkillState
+from kin_nb.core.workspace import Workspace
 
 
 def tool_with(skills: SkillManager | None) -> Skill:

@@ -12,9 +12,9 @@ from kin_nb.core.safety.grants import scopes
 from kin_nb.core.safety.shell import judge
 from kin_nb.core.safety.shell.dangerous import danger
 from kin_nb.core.safety.shell.split import split
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import ToolPermission
 from kin_nb.core.tools.builtins.bash import Bash, BashArgs, BashConfig
+from kin_nb.core.workspace import Workspace
 
 
 def bash(**config) -> Bash:

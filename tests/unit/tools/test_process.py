@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kin_nb.core.processes import supervisor
+from kin_nb.core.processes.supervised import Supervised, send_signal
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools import supervisor
 from kin_nb.core.tools.builtins.process import run_process
-from kin_nb.core.tools.supervised import Supervised, send_signal
 from tests.unit.cli.processes import has_ended, pid_in, words_in
 
 SECONDS = 60.0
@@ -212,7 +212,7 @@ async def test_a_program_that_stops_its_supervisor_is_ended_when_the_time_is_up(
 async def test_a_supervisor_without_a_process_left_says_so(tmp_path, monkeypatch):
     program = tmp_path / "supervisor.py"
     program.write_text(Path(supervisor.__file__).read_text().replace("os.fork()", "os.open('/nowhere', 0)"))
-    monkeypatch.setattr("kin_nb.core.tools.supervised._PROGRAM", program)
+    monkeypatch.setattr("kin_nb.core.processes.supervised._PROGRAM", program)
     with pytest.raises(ToolError, match="could not be started"):
         await run("true", tmp_path)
 
@@ -298,7 +298,7 @@ def test_without_a_subreaper_the_descendants_and_the_group_are_found(tmp_path, m
     without_linux = without_proc.replace('sys.platform != "linux"', "True").replace("os.pidfd_open(pid)", "-1")
     program = tmp_path / "supervisor.py"
     program.write_text(without_linux)
-    monkeypatch.setattr("kin_nb.core.tools.supervised._PROGRAM", program)
+    monkeypatch.setattr("kin_nb.core.processes.supervised._PROGRAM", program)
     command = f"(sh -c '{WAITING}' &); setsid sh -c 'exec sleep 301' & sleep 0.2"
 
     async def both() -> tuple[object, int]:

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from kin_nb.core.autocompletion.file_indexer.ignore_rules import Entry, IgnoreRules, list_folder, rule_files
 from kin_nb.core.autocompletion.file_indexer.store import FileStore
 from kin_nb.core.autocompletion.file_indexer.watcher import TreeWatcher
+from kin_nb.core.ignore.ignore_rules import Entry, IgnoreRules, list_folder, rule_files
 
 FIRST_SECONDS = 2.0
 LATER_SECONDS = 0.25

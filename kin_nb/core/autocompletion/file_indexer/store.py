@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kin_nb.core.autocompletion.file_indexer.ignore_rules import Entry
+from kin_nb.core.ignore.ignore_rules import Entry
 
 
 class FileStore:

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from kin_nb.core.config import Backend, KinConfig, ModelConfig, ProviderConfig, Thinking
 from kin_nb.core.llm.adapters.anthropic_models import abilities
-from kin_nb.core.llm.address import is_local
 from kin_nb.core.llm.errors import BackendError
+from kin_nb.core.urls import is_local
 
 _GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?!.*chat)")
 _TOOLS_NEED_NO_EFFORT = (5, 6)

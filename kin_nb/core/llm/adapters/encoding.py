@@ -8,9 +8,9 @@ from operator import is_
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kin_nb.core.config import ProviderConfig
-from kin_nb.core.llm.address import digest
 from kin_nb.core.messages import ImageContent, LLMMessage, Role, ToolCall
 from kin_nb.core.records import CallOrigin
+from kin_nb.core.urls import digest
 
 P = TypeVar("P")
 MOST_TOKENS = 10**12

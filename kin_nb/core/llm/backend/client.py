@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kin_nb.core.config import ProviderConfig
-from kin_nb.core.llm.address import is_local
 from kin_nb.core.llm.errors import Where, certificates_error, proxy_error
+from kin_nb.core.urls import is_local
 
 if TYPE_CHECKING:
     import ssl

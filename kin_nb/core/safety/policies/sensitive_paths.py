@@ -5,7 +5,7 @@ from pathlib import Path
 from kin_nb.core.modes import Policy
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import Decision, ToolRequest
-from kin_nb.core.safety.sensitive_names import Access
+from kin_nb.core.sensitive_names import Access
 
 
 class AskForSensitivePaths:

@@ -11,8 +11,8 @@ from kin_nb.core.safety.shell.carried import simple_commands
 from kin_nb.core.safety.shell.dangerous import danger
 from kin_nb.core.safety.shell.judgement import Judgement, UnprovenError
 from kin_nb.core.safety.shell.simple_command import program
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import ToolError
+from kin_nb.core.workspace import Workspace
 
 ONLY_READS = "every command in it is known, and only reads"
 

@@ -13,11 +13,11 @@ from functools import cache, lru_cache
 from pathlib import Path, PurePath
 
 from kin_nb.core.paths import read_settings
-from kin_nb.core.safety.sensitive_names import SECRET_NAMES, sensitive_reason
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.syntax import shown_word
-from kin_nb.core.safety.workspace import Workspace
+from kin_nb.core.sensitive_names import SECRET_NAMES, sensitive_reason
 from kin_nb.core.tool_types import ToolError
+from kin_nb.core.workspace import Workspace
 
 _SECRET = sensitive_reason(PurePath(".env"))
 _SEARCHED = 20_000

@@ -15,18 +15,19 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, Field
 
 from kin_nb.core.config.keys import environment_with
-from kin_nb.core.safety.secrets import Redactor, child_environment, is_secret_name
+from kin_nb.core.environment import child_environment
+from kin_nb.core.redaction import Redactor, is_secret_name
 from kin_nb.core.safety.shell import Judgement, judge
 from kin_nb.core.safety.shell.carried import simple_commands
 from kin_nb.core.safety.shell.for_readers import for_readers
 from kin_nb.core.safety.shell.judge import sensitive_writes
 from kin_nb.core.safety.shell.named_scripts import named_scripts
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import command_rules, run_later, sandbox
 from kin_nb.core.tools.builtins.process import Ended, run_process
 from kin_nb.core.tools.whole import KEPT_UNTIL_REDACTED, keep_whole
+from kin_nb.core.workspace import Workspace
 
 OUTPUT_LIMIT = 39_500
 """Most characters of output in a result: 40,000 reach the model, less the room for what is said about it."""

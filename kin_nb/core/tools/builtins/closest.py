@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kin_nb.core.safety.secrets import SECRET
+from kin_nb.core.redaction import SECRET
 
 _ALIKE = 0.6
 """Share of likeness from which lines are worth showing."""

@@ -11,12 +11,12 @@ from typing import ClassVar
 from pydantic import BaseModel, Field
 
 from kin_nb.core.safe_fs import is_reachable
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins.grep import EXCLUDED
 from kin_nb.core.tools.builtins.grep_python import files, glob_rule
 from kin_nb.core.tools.builtins.names import printable, resolve_existing
+from kin_nb.core.workspace import Workspace
 
 MOST = 200
 """Paths in one result."""

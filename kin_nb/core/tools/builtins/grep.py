@@ -14,8 +14,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
-from kin_nb.core.safety.secrets import child_environment
-from kin_nb.core.safety.workspace import Workspace, open_regular
+from kin_nb.core.environment import child_environment
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import grep_here, grep_hints
@@ -24,6 +23,7 @@ from kin_nb.core.tools.builtins.grep_python import TOO_SLOW
 from kin_nb.core.tools.builtins.names import resolve_existing
 from kin_nb.core.tools.builtins.process import run_process
 from kin_nb.core.tools.builtins.text_file import decode
+from kin_nb.core.workspace import Workspace, open_regular
 
 SECONDS = 60
 _HINT_SECONDS = 5

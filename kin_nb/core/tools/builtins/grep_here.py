@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kin_nb.core.safety.workspace import open_regular
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.grep_python import HEAD, as_printed, files, smart_case
+from kin_nb.core.workspace import open_regular
 
 SECONDS = 0.25
 _LARGEST = 2_000_000

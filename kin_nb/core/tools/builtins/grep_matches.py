@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from kin_nb.core.safe_fs import is_reachable
-from kin_nb.core.safety.workspace import Workspace, open_regular
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.grep_python import glob_rule
 from kin_nb.core.tools.builtins.text_file import decode
+from kin_nb.core.workspace import Workspace, open_regular
 
 MOST_CHARACTERS = 39_500
 """40,000 reach the model, less the room for what is said about them."""

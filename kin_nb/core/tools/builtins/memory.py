@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
+from kin_nb.core.config.secrets import secret_values
 from kin_nb.core.memory import (
     SCOPES,
     MemoryFile,
@@ -22,13 +23,12 @@ from kin_nb.core.memory import (
     write_memory,
 )
 from kin_nb.core.paths import shown
-from kin_nb.core.safety.secrets import secret_values
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import text_file
 from kin_nb.core.tools.builtins.names import printable
 from kin_nb.core.tools.call_context import call_context
+from kin_nb.core.workspace import Workspace
 
 _NOT_TOLD = " This folder is not trusted, so no later session is told of it: the person may run `kin-nb trust`."
 

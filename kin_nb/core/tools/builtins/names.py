@@ -9,8 +9,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AliasChoices, Field
 
-from kin_nb.core.safety.workspace import Workspace, error_text
 from kin_nb.core.tool_types import ToolError
+from kin_nb.core.workspace import Workspace, error_text
 
 FilePath: TypeAlias = Annotated[
     str,

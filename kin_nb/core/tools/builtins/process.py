@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from kin_nb.core.processes.supervised import LONGEST_END, Supervised, send_signal
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.supervised import LONGEST_END, Supervised, send_signal
 
 _DRAIN = 0.2
 """Seconds that processes which could not be ended get for their last words after the program has ended."""

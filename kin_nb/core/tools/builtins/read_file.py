@@ -13,7 +13,6 @@ from typing import BinaryIO, ClassVar
 from pydantic import BaseModel, Field
 
 from kin_nb.core.messages import ImageContent
-from kin_nb.core.safety.workspace import Workspace, open_regular
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
@@ -21,6 +20,7 @@ from kin_nb.core.tools.builtins.notebook_text import notebook_text
 from kin_nb.core.tools.builtins.seen_files import SeenFiles
 from kin_nb.core.tools.builtins.text_file import decode
 from kin_nb.core.tools.images import LARGEST as LARGEST_PICTURE
+from kin_nb.core.workspace import Workspace, open_regular
 
 MOST_LINES = 1_000
 """Lines in one result when the call names no limit."""

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import seen_files, text_file
@@ -18,6 +17,7 @@ from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
 from kin_nb.core.tools.builtins.one_edit import one_edit
 from kin_nb.core.tools.builtins.receipt import change
 from kin_nb.core.tools.builtins.text_file import TextFile
+from kin_nb.core.workspace import Workspace
 
 _OPEN = re.compile(r"(<{5,}) SEARCH\s*")
 _DIVIDE = re.compile(r"={5,}\s*")

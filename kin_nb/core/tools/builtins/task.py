@@ -61,7 +61,7 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, TaskState]):
 
     async def run(self, args: TaskArgs) -> TaskResult:
         """Raises ToolError when the subagent failed, or was stopped before it said anything."""
-        from kin_nb.core.subagents.profiles import PROFILES  # noqa: PLC0415  (it imports tools)
+        from kin_nb.core.tools.subagent_profiles import PROFILES  # noqa: PLC0415  (it imports tools)
 
         call = call_context.get()
         if call is None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kin_nb.core import safe_fs
-from kin_nb.core.safety.secrets import SECRET, key_values, secrets_redactor
-from kin_nb.core.safety.workspace import error_text, read_bytes
+from kin_nb.core.config.secrets import key_values
+from kin_nb.core.redaction import SECRET, secrets_redactor
 from kin_nb.core.tool_types import Preview, ToolError
+from kin_nb.core.workspace import error_text, read_bytes
 
 LARGEST = 10_000_000
 """Bytes of the largest file that the editing tools change."""

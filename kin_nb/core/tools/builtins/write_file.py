@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
-from kin_nb.core.safety.workspace import Workspace
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import seen_files, text_file
 from kin_nb.core.tools.builtins.names import FilePath
 from kin_nb.core.tools.builtins.receipt import change
 from kin_nb.core.tools.builtins.text_file import TextFile
+from kin_nb.core.workspace import Workspace
 
 
 class WriteFileArgs(BaseModel):

@@ -17,10 +17,10 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
 from kin_nb.core.config.mcp_servers import MCPHttp
-from kin_nb.core.llm.address import is_local, shown
 from kin_nb.core.llm.error_words import certificates_problem
 from kin_nb.core.tools.mcp.definitions import printable
 from kin_nb.core.tools.mcp.errors import ServerFailed, not_understood
+from kin_nb.core.urls import is_local, shown
 
 MESSAGE_LIMIT = 64_000_000
 """Bytes of one message."""

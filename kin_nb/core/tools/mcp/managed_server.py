@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.config.keys import environment_with
 from kin_nb.core.config.mcp_servers import MCPServer, MCPStdio
-from kin_nb.core.safety.secrets import SECRET, SHORTEST, is_secret_name, server_environment
+from kin_nb.core.environment import server_environment
+from kin_nb.core.redaction import SECRET, SHORTEST, is_secret_name
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.mcp.connection import Connection
 from kin_nb.core.tools.mcp.definitions import RemoteTool, read_tools

@@ -21,9 +21,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from kin_nb.core.processes.supervised import Supervised
 from kin_nb.core.tools.mcp.definitions import printable
 from kin_nb.core.tools.mcp.errors import ServerFailed, not_understood
-from kin_nb.core.tools.supervised import Supervised
 
 MESSAGE_LIMIT = 64_000_000
 """Bytes of one message."""

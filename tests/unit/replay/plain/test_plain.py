@@ -18,6 +18,7 @@ from traitlets.config import Config
 from kin_nb.cli import main
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.file_history.file_changes import _patch
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import (
     ClearRecord,
@@ -30,7 +31,6 @@ from kin_nb.core.records import (
     UndoRecord,
 )
 from kin_nb.core.records import sha256 as sha
-from kin_nb.core.tools.file_changes import _patch
 from kin_nb.replay.cells import command_key, tolerant
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.plain.calls import code_span, fenced, safe_markdown

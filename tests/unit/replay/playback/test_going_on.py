@@ -9,6 +9,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
+from kin_nb.core.file_history.file_changes import Content, file_change
 from kin_nb.core.records import (
     ClearRecord,
     CompactRecord,
@@ -19,7 +20,6 @@ from kin_nb.core.records import (
     SessionRecord,
     sha256,
 )
-from kin_nb.core.tools.file_changes import Content, file_change
 from kin_nb.replay.book import Book
 from kin_nb.replay.cells import command_key
 from kin_nb.replay.merging.recordings import merge_recordings

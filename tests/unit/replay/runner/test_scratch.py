@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kin_nb.core.file_history.file_changes import Content, file_change
 from kin_nb.core.records import FileChange, RecordedCall, RecordedStep, TurnRecord, UndoRecord, sha256
-from kin_nb.core.tools.file_changes import Content, file_change
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.playback.finding import Found
 from kin_nb.replay.recording import WorkspaceMeta

@@ -24,7 +24,7 @@ from kin_nb.core.records import (
     RecordedStep,
     sha256,
 )
-from kin_nb.core.safety.secrets import REDACTED, Redactor
+from kin_nb.core.redaction import REDACTED, Redactor
 from kin_nb.render import render_turn
 from kin_nb.replay.book import Book
 from kin_nb.replay.cells import cell_key, command_key, following_key

@@ -9,7 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
-from kin_nb.core.safety.secrets import SECRET
+from kin_nb.core.redaction import SECRET
 from kin_nb.replay.errors import RecordingError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import load_notebook

@@ -1,0 +1,316 @@
+"""Putting files back: files go before folders do, folders come before files; each file in one step, or not at all.
+
+What the person has changed since stays, and is listed. What is replaced is in the store first, so that this can be
+undone too; and whoever wants to hears of all that will change before the first file does.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from kin_nb.core.file_history.blobs import BlobStore
+from kin_nb.core.file_history.database import StoreError
+from kin_nb.core.file_history.file_changes import Content, file_change
+from kin_nb.core.file_history.folder import Tree
+from kin_nb.core.file_history.look import EMPTY, EXECUTABLE, FOLDER, LINK, NOTHING, Look, State
+from kin_nb.core.file_history.names import file_name, recorded_name
+from kin_nb.core.file_history.patches import content_before
+from kin_nb.core.file_history.permissions import permissions_of, remember
+from kin_nb.core.file_history.plan import Wanted, same_on_some_disks, wanted, why_forbidden, why_kept
+from kin_nb.core.records import FileChange
+from kin_nb.core.sensitive_names import sensitive_reason
+
+NOT_KEPT = "its content is not kept any more"
+
+Begin = Callable[[tuple[FileChange, ...]], None]
+"""Is told what will be changed, with whole names, before anything is: a kill on the way loses nothing of it."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    """`files`: what was changed now, from -> to; `kept`: (path, why it stays as it is). Paths as in records."""
+
+    files: tuple[FileChange, ...] = ()
+    kept: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class _Job:
+    item: Wanted
+    now: Look
+    content: bytes | None = None
+    """Of the target; None for folders and for nothing."""
+
+    @property
+    def parts(self) -> list[str]:
+        return self.item.path.lstrip("/").split("/")
+
+
+@dataclass
+class _Part:
+    """What is to be done below one folder."""
+
+    tree: Tree
+    items: Sequence[Wanted]
+    jobs: Sequence[_Job]
+
+
+@dataclass
+class Restorer:
+    """For one undo. `apart`: what is never written. `report` hears why the store cannot be used."""
+
+    root: Path
+    store: BlobStore | None
+    limit: int
+    apart: Collection[Path]
+    report: Callable[[str], None] = lambda _: None
+    _kept: dict[str, str] = field(default_factory=dict)
+    _unshown: set[str] = field(default_factory=set)
+    """Contents, by sha256, that a change showed no patch of: secrets, and what is too large."""
+    _done: list[_Job] = field(default_factory=list)
+    _changes_of: dict[str, list[FileChange]] = field(default_factory=dict)
+
+    def kept(self, changes: Sequence[FileChange]) -> dict[str, str]:
+        """What `run` would leave as it is if it ran now, and why, by path as recorded. No file is changed."""
+        items = wanted(changes)
+        for part in self._planned(changes, items):
+            part.tree.close()
+        self._keep_broken(items)
+        return {recorded_name(path).removesuffix("/"): why for path, why in self._kept.items()}
+
+    def run(self, changes: Sequence[FileChange], begin: Begin | None = None) -> Restored:
+        items = wanted(changes)
+        unshown = {sha for change in changes if change.patch is None for sha in (change.before, change.after)}
+        self._unshown = {sha for sha in unshown if sha and sha != EMPTY}
+        parts = self._planned(changes, items)
+        try:
+            jobs = [job for part in parts for job in part.jobs]
+            self._remember(jobs)
+            if begin is not None and jobs:
+                begin(self._changes(jobs))
+            for part in parts:
+                self._carry_out(part)
+        finally:
+            for part in parts:
+                part.tree.close()
+        self._keep_broken(items)
+        return Restored(
+            self._changes(self._done),
+            tuple((recorded_name(path).removesuffix("/"), why) for path, why in sorted(self._kept.items())),
+        )
+
+    def _keep_broken(self, items: Sequence[Wanted]) -> None:
+        for item in items:
+            if item.broken and item.path not in self._kept:
+                self._kept[item.path] = "you changed it between two of these calls: it is what it was then"
+
+    def _planned(self, changes: Sequence[FileChange], items: Sequence[Wanted]) -> list[_Part]:
+        """What is to be done; their trees are for the caller to close. What is kept, and why, is in `_kept`."""
+        for change in changes:
+            self._changes_of.setdefault(file_name(change.path), []).append(change)
+        parts: list[_Part] = []
+        try:
+            for root, outside in ((str(self.root), False), ("/", True)):
+                self._plan(root, [item for item in items if item.path.startswith("/") is outside], parts)
+        except BaseException:
+            for part in parts:
+                part.tree.close()
+            raise
+        return parts
+
+    def _plan(self, root: str, items: Sequence[Wanted], parts: list[_Part]) -> None:
+        if not items:
+            return
+        try:
+            tree = self._tree(root, items)
+        except OSError as error:
+            self._kept |= {item.path: f"the workspace cannot be entered: {_text(error)}" for item in items}
+            return
+        parts.append(part := _Part(tree, items, ()))
+        one_name = same_on_some_disks(items)
+        part.jobs = [job for item in items if (job := self._job(tree, item, exactly=item.path in one_name))]
+
+    def _carry_out(self, part: _Part) -> None:
+        self._remove_files(part.tree, part.jobs)
+        self._remove_folders(part.tree, part.jobs, part.items)
+        self._make(part.tree, part.jobs)
+
+    def _tree(self, root: str, items: Sequence[Wanted]) -> Tree:
+        try:
+            return Tree(root)
+        except FileNotFoundError:
+            if all(item.target == NOTHING for item in items):
+                raise
+            Path(root).mkdir()  # a command removed the workspace itself
+            return Tree(root)
+
+    def _job(self, tree: Tree, item: Wanted, *, exactly: bool) -> _Job | None:
+        """None: nothing to do, or it is kept. What there is now is in the store when there is a job."""
+        with self._kept_on_error(item):
+            why = why_forbidden(item.path) or self._why_not_ours(item)
+            if why:
+                raise _KeptError(why)
+            parts = item.path.lstrip("/").split("/")
+            now = Look(NOTHING) if exactly and not tree.is_spelled(parts) else tree.look(parts, self.limit)
+            why_now = why_kept(item, now)
+            if why_now:
+                raise _KeptError(why_now)
+            if why_now is None:
+                if now.content is not None:
+                    self._store().put(now.content)
+                return _Job(item, now, self._content(item, now))
+        return None
+
+    def _why_not_ours(self, item: Wanted) -> str:
+        path = self.root / item.path
+        if any(path.is_relative_to(apart) for apart in self.apart):
+            return "kin_nb itself writes there"
+        if not item.path.startswith("/"):
+            return ""
+        if self.store is not None:
+            known = [permissions_of(self.store, item.path, state) for state in (item.expected, item.target)]
+            if None not in known:
+                return ""
+        return "it is outside of the workspace, and no tool changed it from here"
+
+    def _content(self, item: Wanted, now: Look) -> bytes | None:
+        sha = item.target.sha
+        if sha is None:
+            return None
+        content = self._store().get(sha)
+        if content is None and item.target.mode != LINK and not sensitive_reason(PurePath(item.path), "create"):
+            # a stranger's record may say anything: not where links lead, and not what runs later
+            content = content_before(self._changes_of[item.path], sha, now.content or b"", self._store().get)
+        if content is None:
+            raise _KeptError(NOT_KEPT)
+        return content
+
+    def _store(self) -> BlobStore:
+        if self.store is None:
+            raise StoreError(NOT_KEPT)
+        return self.store
+
+    def _remove_files(self, tree: Tree, jobs: Sequence[_Job]) -> None:
+        for job in jobs:
+            if job.content is None and job.now.state not in {NOTHING, FOLDER}:
+                with self._kept_on_error(job.item):
+                    tree.remove(job.parts)
+                    if job.item.target == NOTHING:
+                        self._done.append(job)
+
+    def _remove_folders(self, tree: Tree, jobs: Sequence[_Job], items: Sequence[Wanted]) -> None:
+        """Those that a call made, and those that are empty now because what calls made in them is gone."""
+        needed = _with_parents(item.path for item in items if item.target != NOTHING)
+        for job in sorted(jobs, key=lambda job: len(job.parts), reverse=True):
+            path = job.item.path
+            if (
+                job.now.state == FOLDER
+                and job.item.target != FOLDER
+                and (job.content is not None or path not in needed)
+            ):
+                with self._kept_on_error(job.item), suppress(FileNotFoundError):  # it went with what was in it
+                    tree.remove_folder(job.parts)
+            if job.item.target == NOTHING and path not in self._kept:
+                if job.now.state == FOLDER:
+                    self._done.append(job)
+                if not path.startswith("/"):
+                    self._remove_emptied(tree, job.parts[:-1], needed)
+
+    def _remove_emptied(self, tree: Tree, parts: Sequence[str], needed: Collection[str]) -> None:
+        while parts and "/".join(parts) not in needed:
+            try:
+                tree.remove_folder(parts)
+            except OSError:  # something is in it
+                return
+            parts = parts[:-1]
+
+    def _make(self, tree: Tree, jobs: Sequence[_Job]) -> None:
+        for job in sorted(jobs, key=lambda job: len(job.parts)):
+            item = job.item
+            if item.target == NOTHING or item.path in self._kept:
+                continue
+            with self._kept_on_error(item):
+                self._make_folders(tree, item.path, job.parts[: None if item.target == FOLDER else -1])
+                if item.target.mode == LINK and job.content is not None:
+                    tree.link(job.parts, job.content)
+                elif job.content is not None:
+                    permissions = self._permissions(item.path, item.target, job.now)
+                    executable = item.target.mode == EXECUTABLE
+                    tree.write(job.parts, job.content, permissions, executable=executable)
+                self._done.append(job)
+
+    def _make_folders(self, tree: Tree, path: str, parts: Sequence[str]) -> None:
+        start = "/" if path.startswith("/") else ""
+        for depth in range(1, len(parts) + 1):
+            name = start + "/".join(parts[:depth])
+            if tree.look(parts[:depth], 0).state != FOLDER:
+                tree.make_folder(parts[:depth], permissions_of(self._store(), name, FOLDER) or None)
+
+    def _permissions(self, path: str, target: State, now: Look) -> int | None:
+        """Those that it had; else those of the file that is there, but for the bit that is recorded."""
+        known = permissions_of(self._store(), path, target)
+        if known is None and now.status is not None and now.state not in {NOTHING, FOLDER}:
+            known = now.status.st_mode & 0o777 if now.state and now.state.mode != LINK else None
+        if known is None:
+            return None
+        return known | (known & 0o444) >> 2 if target.mode == EXECUTABLE else known & ~0o111
+
+    def _remember(self, jobs: Iterable[_Job]) -> None:
+        """Where files outside are concerned, that this was us; and the permissions of what is replaced."""
+        rows = []
+        for job in jobs:
+            mode = job.now.status.st_mode & 0o7777 if job.now.status else 0
+            rows += [(job.item.path, job.now.state or NOTHING, mode)]
+        if self.store is None:
+            return
+        try:
+            remember(self.store, rows)
+        except StoreError as error:
+            self.report(str(error))
+
+    def _changes(self, jobs: Iterable[_Job]) -> tuple[FileChange, ...]:
+        return tuple(self._change(job) for job in sorted(jobs, key=lambda job: job.item.path))
+
+    def _change(self, job: _Job) -> FileChange:
+        before = job.now.state or NOTHING
+        if before == FOLDER and job.item.expected != FOLDER:
+            before = NOTHING  # it held something: files with changes of their own
+        sides = ((before, job.now.content), (job.item.target, job.content))
+        return file_change(
+            recorded_name(job.item.path),
+            *(Content(state.mode, state.sha, None if state.sha in self._unshown else data) for state, data in sides),
+        )
+
+    @contextmanager
+    def _kept_on_error(self, item: Wanted) -> Iterator[None]:
+        try:
+            yield
+        except (_KeptError, StoreError) as error:
+            self._kept[item.path] = str(error)
+        except NotADirectoryError:
+            self._kept[item.path] = "a folder above it is a file or a link now"
+        except (OSError, ValueError) as error:
+            in_use = isinstance(error, OSError) and error.errno in {errno.ENOTEMPTY, errno.EEXIST}
+            self._kept[item.path] = "other files are in it now" if in_use else _text(error)
+
+
+class _KeptError(Exception):
+    """The text says why the file stays as it is."""
+
+
+def _with_parents(paths: Iterator[str]) -> set[str]:
+    found = set()
+    for path in paths:
+        above = path
+        while above and above not in found:
+            found.add(above)
+            above = above.rpartition("/")[0]
+    return found
+
+
+def _text(error: Exception) -> str:
+    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)

@@ -1,0 +1,264 @@
+"""Scanner: a workspace as it is just now, each content in the store; bounded in entries, bytes and seconds.
+
+Not covered, and named in `Snapshot.skipped`: what is ignored, files over the limit, what is no regular file, what cannot
+be read. Links are not followed; a .git is ignored wherever it is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kin_nb.core.file_history.blobs import BlobStore
+from kin_nb.core.file_history.database import StoreError
+from kin_nb.core.file_history.look import FOLDER, NOTHING, Look, State, Unknown, file_mode, look_without_links
+from kin_nb.core.file_history.stat_cache import StatCache
+from kin_nb.core.ignore.ignore_rules import IgnoreRules
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`seconds`: of one scan. `total_bytes`: of all files of the workspace that are covered.
+
+    A file over `file_bytes` is not covered; when a tool names it, changes to it are recorded up to `named_bytes`.
+    """
+
+    entries: int = 20_000
+    seconds: float = 2.0
+    file_bytes: int = 2_000_000
+    named_bytes: int = 10_000_000
+    total_bytes: int = 256_000_000
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """`mark`: differs when it changed; None where that is not looked at."""
+
+    why: Unknown
+    size: int
+    mark: tuple[int, ...] | None
+
+
+@dataclass
+class Snapshot:
+    """Paths are relative to the root with `/`, or absolute outside of it. `entries`: files, links, folders with none of
+    these in them. `cut`: why it is not all of the workspace, "" when it is. `unkept`: why not all of its contents are in
+    the store, "" when they are.
+    """
+
+    entries: dict[str, State] = field(default_factory=dict)
+    permissions: dict[str, int] = field(default_factory=dict)
+    """Of files and of all folders."""
+    folders: set[str] = field(default_factory=set)
+    """Those that were looked into."""
+    skipped: dict[str, Skipped] = field(default_factory=dict)
+    contents: dict[str, bytes] = field(default_factory=dict)
+    """Of files that a tool names, by sha256: they are shown as a patch even where there is no store."""
+    cut: str = ""
+    unkept: str = ""
+
+    def why_skipped(self, path: str) -> Unknown | None:
+        """Of the path or of a folder above it; None when it would have been seen."""
+        while path:
+            if path in self.skipped:
+                return self.skipped[path].why
+            path = path.rpartition("/")[0]
+        return None
+
+    def below(self, folder: str) -> Snapshot:
+        """This folder and what is in it."""
+        inside = f"{folder}/"
+        return Snapshot(
+            entries={path: state for path, state in self.entries.items() if f"{path}/".startswith(inside)},
+            permissions={path: bits for path, bits in self.permissions.items() if f"{path}/".startswith(inside)},
+            folders={path for path in self.folders if f"{path}/".startswith(inside)},
+            skipped={path: what for path, what in self.skipped.items() if f"{path}/".startswith(inside)},
+            cut=self.cut,
+            unkept=self.unkept,
+        )
+
+    def add(self, other: Snapshot) -> None:
+        self.entries |= other.entries
+        self.permissions |= other.permissions
+        self.folders |= other.folders
+        self.skipped |= other.skipped
+        self.contents |= other.contents
+        self.cut = self.cut or other.cut
+        self.unkept = self.unkept or other.unkept
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Around what puts its contents into the store: a StoreError ends the block, and is the reason in `unkept`."""
+        try:
+            yield
+        except StoreError as error:
+            self.unkept = self.unkept or str(error)
+
+
+class CutError(Exception):
+    """The scan ends here. The text says why."""
+
+
+class Scanner:
+    """`apart`: files and folders that others write, never looked at (the session's own log and notebook, our settings)."""
+
+    def __init__(self, root: Path, store: BlobStore, limits: Limits, apart: Collection[Path]) -> None:
+        self._root, self._limits = root, limits
+        self._apart = {path.relative_to(root).as_posix() for path in apart if path.is_relative_to(root)}
+        self._cache = StatCache(store)
+
+    def scan(self) -> Snapshot:
+        """Raises nothing: what stops it is in `cut`. A store that fails does not stop it: what changed is still known by name."""
+        snapshot = Snapshot()
+        with snapshot.keeping():
+            self._cache.refresh()
+        try:
+            _Walk(self._root, self._limits, self._apart, self._cache, snapshot).run()
+        except CutError as error:
+            snapshot.cut = str(error)
+        with snapshot.keeping():
+            if not snapshot.cut:
+                self._cache.forget([path for path in self._cache.paths() if path not in snapshot.entries])
+        with snapshot.keeping():
+            self._cache.flush()
+        return snapshot
+
+    def see(self, path: str) -> State | None:
+        """One path that a scan did not reach. Its content is in the store when `flush` has been called. Raises StoreError."""
+        place = str(self._root / path)
+        try:
+            status = os.lstat(place)
+        except (FileNotFoundError, NotADirectoryError):
+            return NOTHING
+        except (OSError, ValueError):
+            return None
+        sha = self._cache.sha(path, status) if stat.S_ISREG(status.st_mode) else None
+        if sha is not None:
+            return State(file_mode(status), sha)
+        read_at = time.time_ns()
+        found = look_without_links(place, self._limits.file_bytes, status)
+        keep(self._cache, path, found, read_at)
+        return found.state
+
+    def flush(self) -> None:
+        """Raises StoreError."""
+        self._cache.flush()
+
+
+class _Walk:
+    def __init__(
+        self, root: Path, limits: Limits, apart: Collection[str], cache: StatCache, snapshot: Snapshot
+    ) -> None:
+        self._root, self._limits, self._apart, self._cache, self._snapshot = root, limits, apart, cache, snapshot
+        self._rules = IgnoreRules(root)
+        self._deadline = time.monotonic() + limits.seconds
+        self._entries = self._bytes = 0
+
+    def run(self) -> None:
+        """Raises CutError. A root that is not there holds nothing."""
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            covered = 0
+            for item in self._items(folder):
+                self._check_time()
+                path = f"{folder}/{item.name}" if folder else item.name
+                status = _status(item)
+                if path in self._apart or status is None:
+                    continue
+                is_folder = stat.S_ISDIR(status.st_mode)
+                if self._rules.is_ignored(path, is_dir=is_folder):
+                    self._skip(path, Unknown.IGNORED, status)
+                elif is_folder:
+                    self._count()
+                    self._snapshot.permissions[path] = stat.S_IMODE(status.st_mode)
+                    waiting.append(path)
+                    covered += 1
+                else:
+                    covered += self._file(path, status)
+            if folder and not covered and folder in self._snapshot.folders:
+                self._snapshot.entries[folder] = FOLDER
+
+    def _items(self, folder: str) -> Iterator[os.DirEntry[str]]:
+        place = f"{self._root}/{folder}" if folder else str(self._root)
+        try:
+            with os.scandir(place) as scan:
+                self._snapshot.folders.add(folder)
+                yield from scan
+        except (FileNotFoundError, NotADirectoryError):
+            self._snapshot.folders.discard(folder)  # gone since its name was read
+        except OSError as error:
+            if not folder:
+                raise CutError("the workspace cannot be read") from error
+            self._snapshot.folders.discard(folder)
+            self._snapshot.skipped[folder] = Skipped(Unknown.UNREADABLE, 0, None)
+
+    def _file(self, path: str, status: os.stat_result) -> bool:
+        """Whether it is covered."""
+        sha = self._cache.sha(path, status) if stat.S_ISREG(status.st_mode) else None
+        if sha is not None:
+            self._count(status.st_size)
+            self._cover(path, State(file_mode(status), sha), status)
+            return True
+        read_at = time.time_ns()
+        found = look_without_links(f"{self._root}/{path}", self._limits.file_bytes, status)
+        if found.state is None:
+            self._skip(path, found.unknown or Unknown.UNREADABLE, found.status or status)
+        elif found.content is not None and found.status is not None:
+            self._count(len(found.content))
+            self._cover(path, found.state, found.status)
+            with self._snapshot.keeping():
+                keep(self._cache, path, found, read_at)
+            return True
+        return False
+
+    def _cover(self, path: str, state: State, status: os.stat_result) -> None:
+        self._snapshot.entries[path] = state
+        self._snapshot.permissions[path] = stat.S_IMODE(status.st_mode)
+
+    def _skip(self, path: str, why: Unknown, status: os.stat_result) -> None:
+        self._snapshot.skipped[path] = Skipped(why, status.st_size, skip_mark(status))
+
+    def _count(self, size: int = 0) -> None:
+        self._entries += 1
+        self._bytes += size
+        if self._entries > self._limits.entries:
+            raise CutError(f"the workspace has more than {self._limits.entries:,} files and folders")
+        if self._bytes > self._limits.total_bytes:
+            raise CutError(f"the workspace has more than {self._limits.total_bytes // 1_000_000} MB of files")
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise CutError(f"looking through the workspace took longer than {self._limits.seconds:g} s")
+
+
+def keep(cache: StatCache, path: str, found: Look, read_at: int) -> None:
+    """Raises StoreError."""
+    if found.content is None or found.status is None or found.state is None or found.state.sha is None:
+        return
+    settled = found.settled and stat.S_ISREG(found.status.st_mode)
+    cache.keep(path, found.state.sha, found.content, found.status, settled=settled, read_at=read_at)
+
+
+def skip_mark(status: os.stat_result) -> tuple[int, ...]:
+    """Of what is not a file, only whether it is still the same one; of a folder also whether files came or went in it."""
+    if stat.S_ISDIR(status.st_mode):
+        return status.st_ino, status.st_mtime_ns
+    if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+        return status.st_size, status.st_mtime_ns, status.st_ino, status.st_mode
+    return status.st_ino, status.st_mode
+
+
+def _status(item: os.DirEntry[str]) -> os.stat_result | None:
+    try:
+        return item.stat(follow_symlinks=False)
+    except OSError:
+        return None
