@@ -27,9 +27,7 @@ async def test_it_continues_when_the_next_event_is_asked_for():
             await emit(warning(name))
             done.append(name)
 
-    seen = []
-    async for event in event_stream(work):
-        seen.append((event.message, list(done)))
+    seen = [(event.message, list(done)) async for event in event_stream(work)]
     assert seen == [("a", []), ("b", ["a"])]
     assert done == ["a", "b"]
 
