@@ -46,8 +46,8 @@ from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.approval_gate import ApprovalGate
 from kin_nb.core.tools.call_context import CallContext
 from kin_nb.core.tools.executor import ToolExecutor
-from kin_nb.core.tools.format_handler import APIToolFormatHandler
 from kin_nb.core.tools.manager import ToolManager
+from kin_nb.core.tools.resolve import APIToolFormatHandler
 from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.core.transcript import Transcript
 from kin_nb.core.turn import Turn

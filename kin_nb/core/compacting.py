@@ -19,7 +19,7 @@ from kin_nb.core.messages import BackendNotice, LLMChunk, LLMMessage, LLMUsage, 
 from kin_nb.core.middleware import ConversationContext
 from kin_nb.core.records import CompactRecord, RecordedCompaction
 from kin_nb.core.reply import notice_event
-from kin_nb.core.tools.ending import end
+from kin_nb.core.tools.cancellation import cancel_and_wait
 from kin_nb.core.usage import cost_of, total_usage
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ async def compacting(agent: Agent, threshold: int, recorder: TurnRecorder) -> As
             yield notice_event(notice)
         summary = await work
     finally:
-        await end([work])
+        await cancel_and_wait([work])
     yield CompactEndEvent(
         old_context_tokens=old,
         new_context_tokens=agent.stats.context_tokens,

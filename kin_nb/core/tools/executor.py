@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,15 +26,11 @@ from kin_nb.core.tool_types import ToolDecision, ToolError
 from kin_nb.core.tools.approval_gate import NOT_RUN, ApprovalGate
 from kin_nb.core.tools.base import tool_output
 from kin_nb.core.tools.call_context import CallContext, call_context
-from kin_nb.core.tools.ending import end, to_its_end
-from kin_nb.core.tools.event_queue import EventQueue
-from kin_nb.core.tools.fitting import Fitted, fits, fitted
-from kin_nb.core.tools.images import usable
-from kin_nb.core.tools.printed import Printed
+from kin_nb.core.tools.cancellation import cancel_and_wait, finish_shielded
 from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve, what_failed
 from kin_nb.core.tools.scheduler import AnyCall, Place, in_its_turn, places
+from kin_nb.core.tools.truncation import Fitted, PrintedTails, Whole, fits, fitted, usable_pictures, whole_output
 from kin_nb.core.tools.watched_files import Changed, WatchedFiles
-from kin_nb.core.tools.whole import Whole, whole_output
 from kin_nb.core.usage_stats import AgentStats
 from kin_nb.core.workspace import decided_paths
 
@@ -76,7 +72,7 @@ class ToolExecutor:
         self._answers: dict[str, LLMMessage] = {}
         self._results: dict[str, RecordedCall] = {}
         self._wholes: dict[str, Whole] = {}
-        self._printed = Printed()
+        self._printed = PrintedTails()
         self._order: dict[str, int] = {}
         self._failed_edits: dict[int, str] = {}
 
@@ -106,7 +102,7 @@ class ToolExecutor:
         finally:
             self._events.close()
             try:
-                await end(tasks)
+                await cancel_and_wait(tasks)
             finally:
                 self._answer_the_rest()
 
@@ -174,18 +170,18 @@ class ToolExecutor:
         except asyncio.CancelledError:
             ended, seconds = task.done(), time.monotonic() - started
             with suppress(asyncio.CancelledError):  # cancelled once more; this one is raised below
-                await end([task])
+                await cancel_and_wait([task])
             if ended and not task.cancelled():  # the record says how it ended, whoever stopped listening
-                self._finished(call, *await to_its_end(self._outcome(call, task, before)), seconds)
+                self._finished(call, *await finish_shielded(self._outcome(call, task, before)), seconds)
             else:
-                await to_its_end(self._interrupted(call, before))
+                await finish_shielded(self._interrupted(call, before))
             raise
         seconds = time.monotonic() - started
         outcome = asyncio.ensure_future(self._outcome(call, task, before))
         try:
             told, changed = await asyncio.shield(outcome)
         except asyncio.CancelledError:
-            self._finished(call, *await to_its_end(outcome), seconds)
+            self._finished(call, *await finish_shielded(outcome), seconds)
             raise
         return self._finished(call, told, changed, seconds)
 
@@ -258,7 +254,7 @@ class ToolExecutor:
             exit_code = call.tool.exit_code(result)
             if not isinstance(result, BaseModel) or not isinstance(exit_code, int | None):
                 raise ToolError(f"{call.tool_name} returned what is no result.")  # noqa: TRY301
-            images, left_out = usable(call.tool.images(result))
+            images, left_out = usable_pictures(call.tool.images(result))
             return {
                 "status": "ok",
                 "result": result,
@@ -390,3 +386,44 @@ def _bound(call: ResolvedToolCall, result: BaseModel) -> tuple[str, ...]:
 
 def _edits(call: ResolvedToolCall) -> bool:
     return bool(call.request.write_paths) and not call.request.accesses.everything
+
+
+class EventQueue:
+    """The events of several running calls as one stream, in the order in which they were put in. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[tuple[BaseEvent, asyncio.Future[None] | None] | None] = asyncio.Queue()
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Nobody reads any more: what is told from now on is not waited for."""
+        self.is_closed = True
+
+    def put(self, event: BaseEvent) -> None:
+        """For what need not be seen before the caller goes on: live output."""
+        self._queue.put_nowait((event, None))
+
+    async def told(self, event: BaseEvent) -> None:
+        """Returns when the reader has dealt with `event` and wants the next. Raises CancelledError when nobody reads any more."""
+        if self.is_closed:
+            raise asyncio.CancelledError
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait((event, taken))
+        await taken
+
+    async def until_done(self, tasks: Sequence[asyncio.Task[None]]) -> AsyncGenerator[BaseEvent, None]:
+        """What is put in until all `tasks` have ended. Raises what the first of them raised, after the last has ended."""
+        for task in tasks:
+            task.add_done_callback(lambda _: self._queue.put_nowait(None))
+        running = len(tasks)
+        while running:
+            item = await self._queue.get()
+            if item is None:
+                running -= 1
+                continue
+            event, taken = item
+            yield event
+            if taken is not None and not taken.done():
+                taken.set_result(None)
+        for task in tasks:
+            task.result()

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kin_nb.core.config import ConfigError
 from kin_nb.core.modes import AgentMode
+from kin_nb.core.programmatic import run_single_call
 from kin_nb.core.questions import Question
 from kin_nb.core.records import SessionRecord
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.single_call import run_single_call
 from kin_nb.notebook.approval import CardPlace, choose_question_channel, somebody_answers
 from kin_nb.notebook.cell_io import CellOutput, somebody_reads
 from kin_nb.notebook.live import main_thread

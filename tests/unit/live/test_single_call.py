@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.paths import kin_home
+from kin_nb.core.programmatic import run_single_call
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.log import UnwrittenLog
-from kin_nb.core.tools.single_call import run_single_call
 from kin_nb.notebook.live_agent import LiveAgent
 from kin_nb.notebook.options import KinError
 

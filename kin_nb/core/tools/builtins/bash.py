@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 import os
 import shutil
 import sys
@@ -26,13 +25,9 @@ from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Prev
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import command_rules, run_later, sandbox
 from kin_nb.core.tools.builtins.process import Ended, run_process
-from kin_nb.core.tools.whole import KEPT_UNTIL_REDACTED, keep_whole
+from kin_nb.core.tools.truncation import OUTPUT_LIMIT, CappedOutput
 from kin_nb.core.workspace import Workspace
 
-OUTPUT_LIMIT = 39_500
-"""Most characters of output in a result: 40,000 reach the model, less the room for what is said about it."""
-LIVE_LIMIT = 1_000_000
-"""Most characters shown live: a command that prints for ever must not fill the kernel's memory."""
 _LONGEST_SUMMARY = 100
 _MOST_NAMES = 5
 """Of processes, in a result."""
@@ -55,8 +50,6 @@ INTERACTIVE = (
     *("bash -i", "sh -i", "zsh -i", "fish -i", "dash -i"),
 )
 INTERACTIVE_ALONE = ("python", "python3", "ipython", "bash", "sh", "zsh", "fish", "dash", "su")
-
-_BYTES_AS_LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
 
 
 class BashArgs(BaseModel):
@@ -265,53 +258,3 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 def _listed(names: list[str]) -> str:
     more = len(names) - _MOST_NAMES
     return ", ".join(f"`{name}`" for name in names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-class CappedOutput:
-    """Bytes as they arrive, kept as text: the first and the last `limit` / 2 characters, and a count of the rest, of which
-    the session may keep as much as it takes.
-
-    UTF-8; a byte that is none reads as Latin-1. Each new piece goes to `emit` at once, up to LIVE_LIMIT characters.
-    """
-
-    def __init__(self, limit: int, emit: Callable[[str], None]) -> None:
-        self._half, self._emit = limit // 2, emit
-        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._head = self._tail = ""
-        self._length = 0
-        self._pieces: list[str] = []
-        self._kept = self._more = 0
-
-    def add(self, chunk: bytes) -> bool:
-        self._keep(self._decoder.decode(chunk), len(chunk))
-        return False
-
-    def text(self) -> str:
-        self._keep(self._decoder.decode(b"", final=True), 0)
-        marker = f"\n[… {self._left_out:,} characters left out …]\n" if self._left_out else ""
-        return self._head + marker + self._tail
-
-    def keep_whole(self, read: Callable[[str], str] = str) -> None:
-        """Hand over all of it as `read` has it, where `text`, which comes first, leaves some out."""
-        if self._left_out:
-            keep_whole(read("".join(self._pieces)), self._more)
-
-    @property
-    def _left_out(self) -> int:
-        return self._length - len(self._head) - len(self._tail)
-
-    def _keep(self, text: str, size: int) -> None:
-        text = text.translate(_BYTES_AS_LATIN_1)
-        if text and self._length < LIVE_LIMIT:
-            self._emit(text[: LIVE_LIMIT - self._length])
-            if self._length + len(text) >= LIVE_LIMIT:
-                self._emit(f"\n[… no more is shown live after {LIVE_LIMIT:,} characters …]\n")
-        self._length += len(text)
-        room = self._half - len(self._head)
-        self._head += text[:room]
-        self._tail = (self._tail + text[room:])[-self._half :]
-        if self._kept < KEPT_UNTIL_REDACTED:
-            self._pieces.append(text)
-            self._kept += size
-        else:
-            self._more += size

@@ -19,7 +19,7 @@ from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
 from kin_nb.core.tools.builtins.notebook_text import notebook_text
 from kin_nb.core.tools.builtins.seen_files import SeenFiles
 from kin_nb.core.tools.builtins.text_file import decode
-from kin_nb.core.tools.images import LARGEST as LARGEST_PICTURE
+from kin_nb.core.tools.truncation import LARGEST_PICTURE
 from kin_nb.core.workspace import Workspace, open_regular
 
 MOST_LINES = 1_000

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError, ToolPermission
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.whole import keep_whole
+from kin_nb.core.tools.truncation import keep_whole
 from kin_nb.core.web.fetching import MOST_BYTES, Fetcher
 from kin_nb.core.web.readable import is_text, readable
 from kin_nb.core.web.url import canonical, names, names_exactly, site_of, stays_on_site

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from kin_nb.core.messages import ImageContent
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.mcp.definitions import printable
-from kin_nb.core.tools.whole import keep_whole
+from kin_nb.core.tools.truncation import keep_whole
 
 TEXT_LIMIT = 1_000_000
 """Characters of text in a result."""
