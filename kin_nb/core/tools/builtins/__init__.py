@@ -1,6 +1,6 @@
 """The tools that every session has, each a module with its prompt beside it.
 
-Owns what the tools do: files below `text_file.py`, programs below `process.py`. Never decides whether a call may run,
+Owns what the tools do: files below `text_file.py`, programs by core.processes. Never decides whether a call may run,
 never records and never draws. May import: core.tools.base, core.safety's workspace and secrets, the standard library,
 pydantic.
 """

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.config.keys import environment_with
 from kin_nb.core.environment import child_environment
+from kin_nb.core.processes.supervised import Ended, run_process
 from kin_nb.core.redaction import Redactor, is_secret_name
 from kin_nb.core.safety.shell import Judgement, judge
 from kin_nb.core.safety.shell.carried import simple_commands
@@ -23,8 +24,7 @@ from kin_nb.core.safety.shell.judge import sensitive_writes
 from kin_nb.core.safety.shell.named_scripts import named_scripts
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.builtins import command_rules, run_later, sandbox
-from kin_nb.core.tools.builtins.process import Ended, run_process
+from kin_nb.core.tools.builtins import command_rules, sandbox
 from kin_nb.core.tools.truncation import OUTPUT_LIMIT, CappedOutput
 from kin_nb.core.workspace import Workspace
 
@@ -196,13 +196,13 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         self, run: Callable[[Sequence[str]], Awaitable[Ended]], argv: list[str], workspace: Path
     ) -> tuple[Ended, str]:
         """How it ended, and what was put aside; that is done however it ends."""
-        before = await asyncio.to_thread(run_later.look, workspace)
+        before = await asyncio.to_thread(sandbox.scan_workspace, workspace)
         try:
             ended = await run(sandbox.confined(argv, workspace, before, network=self.config.sandbox_network))
         except BaseException:
-            run_later.put_aside(workspace, before)  # at once: who is cancelled may not be waited for
+            sandbox.quarantine(workspace, before)  # at once: who is cancelled may not be waited for
             raise
-        return ended, await asyncio.shield(asyncio.to_thread(run_later.put_aside, workspace, before))
+        return ended, await asyncio.shield(asyncio.to_thread(sandbox.quarantine, workspace, before))
 
     def _judged(self, command: str) -> Judgement:
         return judge(command, self.config.effective_workdir, self.environment())

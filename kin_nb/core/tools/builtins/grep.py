@@ -15,13 +15,13 @@ from typing import ClassVar
 from pydantic import BaseModel, Field
 
 from kin_nb.core.environment import child_environment
+from kin_nb.core.processes.supervised import run_process
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import grep_here, grep_hints
 from kin_nb.core.tools.builtins.grep_matches import COUNTED, Matches, files_shown, lines_shown
 from kin_nb.core.tools.builtins.grep_python import TOO_SLOW
 from kin_nb.core.tools.builtins.names import resolve_existing
-from kin_nb.core.tools.builtins.process import run_process
 from kin_nb.core.tools.builtins.text_file import decode
 from kin_nb.core.workspace import Workspace, open_regular
 
