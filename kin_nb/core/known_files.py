@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kin_nb.core.records import RecordedCall
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.builtins.seen_files import READER, seen_by
+from kin_nb.core.tools.builtins.text_file import READER, seen_by
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent

@@ -13,6 +13,7 @@ from typing import Any
 
 from kin_nb.core.redaction import WORKSPACE
 from kin_nb.core.tool_types import Preview, ToolError
+from kin_nb.core.tools.builtins.text_file import split_lines, unified_diff
 from kin_nb.core.tools.resolve import ResolvedToolCall
 
 _HUNK = re.compile(r"^(?=@@ )", re.MULTILINE)
@@ -31,7 +32,7 @@ def with_hunks(before: str, after: str, chosen: Collection[int]) -> str:
     Where lines differ in their endings alone, which no diff shows, `before` is kept unless all are chosen.
     Raises ValueError for a hunk that there is not.
     """
-    old, new = _lines(before), _lines(after)
+    old, new = split_lines(before), split_lines(after)
     groups = _groups(old, new)
     if wrong := sorted(set(chosen) - set(range(len(groups)))):
         raise ValueError(f"there is no part {wrong[0] + 1} of {len(groups)}")
@@ -55,11 +56,6 @@ def _groups(old: list[str], new: list[str]) -> list[_Group]:
     """As difflib.unified_diff draws them from lines that all end in LF (text_file.unified_diff)."""
     left, right = ([line.replace("\r\n", "\n") for line in lines] for lines in (old, new))
     return [list(group) for group in difflib.SequenceMatcher(None, left, right).get_grouped_opcodes(3)]
-
-
-def _lines(text: str) -> list[str]:
-    """With their own endings; a form feed or a lone CR belongs to its line."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 LONGEST = 2_000
@@ -114,8 +110,6 @@ def _ran_as(asked: ResolvedToolCall, ran: ResolvedToolCall, previews: tuple[Prev
     """Of a change to a file, what differs from the change that was asked for; else the argument that was edited, or all."""
     was, now = (preview.texts for preview in previews)
     if was and now and was[0] == now[0] and asked.request.write_paths == ran.request.write_paths:
-        from kin_nb.core.tools.builtins.text_file import unified_diff  # noqa: PLC0415  (for a call that was edited)
-
         _, parts = split_patch(unified_diff("", was[1], now[1]))
         if parts:
             return f"your change, but for this:\n{''.join(parts)}".removesuffix("\n")

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from kin_nb.core.autocompletion.path_prompt import START, path_mentions
 from kin_nb.core.messages import ImageContent
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.builtins.names import printable
-from kin_nb.core.tools.builtins.notebook_text import notebook_text
-from kin_nb.core.tools.builtins.read_file import picture_kind
+from kin_nb.core.tools.builtins.path_arguments import printable
+from kin_nb.core.tools.builtins.read_file import notebook_text, picture_kind
 from kin_nb.core.tools.builtins.text_file import decode
 from kin_nb.core.tools.truncation import LARGEST_PICTURE, MOST_PICTURES, capped, closed, usable_pictures
 from kin_nb.core.workspace import Workspace, error_text, open_regular, read_bytes

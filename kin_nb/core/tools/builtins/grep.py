@@ -21,7 +21,7 @@ from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import grep_here, grep_hints
 from kin_nb.core.tools.builtins.grep_matches import COUNTED, Matches, files_shown, lines_shown
 from kin_nb.core.tools.builtins.grep_python import TOO_SLOW
-from kin_nb.core.tools.builtins.names import resolve_existing
+from kin_nb.core.tools.builtins.path_arguments import resolve_existing
 from kin_nb.core.tools.builtins.text_file import decode
 from kin_nb.core.workspace import Workspace, open_regular
 
