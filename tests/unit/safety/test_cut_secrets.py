@@ -6,7 +6,7 @@ import pytest
 
 from kin_nb.core.redaction import secrets_redactor
 from kin_nb.core.tools import truncation
-from kin_nb.core.tools.builtins.grep_matches import LONGEST_LINE, _shortened
+from kin_nb.core.tools.builtins.grep_output import LONGEST_LINE, _shortened
 from kin_nb.notebook.live.attachments import LONGEST, _cut
 from kin_nb.notebook.live.glimpse import glimpse
 
