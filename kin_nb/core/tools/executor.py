@@ -28,7 +28,7 @@ from kin_nb.core.tools.base import tool_output
 from kin_nb.core.tools.call_context import CallContext, call_context
 from kin_nb.core.tools.cancellation import cancel_and_wait, finish_shielded
 from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve, what_failed
-from kin_nb.core.tools.scheduler import AnyCall, Place, in_its_turn, places
+from kin_nb.core.tools.scheduler import AnyCall, Slot, slots, wait_for_conflicts
 from kin_nb.core.tools.truncation import Fitted, PrintedTails, Whole, fits, fitted, usable_pictures, whole_output
 from kin_nb.core.tools.watched_files import Changed, WatchedFiles
 from kin_nb.core.usage_stats import AgentStats
@@ -94,8 +94,8 @@ class ToolExecutor:
                     yield ToolCallEvent(
                         tool_name=call.tool_name, tool_class=type(call.tool), args=call.args, tool_call_id=call.call_id
                     )
-            for call, place in zip(resolved, places(resolved), strict=True):
-                tasks.append(asyncio.create_task(self._when_due(call, place, resolved, tasks[:])))
+            for call, slot in zip(resolved, slots(resolved), strict=True):
+                tasks.append(asyncio.create_task(self._when_due(call, slot, resolved, tasks[:])))
             async with aclosing(self._events.until_done(tasks)) as events:
                 async for event in events:
                     yield event
@@ -112,13 +112,13 @@ class ToolExecutor:
         self._answer_the_rest()
 
     async def _when_due(
-        self, call: AnyCall, place: Place, calls: list[AnyCall], earlier: list[asyncio.Task[None]]
+        self, call: AnyCall, slot: Slot, calls: list[AnyCall], earlier: list[asyncio.Task[None]]
     ) -> None:
-        awaited = {earlier[i] for i in (*place.after, *(() if place.same_as is None else (place.same_as,)))}
+        awaited = {earlier[i] for i in (*slot.after, *(() if slot.same_as is None else (slot.same_as,)))}
         if awaited:
             await asyncio.wait(awaited)
-        if place.same_as is not None and isinstance(call, ResolvedToolCall):
-            await self._tell(self._repeated(call, self._results[calls[place.same_as].call_id]))
+        if slot.same_as is not None and isinstance(call, ResolvedToolCall):
+            await self._tell(self._repeated(call, self._results[calls[slot.same_as].call_id]))
         elif isinstance(call, FailedToolCall):
             await self._tell(self._answer(call, status="error", output=call.error))
         else:
@@ -127,7 +127,7 @@ class ToolExecutor:
     async def _one(self, call: ResolvedToolCall, before: Mapping[asyncio.Task[None], AnyCall]) -> ToolResultEvent:
         stats = self._stats
         try:
-            call = await in_its_turn(call, before, self._workspace)
+            call = await wait_for_conflicts(call, before, self._workspace)
             call, decided, snapshot = await self._admitted(call)
         except BaseException as error:
             if must_propagate(error) or self._events.is_closed:

@@ -93,7 +93,7 @@ def resolve_args(name: str, call_id: str, tool: AnyTool, raw: dict[str, Any], wo
     return ResolvedToolCall(name, call_id, tool, args, _request(name, call_id, tool, args, workspace))
 
 
-def looked_at_again(call: ResolvedToolCall, workspace: Workspace) -> ResolvedToolCall:
+def re_resolve(call: ResolvedToolCall, workspace: Workspace) -> ResolvedToolCall:
     """What it touches may have changed with the calls before it: where links lead, what a command would run."""
     return replace(call, request=_request(call.tool_name, call.call_id, call.tool, call.args, workspace))
 

@@ -11,7 +11,8 @@ import pytest
 
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.base import tool_output
-from kin_nb.core.tools.mcp import MCPServers, managed_server
+from kin_nb.core.tools.mcp import MCPServers
+from kin_nb.core.tools.mcp import servers as managed_server
 from tests.unit.mcp.conftest import gone, lines, lives, said, stdio, tool, until
 
 

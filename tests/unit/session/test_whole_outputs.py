@@ -27,7 +27,7 @@ from kin_nb.core.session.whole_outputs import WHOLE_LIMIT, limited, note, whole_
 from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools import truncation
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.mcp.results import TEXT_LIMIT, read_result
+from kin_nb.core.tools.mcp.answers import TEXT_LIMIT, read_result
 from kin_nb.core.tools.truncation import KEPT_UNTIL_REDACTED, CappedOutput, Whole, whole_output
 from kin_nb.notebook.live.capture import Printed
 from kin_nb.replay.rerun.drift import compare_call

@@ -1,12 +1,27 @@
-"""bash: a shell command. Nothing that it starts outlives the call."""
+"""bash: a shell command. Nothing that it starts outlives the call.
+
+A pattern of the allowlist or the denylist is compared by words: equal, or followed by more words; with `*`, `?` or `[` in it, as
+a glob over the whole command.
+
+An allowlist is for commands that can be read at a glance: one simple command of plain words, none of which names a program to
+run, a place outside the workspace or a sensitive file, also through a link, unless the pattern spells it; nor does git have an
+option before its subcommand (`-C`, `-c`), unless spelled. For the programs in safety/prefixes.py it covers what is proven to
+only read, the options that are listed there or that the pattern spells, and the line that it spells whole: of a subcommand
+that is not listed there (`git push`), of make's second target, only that.
+
+A denylist looks for the command anywhere in the line, and sees `git push` in `git -C x push` too. That is a fence for good
+intentions, not for bad ones: the line may still build a command that no reading finds.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -17,14 +32,17 @@ from kin_nb.core.config.keys import environment_with
 from kin_nb.core.environment import child_environment
 from kin_nb.core.processes.supervised import Ended, run_process
 from kin_nb.core.redaction import Redactor, is_secret_name
+from kin_nb.core.safety.prefixes import beginning, is_listed
 from kin_nb.core.safety.shell import Judgement, judge
 from kin_nb.core.safety.shell.carried import simple_commands
 from kin_nb.core.safety.shell.for_readers import for_readers
 from kin_nb.core.safety.shell.judge import sensitive_writes
 from kin_nb.core.safety.shell.named_scripts import named_scripts
+from kin_nb.core.safety.shell.split import SimpleCommand
+from kin_nb.core.safety.shell_words import git_words, leads_elsewhere, links_elsewhere, plain_words, reaches_out
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.builtins import command_rules, sandbox
+from kin_nb.core.tools.builtins import sandbox
 from kin_nb.core.tools.truncation import OUTPUT_LIMIT, CappedOutput
 from kin_nb.core.workspace import Workspace
 
@@ -76,7 +94,7 @@ class BashResult(BaseModel):
 class BashConfig(BaseToolConfig):
     """`env` is added last; `keep_env` names secret-looking variables that commands may see all the same.
 
-    Patterns: see command_rules.py. `denylist_standalone` forbids its commands only without arguments. `sandbox`: whether
+    Patterns: see the module's docstring. `denylist_standalone` forbids its commands only without arguments. `sandbox`: whether
     commands are confined (sandbox.py); "auto" runs them unconfined where that cannot be done, and says so.
     """
 
@@ -128,7 +146,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return begin if begin == first and not more else f"{begin} …".strip()
 
     def allows(self, pattern: str, args: BashArgs) -> bool:
-        return command_rules.allows(
+        return pattern_allows(
             pattern,
             args.command,
             self.config.effective_workdir,
@@ -138,12 +156,12 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     def why_denied(self, args: BashArgs) -> str:
         waits = "waits for a person at a terminal, and there is none here"
         for command in (found for found in simple_commands(args.command) if found.words):
-            pattern = next((p for p in self.config.denylist if command_rules.denies(p, command)), None)
+            pattern = next((p for p in self.config.denylist if pattern_denies(p, command)), None)
             if pattern is not None:
                 own = f'"{pattern}" is in the denylist of [tools.bash]'
                 return f"`{pattern}` {waits}. Use a command that ends by itself." if pattern in INTERACTIVE else own
             for alone in self.config.denylist_standalone:
-                if command_rules.denies_alone(alone, command):
+                if pattern_denies_alone(alone, command):
                     return f"`{alone}` without arguments {waits}. Give it a script or a command."
         return ""
 
@@ -258,3 +276,69 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 def _listed(names: list[str]) -> str:
     more = len(names) - _MOST_NAMES
     return ", ".join(f"`{name}`" for name in names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+_HARMLESS_GIT_OPTIONS = ("--no-pager", "-P")
+"""Before a subcommand: they change nothing but how the output comes."""
+
+
+def pattern_allows(pattern: str, command: str, root: Path, is_harmless: Callable[[], bool]) -> bool:
+    """`root`: where it runs. `is_harmless`: whether the command is proven to only read; asked only where that decides."""
+    words = plain_words(command)
+    if words is None:
+        return False
+    spelled, named = pattern.split(), [program_name(words), *words[1:]]
+    if words == spelled:
+        return True
+    if named[0] == "git":
+        named, options = git_words(named)
+        if any(option not in (*_HARMLESS_GIT_OPTIONS, *spelled) for option in options):
+            return False
+        if not "".join(spelled[1:2]).startswith("-"):
+            words = [*words[:1], *named[1:]]
+    known = beginning(named)
+    reaches = reaches_out if known is None else leads_elsewhere  # the options of those are listed
+    if not _pattern_fits(pattern, words) or any(reaches(word) and word not in spelled for word in words[1:]):
+        return False
+    covered = not is_listed(named[0]) if known is None else known.covers(named, spelled)
+    links = (word for word in words[1:] if word not in spelled and links_elsewhere(word, root))
+    return (covered and not any(links)) or is_harmless()
+
+
+def pattern_denies(pattern: str, command: SimpleCommand) -> bool:
+    words = command.words
+    named = [program_name(words), *words[1:]]
+    parted = named[0].split("-", 1) if named[0].startswith("git-") else named[:1]  # `git-push` is `git push`
+    return any(_pattern_fits(pattern, each) for each in (words, named, *_of_git([*parted, *words[1:]])))
+
+
+def program_name(words: list[str]) -> str:
+    """Without its folder."""
+    return words[0].rpartition("/")[2]
+
+
+def _of_git(words: list[str]) -> Iterator[list[str]]:
+    """What a git command does, without the options before its subcommand; and what an alias stands for that these make."""
+    if words[0] != "git":
+        return
+    plain, options = git_words(words)
+    yield plain
+    for setting in options:
+        name, _, value = setting.removeprefix("-c").partition("=")
+        if name.casefold() == f"alias.{''.join(plain[1:2])}".casefold():
+            text = value.split()
+            yield (
+                [text[0].lstrip("!"), *text[1:]] if value.startswith("!") else git_words(["git", *text, *plain[2:]])[0]
+            )
+
+
+def pattern_denies_alone(pattern: str, command: SimpleCommand) -> bool:
+    """Whether it is the pattern's command without arguments, and without input of its own."""
+    return len(command.words) == 1 and not command.has_input and pattern_denies(pattern, command)
+
+
+def _pattern_fits(pattern: str, words: list[str]) -> bool:
+    if any(mark in pattern for mark in "*?["):
+        return any(fnmatchcase(text, pattern) for text in (shlex.join(words), " ".join(words)))
+    wanted = pattern.split()
+    return bool(wanted) and words[: len(wanted)] == wanted

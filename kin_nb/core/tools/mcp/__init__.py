@@ -5,8 +5,8 @@ may touch everything. Starts nothing before `connect`, and imports `mcp` (a seco
 MCP values, core.tools.base, core.safety.secrets, core.llm.address, core.types.
 """
 
+from kin_nb.core.tools.mcp.answers import MCPResult
 from kin_nb.core.tools.mcp.proxy import MCPArgs, MCPHttpProxyTool, MCPProxyTool, MCPStdioProxyTool
-from kin_nb.core.tools.mcp.results import MCPResult
 from kin_nb.core.tools.mcp.servers import MCPServers
 
 __all__ = ["MCPArgs", "MCPHttpProxyTool", "MCPProxyTool", "MCPResult", "MCPServers", "MCPStdioProxyTool"]
