@@ -1,4 +1,4 @@
-"""A tool's arguments as the model reads them: their JSON Schema, and what is wrong with those that it gave."""
+"""A tool's arguments outside of their model: the JSON Schema, what is wrong with given ones, and validated ones as raw values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import AliasChoices, BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, RootModel, ValidationError
+from pydantic.fields import FieldInfo
 
 _DEFINITION = "#/$defs/"
 _VALUES = frozenset({"default", "const", "enum", "examples"})
@@ -24,6 +25,24 @@ def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
     smaller = _Smaller(definitions)
     result: dict[str, Any] = smaller.schema(definitions.get(_referred(schema), schema))
     return result | ({"$defs": smaller.kept} if smaller.kept else {})
+
+
+def raw_arguments(args: BaseModel) -> dict[str, Any]:
+    """Return validated arguments as they can be validated again: JSON values by the names that an argument is given by.
+
+    Static defaults are left out, since they need not be valid; a default that a factory made is kept, since the next would differ.
+    """
+    if isinstance(args, RootModel):
+        found: dict[str, Any] = args.model_dump(mode="json")
+        return found
+    fields = type(args).model_fields
+    made = {name for name, field in fields.items() if field.default_factory is not None}
+    values = args.model_dump(mode="json", by_alias=True, include={*args.model_fields_set, *made})
+    for name, field in fields.items():
+        dumped, names = field.serialization_alias or name, _names(name, field)
+        if dumped in values and names and dumped not in names:
+            values[names[0]] = values.pop(dumped)
+    return values
 
 
 class _Smaller:
@@ -137,11 +156,14 @@ def _meant(missing: list[str], unknown: list[str]) -> dict[str, str]:
 def _taken(model: type[BaseModel]) -> Iterator[str]:
     """Every name that an argument may be given by."""
     for name, field in model.model_fields.items():
-        alias = field.validation_alias
-        if isinstance(alias, AliasChoices):
-            yield from (choice for choice in alias.choices if isinstance(choice, str))
-        else:
-            yield alias if isinstance(alias, str) else name
+        yield from _names(name, field)
+
+
+def _names(name: str, field: FieldInfo) -> list[str]:
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        return [choice for choice in alias.choices if isinstance(choice, str)]
+    return [alias if isinstance(alias, str) else name]
 
 
 def _short(name: str) -> str:

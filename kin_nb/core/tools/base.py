@@ -78,8 +78,12 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
     @abstractmethod
     async def run(self, args: Args) -> Result: ...
 
-    async def invoke(self, **raw: Any) -> Result:
-        """Validate `raw` and run. Raises ToolError when the arguments do not fit."""
+    async def invoke(self, /, **raw: Any) -> Result:
+        """Validate `raw` and run. Raises ToolError when the arguments do not fit.
+
+        The agent validates a call before it is decided, so it calls `run` itself. Where a subclass overrides `invoke`, it calls
+        that, with the approved arguments as JSON values.
+        """
         return await self.run(self.parse_args(raw))
 
     @classmethod

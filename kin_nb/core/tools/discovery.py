@@ -82,13 +82,14 @@ def usable_name(tool: type[AnyTool]) -> str:
         name = tool.get_name()
         tool._get_tool_config_class()  # noqa: SLF001  (seed 003's name)
         tool.get_info()
-        is_async = inspect.iscoroutinefunction(inspect.unwrap(tool.run))
+        awaited = {"run": tool.run, "invoke": tool.invoke}
+        wrong = [own for own, method in awaited.items() if not inspect.iscoroutinefunction(inspect.unwrap(method))]
     except Exception as error:  # the class is anybody's, and so is what goes wrong in it
         raise ValueError(first_line(error)) from error
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(f"{name!r} is no name that models can call (letters, digits, _ and -, at most 64)")
-    if not is_async:
-        raise ValueError("its run is not `async def`")
+    if wrong:
+        raise ValueError(f"its {wrong[0]} is not `async def`")
     return name
 
 

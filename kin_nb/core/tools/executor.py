@@ -199,7 +199,7 @@ class ToolExecutor:
         record = partial(self._record_subagent, call.call_id)
         call_context.set(self._contexts(call_id=call.call_id, emit=tell, ask=self._gate.ask_within, record=record))
         try:
-            result: BaseModel = await call.tool.run(call.args)
+            result: BaseModel = await call.run()
         except (SystemExit, KeyboardInterrupt) as error:
             raise ToolError(f"{call.tool_name} ended with {type(error).__name__}.") from error
         return result

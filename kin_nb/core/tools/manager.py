@@ -255,7 +255,7 @@ class ToolRegistry:
         """Run a tool and return what a model would read; pictures are left out. Raises ToolError for whatever goes wrong."""
         tool = self._manager.get(name)
         try:
-            result: object = await tool.run(tool.parse_args(args))
+            result: object = await tool.invoke(**args)
             if not isinstance(result, BaseModel):
                 raise ToolError(f"{name} returned what is no result.")  # noqa: TRY301
             return tool.to_model(result)

@@ -15,7 +15,8 @@ from kin_nb.core.llm.adapters.openai import OpenAIAdapter
 from kin_nb.core.messages import AvailableTool, LLMMessage, StrToolChoice, ToolCall
 from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.base import AnyTool
+from kin_nb.core.tools.arguments import raw_arguments
+from kin_nb.core.tools.base import AnyTool, BaseTool
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.workspace import Workspace
 
@@ -49,6 +50,15 @@ class ResolvedToolCall:
     def validated_args(self) -> BaseModel:
         """Seed 003's name for `args`."""
         return self.args
+
+    async def run(self) -> BaseModel:
+        """Run the tool with `args`: by `invoke` where its class overrides that, else by `run`, which need not validate again."""
+        result: BaseModel
+        if getattr(self.tool.invoke, "__func__", None) is BaseTool.invoke:
+            result = await self.tool.run(self.args)
+        else:
+            result = await self.tool.invoke(**raw_arguments(self.args))
+        return result
 
 
 @dataclass(frozen=True)
