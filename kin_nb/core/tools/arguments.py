@@ -27,24 +27,6 @@ def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
     return result | ({"$defs": smaller.kept} if smaller.kept else {})
 
 
-def raw_arguments(args: BaseModel) -> dict[str, Any]:
-    """Return validated arguments as they can be validated again: JSON values by the names that an argument is given by.
-
-    Static defaults are left out, since they need not be valid; a default that a factory made is kept, since the next would differ.
-    """
-    if isinstance(args, RootModel):
-        found: dict[str, Any] = args.model_dump(mode="json")
-        return found
-    fields = type(args).model_fields
-    made = {name for name, field in fields.items() if field.default_factory is not None}
-    values = args.model_dump(mode="json", by_alias=True, include={*args.model_fields_set, *made})
-    for name, field in fields.items():
-        dumped, names = field.serialization_alias or name, _names(name, field)
-        if dumped in values and names and dumped not in names:
-            values[names[0]] = values.pop(dumped)
-    return values
-
-
 class _Smaller:
     def __init__(self, definitions: dict[str, Any]) -> None:
         self._definitions = definitions
@@ -151,6 +133,24 @@ def _meant(missing: list[str], unknown: list[str]) -> dict[str, str]:
             found[name] = alike[0]
             left.remove(alike[0])
     return found
+
+
+def raw_arguments(args: BaseModel) -> dict[str, Any]:
+    """Return validated arguments as they can be validated again: JSON values by the names that an argument is given by.
+
+    Static defaults are left out, since they need not be valid; a default that a factory made is kept, since the next would differ.
+    """
+    if isinstance(args, RootModel):
+        found: dict[str, Any] = args.model_dump(mode="json")
+        return found
+    fields = type(args).model_fields
+    made = {name for name, field in fields.items() if field.default_factory is not None}
+    values = args.model_dump(mode="json", by_alias=True, include={*args.model_fields_set, *made})
+    for name, field in fields.items():
+        dumped, names = field.serialization_alias or name, _names(name, field)
+        if dumped in values and names and dumped not in names:
+            values[names[0]] = values.pop(dumped)
+    return values
 
 
 def _taken(model: type[BaseModel]) -> Iterator[str]:

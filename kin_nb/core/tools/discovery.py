@@ -16,6 +16,7 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -82,7 +83,7 @@ def usable_name(tool: type[AnyTool]) -> str:
         name = tool.get_name()
         tool._get_tool_config_class()  # noqa: SLF001  (seed 003's name)
         tool.get_info()
-        awaited = {"run": tool.run, "invoke": tool.invoke}
+        awaited: dict[str, Callable[..., Any]] = {"run": tool.run, "invoke": tool.invoke}
         wrong = [own for own, method in awaited.items() if not inspect.iscoroutinefunction(inspect.unwrap(method))]
     except Exception as error:  # the class is anybody's, and so is what goes wrong in it
         raise ValueError(first_line(error)) from error

@@ -17,7 +17,7 @@ from kin_nb.core.config.keys import find_key
 from kin_nb.core.llm.error_words import reason_of
 from kin_nb.core.tool_types import BaseToolConfig, ToolError
 from kin_nb.core.urls import is_local, shown
-from kin_nb.core.web.readable import clean
+from kin_nb.core.web.pages import clean
 
 MOST_BYTES = 2_000_000
 _LIBRARY = "ddgs"

@@ -13,8 +13,7 @@ from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Prev
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.truncation import keep_whole
 from kin_nb.core.web.addresses import canonical, names, names_exactly, site_of, stays_on_site
-from kin_nb.core.web.fetching import MOST_BYTES, Fetcher
-from kin_nb.core.web.readable import is_text, readable
+from kin_nb.core.web.pages import MOST_BYTES, Fetcher, is_text, readable
 
 MOST_CHARACTERS = 20_000
 """Of the text, in one result."""

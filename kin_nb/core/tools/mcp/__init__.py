@@ -2,7 +2,7 @@
 
 Owns connections, their restarts, and a tool class per remote tool. Never trusts what a server says of itself: every call
 may touch everything. Starts nothing before `connect`, and imports `mcp` (a second) only then. May import: core.config's
-MCP values, core.tools.base, core.safety.secrets, core.llm.address, core.types.
+MCP values, core.tools.base, core.tools.truncation, core.processes, core.redaction, core.urls.
 """
 
 from kin_nb.core.tools.mcp.answers import MCPResult
