@@ -1,30 +1,19 @@
-"""One prompt from a program: `run_programmatic` (seed 003) and `kin-nb run -p`. One tool call: `run_single_call`."""
+"""One prompt from a program: `run_programmatic` (seed 003) and `kin-nb run -p`."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from typing import Any
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.beginning import failed_after_all
 from kin_nb.core.config import KinConfig
 from kin_nb.core.custom_modes import CustomMode
-from kin_nb.core.events import (
-    BaseEvent,
-    ErrorEvent,
-    RetryEvent,
-    StepReplyEvent,
-    SubagentEvent,
-    ToolResultEvent,
-    WarningEvent,
-)
-from kin_nb.core.messages import FunctionCall, LLMMessage, Role, ToolCall
+from kin_nb.core.events import BaseEvent, ErrorEvent, RetryEvent, SubagentEvent, WarningEvent
+from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.output_formatters import OutputFormat, create_formatter
-from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
-from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.records import TurnRecord
 
 
 async def run_programmatic(
@@ -79,7 +68,7 @@ async def run_programmatic(
                 if isinstance(told, WarningEvent | RetryEvent):
                     warn(told.message)
                 stopped = event.message if isinstance(event, ErrorEvent) else ""
-        turn = failed_after_all(agent, stopped) if stopped else agent.turns[-1]
+        turn = agent.fail_last_turn(stopped) if stopped else agent.turns[-1]
     finally:
         await agent.aclose()
         for text in agent.new_warnings():  # of an interrupted turn, and of closing
@@ -95,32 +84,3 @@ def _flow_events(agent: Agent, flow: str, request: str) -> AsyncGenerator[BaseEv
     from kin_nb.core.skills.flows import FlowRunner  # noqa: PLC0415  (only flows need it)
 
     return FlowRunner(agent.toolbox.skills.flow(flow), agent.act).run(request)
-
-
-async def run_single_call(
-    agent: Agent, name: str, arguments: dict[str, Any], *, call_id: str, turn: int
-) -> ToolResultEvent:
-    """Run a tool call that belongs to no turn, with the settings, mode, grants and approver of `agent`. Asks no model.
-
-    `agent` must be one that no turn uses, with an UnwrittenLog: the call enters its conversation. `turn`: for the audit
-    log. What the tool raises is the result's error, as in a turn.
-    """
-    text = json.dumps(arguments)
-    call = ToolCall(id=call_id, function=FunctionCall(name=name, arguments=text))
-    step = RecordedStep(calls=(RecordedCall(id=call_id, name=name, arguments=text),))
-    recorder = TurnRecorder(
-        agent.log,
-        agent.redact,
-        TurnRecord(turn=turn, prompt=""),
-        agent.journal.without_secrets,
-        holds_secret=agent.journal.holds_secret,
-    )
-    agent.history.append(LLMMessage(role=Role.assistant, tool_calls=[call]))
-    executor = agent.executor(recorder)
-    found: ToolResultEvent | None = None
-    async with aclosing(executor.run([call], StepReplyEvent(step=recorder.reply(step)))) as events:
-        async for event in events:
-            found = event if isinstance(event, ToolResultEvent) else found
-    if found is None:
-        raise RuntimeError(f"the call of {name} has no result")
-    return found

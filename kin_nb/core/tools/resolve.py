@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from kin_nb.core.bounded_json import read_json
 from kin_nb.core.callback_errors import describe_error, error_text
 from kin_nb.core.config import KinConfig, ProviderConfig
-from kin_nb.core.llm.adapters.openai import OpenAIAdapter
 from kin_nb.core.messages import AvailableTool, LLMMessage, StrToolChoice, ToolCall
 from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.tool_types import ToolError
@@ -160,6 +159,8 @@ class APIToolFormatHandler:
         """A reply as a message for the history: what is no part of one is left out, what is malformed is empty."""
         if isinstance(message, LLMMessage):
             return message
+        from kin_nb.core.llm.adapters.openai import OpenAIAdapter  # noqa: PLC0415  (only here, and few programs call it)
+
         reply = {"choices": [{"message": dict(message)}]}
         return OpenAIAdapter().parse_response(reply, ProviderConfig(name="any", api_base="http://localhost")).message
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kin_nb.core.config import ConfigError
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.programmatic import run_single_call
 from kin_nb.core.questions import Question
 from kin_nb.core.records import SessionRecord
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
@@ -161,8 +160,8 @@ class _Rerun:
         arguments: dict[str, Any] = {"code": part.source}
         if part.timeout is not None and part.timeout <= _LONGEST_LIMIT:
             arguments["timeout"] = part.timeout
-        ended = await run_single_call(
-            self._agent, Python.get_name(), arguments, call_id=f"again-{number}", turn=self._missing.turn
+        ended = await self._agent.run_tool(
+            Python.get_name(), arguments, call_id=f"again-{number}", turn=self._missing.turn
         )
         decision = ended.call.decision if ended.call is not None else None
         asked = bool(self._answers)
