@@ -33,7 +33,7 @@ from kin_nb.core.usage_stats import AgentStats
 from kin_nb.core.workspace import Workspace
 
 if TYPE_CHECKING:
-    from kin_nb.core.tools.format_handler import APIToolFormatHandler
+    from kin_nb.core.tools.resolve import APIToolFormatHandler
 
 
 class AgentParts:

@@ -24,7 +24,7 @@ from kin_nb.core.reply import notice_event
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.settings import Settings
-from kin_nb.core.tools.ending import end
+from kin_nb.core.tools.cancellation import cancel_and_wait
 from kin_nb.core.usage import cost_of, total_usage
 
 _TRIES = 2
@@ -104,7 +104,7 @@ class Compactor:
                 await emit(notice_event(notice))
             summary = await work
         finally:
-            await end([work])
+            await cancel_and_wait([work])
         done = CompactEndEvent(
             old_context_tokens=old,
             new_context_tokens=usage.stats.context_tokens,

@@ -13,8 +13,8 @@ from kin_nb.core.tools.base import AnyTool
 from kin_nb.core.tools.manager import ToolManager
 
 if TYPE_CHECKING:
-    from kin_nb.core.tools.format_handler import APIToolFormatHandler
     from kin_nb.core.tools.mcp import MCPServers
+    from kin_nb.core.tools.resolve import APIToolFormatHandler
 
 _SKILL = "skill"
 
@@ -32,7 +32,7 @@ class Toolbox:
     @cached_property
     def format_handler(self) -> APIToolFormatHandler:
         """How a reply's calls become calls of tools (seed 003). A program may assign another one."""
-        from kin_nb.core.tools.format_handler import APIToolFormatHandler  # noqa: PLC0415  (few programs look at it)
+        from kin_nb.core.tools.resolve import APIToolFormatHandler  # noqa: PLC0415  (few programs look at it)
 
         return APIToolFormatHandler()
 

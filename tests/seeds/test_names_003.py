@@ -63,7 +63,7 @@ NAMES = {
     "trusted_folders": ["TrustedFolders"],
     "paths": ["kin_home"],
     "llm.types": ["BackendLike"],
-    "tools.format_handler": [
+    "tools.resolve": [
         *(
             "APIToolFormatHandler",
             "ParsedToolCall",

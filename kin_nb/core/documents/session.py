@@ -22,7 +22,7 @@ from kin_nb.core.redaction import redact_json
 from kin_nb.core.session.config_snapshot import config_snapshot
 from kin_nb.core.session.errors import SessionDataError, SessionError
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.registry import ToolRegistry
+from kin_nb.core.tools.manager import ToolRegistry
 from kin_nb.core.workspace import read_bytes
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from kin_nb.core.middleware import MiddlewareAction, MiddlewareResult, ResetReas
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.registry import ToolRegistry
+from kin_nb.core.tools.manager import ToolRegistry
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 

@@ -1,14 +1,18 @@
-"""Where a text that is not found might be meant: a hint in an error, never something that is applied."""
+"""An edit of a text: where a text that is not found may be meant, the fewest lines that make a change, and its summary."""
 
 from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kin_nb.core.redaction import SECRET
+from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins.text_file import TextFile, lines_of, split_lines
 
 _ALIKE = 0.6
 """Share of likeness from which lines are worth showing."""
@@ -20,7 +24,7 @@ _COMMON = 50
 """A line that a file has more often tells nothing about the place."""
 _SPARE = 3
 """Lines before and after a place that are looked at too: the text may lack some that the file has."""
-_SHOWN = 2_000
+_SHOWN_CHARACTERS = 2_000
 """Characters of the comparison in the hint."""
 _AROUND = 2
 """Equal lines shown around those that differ."""
@@ -30,7 +34,7 @@ _NUMBERED = re.compile(r" *\d+\t")
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Match:
     """Lines `start` to `end` (from 0, without `end`) of the file, and their likeness to what is wanted, 0 to 1."""
 
     start: int
@@ -38,8 +42,11 @@ class _Place:
     share: float
 
 
-def where_it_might_be(text: str, old: str, called: str = "old_string") -> str:
-    """Sentences on why `old` is not in `text`: what differs in the lines that are closest. `called`: the argument."""
+def closest_match_hint(text: str, old: str, called: str = "old_string") -> str:
+    """Say why `old` is not in `text`: what differs in the closest lines. A hint for an error, which is never applied.
+
+    `called`: the argument that holds `old`.
+    """
     if SECRET in old:
         return (
             f"{SECRET} in {called} stands for a secret that you are not shown, not for text of the file: "
@@ -61,7 +68,7 @@ def where_it_might_be(text: str, old: str, called: str = "old_string") -> str:
     return f"Closest: {where}, {why} (- {called}, + the file):\n{_difference(there, wanted, place.start)}"
 
 
-def _why(there: list[str], wanted: list[str], place: _Place) -> str:
+def _why(there: list[str], wanted: list[str], place: _Match) -> str:
     if [line.split() for line in there] != [line.split() for line in wanted]:
         return f"{min(99, int(place.share * 100))} % alike"
     pairs = enumerate(zip(there, wanted, strict=True), place.start + 1)
@@ -72,7 +79,7 @@ def _why(there: list[str], wanted: list[str], place: _Place) -> str:
 def _difference(there: list[str], wanted: list[str], start: int) -> str:
     """Both, line by line; lines of the file with their numbers, so that an empty one can be seen."""
     shown = "\n".join(_compared(there, wanted, start))
-    return f"{shown[:_SHOWN]} …" if len(shown) > _SHOWN else shown
+    return f"{shown[:_SHOWN_CHARACTERS]} …" if len(shown) > _SHOWN_CHARACTERS else shown
 
 
 def _compared(there: list[str], wanted: list[str], start: int) -> Iterator[str]:
@@ -93,9 +100,9 @@ def _first(lines: list[str]) -> Iterator[str]:
         yield f"{lines[0][0]} … {len(lines) - _RUN} more"
 
 
-def _closest(lines: list[str], wanted: list[str]) -> _Place:
+def _closest(lines: list[str], wanted: list[str]) -> _Match:
     places = [_fitted(lines, wanted, max(0, start)) for start in _starts(lines, wanted)]
-    return max(places, key=lambda place: (place.share, -place.start), default=_Place(0, 0, 0.0))
+    return max(places, key=lambda place: (place.share, -place.start), default=_Match(0, 0, 0.0))
 
 
 def _starts(lines: list[str], wanted: list[str]) -> list[int]:
@@ -116,9 +123,9 @@ def _starts(lines: list[str], wanted: list[str]) -> list[int]:
     return [some[line] - offset for line in alike]
 
 
-def _fitted(lines: list[str], wanted: list[str], start: int) -> _Place:
+def _fitted(lines: list[str], wanted: list[str], start: int) -> _Match:
     """The place about `start` that is most like `wanted`, with a few lines more or fewer than that has."""
-    exact = _Place(start, min(len(lines), start + len(wanted)), _share(lines[start : start + len(wanted)], wanted))
+    exact = _Match(start, min(len(lines), start + len(wanted)), _share(lines[start : start + len(wanted)], wanted))
     begin = max(0, start - _SPARE)
     region = lines[begin : start + len(wanted) + _SPARE]
     codes = difflib.SequenceMatcher(None, wanted, region).get_opcodes()
@@ -127,7 +134,7 @@ def _fitted(lines: list[str], wanted: list[str], start: int) -> _Place:
     first, last = codes[0], codes[-1]
     before, after = (0 if code[0] == "equal" else (code[4] - code[3]) - (code[2] - code[1]) for code in (first, last))
     low, high = max(0, before), len(region) - max(0, after)
-    trimmed = _Place(begin + low, begin + high, _share(region[low:high], wanted))
+    trimmed = _Match(begin + low, begin + high, _share(region[low:high], wanted))
     return max(trimmed, exact, key=lambda place: place.share)
 
 
@@ -140,9 +147,76 @@ def _share(lines: list[str], wanted: list[str]) -> float:
             b = lines[j1 + offset][:_LONGEST_LINE] if j1 + offset < j2 else ""
             weight = max(len(a), len(b)) + 1
             total += weight
-            alike += weight * (1.0 if a == b and i1 + offset < i2 and j1 + offset < j2 else _alike(a, b))
+            alike += weight * (1.0 if a == b and i1 + offset < i2 and j1 + offset < j2 else _likeness(a, b))
     return alike / total if total else 0.0
 
 
-def _alike(a: str, b: str) -> float:
+def _likeness(a: str, b: str) -> float:
     return difflib.SequenceMatcher(None, a, b).ratio() if a and b else 0.0
+
+
+def minimal_edit(before: str, after: str) -> tuple[str, str] | None:
+    """Return (old, new): the fewest whole lines that occur once in `before` and, replaced, give `after`.
+
+    None where no one replacement does that: nothing changes, nothing is there yet, or line endings are mixed.
+    """
+    if before == after:
+        return None
+    old, new = (split_lines(text) for text in (before, after))
+    start = _common_start(old, new)
+    end = _common_start(old[start:][::-1], new[start:][::-1])
+    stands_once = partial(_stands_once, before, old, start, end)
+    around, most = 0, max(start, end)
+    while not stands_once(around):
+        if around >= most:
+            return None
+        around = min(around * 2 or 1, most)
+    around = bisect_left(range(around), x=True, key=stands_once)
+    for reach in (around, around + 1):  # lines replaced by nothing may take the line ending before them along
+        texts = _window(old, start, end, reach), _window(new, start, end, reach)
+        if text_file.replaced(TextFile(before), text_file.find(before, texts[0]), texts[1]) == after:
+            return texts
+    return None
+
+
+def _stands_once(text: str, lines: list[str], start: int, end: int, around: int) -> bool:
+    old = _window(lines, start, end, around)
+    return bool(old.strip()) and len(text_file.find(text, old)) == 1
+
+
+def _window(lines: list[str], start: int, end: int, around: int) -> str:
+    """The lines between the first `start` and the last `end`, and up to `around` more on either side."""
+    return "".join(lines[max(start - around, 0) : len(lines) - max(end - around, 0)])
+
+
+_SHOWN_PLACES = 10
+"""Places that are named."""
+
+
+def edit_summary(before: str, after: str) -> str:
+    """`lines 3, 351-372 (+23 -1)`: numbers after the edit, from 1; lines that are gone at the one that took their place."""
+    old, new = lines_of(before), lines_of(after)
+    start = _common_start(old, new)
+    end = _common_start(old[start:][::-1], new[start:][::-1])
+    matcher = difflib.SequenceMatcher(None, old[start : len(old) - end], new[start : len(new) - end])
+    changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    if not changes:
+        return "nothing changed"
+    counts = f"(+{sum(j2 - j1 for *_, j1, j2 in changes)} -{sum(i2 - i1 for _, i1, i2, _, _ in changes)})"
+    if not new:
+        return f"empty now {counts}"
+    places = [_place(start + j1, start + j2, len(new)) for *_, j1, j2 in changes]
+    more = f" and {len(places) - _SHOWN_PLACES} more" if len(places) > _SHOWN_PLACES else ""
+    word = "line" if len(places) == 1 and "-" not in places[0] else "lines"
+    return f"{word} {', '.join(places[:_SHOWN_PLACES])}{more} {counts}"
+
+
+def _common_start(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    pairs = zip(old, new, strict=False)
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
+
+
+def _place(start: int, end: int, total: int) -> str:
+    first = min(start + 1, total)
+    return f"{first}-{end}" if end > first else str(first)

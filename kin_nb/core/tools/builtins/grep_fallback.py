@@ -1,6 +1,6 @@
 """grep without ripgrep. As a program of its own, so that a slow pattern can be ended:
 
-    python -I grep_python.py '{"pattern": …, "path": …, "excludes": […]}'
+    python -I grep_fallback.py '{"pattern": …, "path": …, "excludes": […]}'
 
 Prints what `rg --null --line-number --sort path` prints for the same question: `path NUL line:text`. Exits with 2 and a
 line on stderr when the pattern is no regular expression, with TOO_SLOW and the name of the file on stderr when it takes more

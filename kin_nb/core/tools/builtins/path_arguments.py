@@ -1,4 +1,4 @@
-"""Names in a folder for the model: on one line each, and those that may be meant when a path leads nowhere."""
+"""The path that a tool is given: where it leads, and which names may be meant when it leads nowhere."""
 
 from __future__ import annotations
 

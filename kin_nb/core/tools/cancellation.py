@@ -1,4 +1,4 @@
-"""Ending tasks, and letting work come to its end, however often the turn around them is cancelled meanwhile."""
+"""Cancelling tasks, and finishing work that must not be cut short, however often the turn around them is cancelled."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def end(tasks: list[asyncio.Task[Any]]) -> None:
-    """Cancel what still runs and wait for it: nothing of a turn is left behind it.
+async def cancel_and_wait(tasks: list[asyncio.Task[Any]]) -> None:
+    """Cancel the tasks that still run and wait for their end: a turn leaves none behind.
 
     A cancellation meanwhile is passed on to what still runs, and raised when all have ended: a callback that caught the first
     one and waits again is cancelled again.
@@ -33,8 +33,8 @@ async def end(tasks: list[asyncio.Task[Any]]) -> None:
         raise asyncio.CancelledError
 
 
-async def to_its_end(work: Awaitable[T]) -> T:
-    """Its result: a look at the files is short, and nothing of a call's result is lost."""
+async def finish_shielded(work: Awaitable[T]) -> T:
+    """Return the result of `work`, which is short, even if this task is cancelled meanwhile. The caller raises that itself."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with suppress(asyncio.CancelledError):
