@@ -14,11 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
-from kin_nb.core.safety.shell_words import leads_elsewhere, links_elsewhere, plain_words
-
-
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
+from kin_nb.core.safety.shell_words import _set, leads_elsewhere, links_elsewhere, plain_words
 
 
 def _each(program: str, subcommands: str, options: str = "") -> dict[str, frozenset[str]]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from kin_nb.core.safety.shell.carriers import CARRIERS, Carrier
-from kin_nb.core.safety.shell.known import MOST_VALUES, Known
+from kin_nb.core.safety.shell.known import MOST_VALUES, ShellState
 from kin_nb.core.safety.shell.printed import printed, searched
 from kin_nb.core.safety.shell.scripts import given_to_env, scripts
 from kin_nb.core.safety.shell.simple_command import SimpleCommand, is_assignment, program
@@ -26,11 +26,11 @@ _LONGEST_CHAIN = 20
 
 def simple_commands(command: str) -> Iterator[SimpleCommand]:
     """Every simple command of a line, and each that is carried by another, as far as reading alone can tell."""
-    known = Known()
+    known = ShellState()
     yield from _all(split(command, known), known, depth=5)
 
 
-def _all(commands: list[SimpleCommand], known: Known, depth: int) -> Iterator[SimpleCommand]:
+def _all(commands: list[SimpleCommand], known: ShellState, depth: int) -> Iterator[SimpleCommand]:
     for command in commands:
         found, given = command, dict[str, list[str]]()
         for _ in range(_LONGEST_CHAIN):
@@ -49,7 +49,7 @@ def _all(commands: list[SimpleCommand], known: Known, depth: int) -> Iterator[Si
             yield found
 
 
-def _of_alias(command: SimpleCommand, known: Known) -> Iterator[tuple[str, list[str]]]:
+def _of_alias(command: SimpleCommand, known: ShellState) -> Iterator[tuple[str, list[str]]]:
     """What a word that the line has made an alias stands for, with the words after it."""
     text = known.aliases.get(command.words[0], "")
     if text and text.split()[:1] != command.words[:1]:  # `alias ls='ls -l'` is not followed again

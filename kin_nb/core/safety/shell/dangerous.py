@@ -17,7 +17,7 @@ from kin_nb.core.safety.shell.carried import FOR_EACH_FOUND, carried, simple_com
 from kin_nb.core.safety.shell.continued import joined
 from kin_nb.core.safety.shell.fetched import FetchedPrograms
 from kin_nb.core.safety.shell.printed import searched
-from kin_nb.core.safety.shell.protected import Place
+from kin_nb.core.safety.shell.protected import CwdTracker
 from kin_nb.core.safety.shell.simple_command import SimpleCommand, program
 from kin_nb.core.safety.shell.syntax import shown
 
@@ -57,7 +57,7 @@ def danger(command: str, root: Path, environment: Mapping[str, str] = os.environ
     """Why the line must never run, naming the part of it; "" when nothing in it is known to be dangerous."""
     if len(command) <= LONGEST and joined(command) is None:
         return r"where it goes on after a \ at the end of a line, it cannot be read for certain; it may be written on one line"
-    place = Place(root, environment)
+    place = CwdTracker(root, environment)
     rules = (*_RULES, FetchedPrograms().why)
     for found in simple_commands(command[:LONGEST]):
         place.enter(found.level)
@@ -87,7 +87,7 @@ def _has(command: SimpleCommand, letters: str, long: str) -> bool:
     return False
 
 
-def _deletes(command: SimpleCommand, place: Place) -> str:
+def _deletes(command: SimpleCommand, place: CwdTracker) -> str:
     name = program(command)
     if name == "rm" and _has(command, "rR", "recursive"):
         return _on_protected(_operands(command), place, "would delete {}, and all that is below", with_workspace=True)
@@ -106,7 +106,7 @@ def _deletes_each_found(command: SimpleCommand) -> bool:
     return False
 
 
-def _opens_or_moves(command: SimpleCommand, place: Place) -> str:
+def _opens_or_moves(command: SimpleCommand, place: CwdTracker) -> str:
     name = program(command)
     if name in ("chmod", "chown", "chgrp") and _has(command, "R", "recursive"):
         what = f"would change the rights of all that is below {{}} ({name} -R)"
@@ -116,12 +116,12 @@ def _opens_or_moves(command: SimpleCommand, place: Place) -> str:
     return ""
 
 
-def _on_protected(words: list[str], place: Place, what: str, *, with_workspace: bool = False) -> str:
+def _on_protected(words: list[str], place: CwdTracker, what: str, *, with_workspace: bool = False) -> str:
     found = next((word for word in words if word and place.is_protected(word, with_workspace=with_workspace)), None)
     return "" if found is None else f"it {what.format(shown(found))}"
 
 
-def _writes_where_nobody_should(command: SimpleCommand, place: Place) -> str:
+def _writes_where_nobody_should(command: SimpleCommand, place: CwdTracker) -> str:
     for word in _targets(command):
         path = place.path(word)
         if path.startswith("/dev/") and not path.removeprefix("/dev/").startswith(_HARMLESS_DEVICES):
@@ -169,7 +169,7 @@ def _only_looks(command: SimpleCommand) -> bool:
     return bool(re.match(r"mke2fs|mkfs\.ext\d", name)) and "-n" in words
 
 
-def _ends_the_machine(command: SimpleCommand, place: Place) -> str:
+def _ends_the_machine(command: SimpleCommand, place: CwdTracker) -> str:
     name, words = program(command), command.words[1:]
     if "--help" in words or not _is_of_the_system(command, place):
         return ""
@@ -183,13 +183,13 @@ def _ends_the_machine(command: SimpleCommand, place: Place) -> str:
     return f"{shown(' '.join(command.words))} would end every process" if every else ""
 
 
-def _is_of_the_system(command: SimpleCommand, place: Place) -> bool:
+def _is_of_the_system(command: SimpleCommand, place: CwdTracker) -> bool:
     """Or at least not a program of the project that happens to have the name of one."""
     word = command.words[0] if command.words else ""
     return "/" not in word or _SYSTEM_PROGRAMS.fullmatch(posixpath.dirname(place.path(word))) is not None
 
 
-def _fork_bomb(command: SimpleCommand, place: Place) -> str:  # noqa: ARG001  (a rule like the others)
+def _fork_bomb(command: SimpleCommand, place: CwdTracker) -> str:  # noqa: ARG001  (a rule like the others)
     """A function that starts itself twice: beside itself, or through a pipe."""
     name = command.function
     if not name or command.words[:1] != [name]:
@@ -198,7 +198,7 @@ def _fork_bomb(command: SimpleCommand, place: Place) -> str:  # noqa: ARG001  (a
     return f"{shown(name)} is a function that starts itself again and again, a fork bomb" if twice else ""
 
 
-_Rule = Callable[[SimpleCommand, Place], str]
+_Rule = Callable[[SimpleCommand, CwdTracker], str]
 _RULES: tuple[_Rule, ...] = (
     _deletes,
     _opens_or_moves,

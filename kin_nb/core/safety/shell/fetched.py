@@ -7,7 +7,7 @@ import re
 
 from kin_nb.core.safety.shell.carried import carried
 from kin_nb.core.safety.shell.printed import FETCHERS, written
-from kin_nb.core.safety.shell.protected import Place
+from kin_nb.core.safety.shell.protected import CwdTracker
 from kin_nb.core.safety.shell.scripts import SHELLS, SOURCES, STANDARD_INPUT, only_checks, program_word
 from kin_nb.core.safety.shell.simple_command import SimpleCommand, is_assignment, program
 from kin_nb.core.safety.shell.syntax import shown
@@ -21,7 +21,7 @@ class FetchedPrograms:
     def __init__(self) -> None:
         self._bring_nothing: set[SimpleCommand] = set()
 
-    def why(self, command: SimpleCommand, place: Place) -> str:  # noqa: ARG002  (a rule like the others)
+    def why(self, command: SimpleCommand, place: CwdTracker) -> str:  # noqa: ARG002  (a rule like the others)
         fetcher = self._fetcher(_behind_the_program(command))
         by = "" if 0 in command.made_by else f", with {shown(program(command))}"
         return f"it would run what {shown(fetcher)} brings from the network{by}" if fetcher else ""

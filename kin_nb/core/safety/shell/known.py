@@ -24,7 +24,7 @@ def _budget() -> Iterator[int]:
 
 
 @dataclass
-class Known:
+class ShellState:
     """`values`: of a variable, one after another as a loop gives them. `made`: the commands whose output it holds."""
 
     values: dict[str, list[str]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Known:
         """Whether one more command is looked at: functions and scripts in scripts could make it go on for ever."""
         return next(self._budget, None) is not None
 
-    def called_with(self, words: list[str], values: Mapping[str, list[str]] = MappingProxyType({})) -> Known:
+    def called_with(self, words: list[str], values: Mapping[str, list[str]] = MappingProxyType({})) -> ShellState:
         """What is known inside a function or a script that is given `words`; the first is its own name.
 
         `values`: of variables that are set for it alone. Without words it has those of what is around it.

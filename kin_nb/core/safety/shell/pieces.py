@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from kin_nb.core.safety.shell.braces import expanded
-from kin_nb.core.safety.shell.known import MOST_VALUES, Known
+from kin_nb.core.safety.shell.known import MOST_VALUES, ShellState
 from kin_nb.core.safety.shell.printed import LONGEST_TEXT
 from kin_nb.core.safety.shell.simple_command import SimpleCommand
 
@@ -45,7 +45,7 @@ class _Reading:
 
 
 class PieceReader(ABC):
-    def __init__(self, text: str, known: Known) -> None:
+    def __init__(self, text: str, known: ShellState) -> None:
         self.text, self.at, self.known = text, 0, known
         self.found: list[SimpleCommand] = []
         self._reading = _Reading()

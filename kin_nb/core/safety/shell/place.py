@@ -30,14 +30,14 @@ _NOTHING = frozenset(("/dev/null", "/dev/stdin"))
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkingDir:
     """`cwd`: the real folder that a part of the line runs in; inside `root`."""
 
     root: Path
     cwd: Path
     environment: Mapping[str, str]
 
-    def moved(self, folder: str) -> Place:
+    def moved(self, folder: str) -> WorkingDir:
         """After `cd folder`. Raises UnprovenError unless that surely leads to a folder of the workspace.
 
         No step may be a symbolic link: bash's `cd ..` goes back to where the link is, and everything else does not.

@@ -19,7 +19,7 @@ _RESERVED = frozenset(
 
 
 @dataclass
-class Command:
+class PlainCommand:
     """`words`: as they are written, one at the least. `redirections`: (operator with its descriptor, target)."""
 
     words: list[str] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Pipeline:
     """`operator`: what joins it to the one before in its list: `&&`, `||`, or "" for the first."""
 
     operator: str = ""
-    commands: list[Command] = field(default_factory=list)
+    commands: list[PlainCommand] = field(default_factory=list)
 
 
 def lists(tokens: Sequence[Token]) -> list[list[Pipeline]]:
@@ -50,8 +50,8 @@ def _pipelines(tokens: Sequence[Token]) -> Iterator[Pipeline]:
         yield Pipeline(operator, [_command(each) for each in _split(part[joined:], frozenset(("|",)))])
 
 
-def _command(tokens: Sequence[Token]) -> Command:
-    command, waiting = Command(), ""
+def _command(tokens: Sequence[Token]) -> PlainCommand:
+    command, waiting = PlainCommand(), ""
     for token in tokens:
         if waiting and token.kind == "word":
             command.redirections.append((waiting, token.text))

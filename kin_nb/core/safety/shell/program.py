@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Literal
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.place import Place, Search
+from kin_nb.core.safety.shell.place import WorkingDir, Search
 
 _NUMBER = re.compile(r"-\d+")
 _NAMED = 3
@@ -18,16 +18,16 @@ _NAMED = 3
 
 
 @dataclass(frozen=True)
-class Call:
+class Invocation:
     """A command of the line. `words`: after its name, all of them known."""
 
     name: str
     words: Sequence[str]
-    place: Place
+    place: WorkingDir
 
 
 @dataclass(frozen=True)
-class Found:
+class ParsedArgs:
     """A call's words, told apart. `options`: each with its values, by the name it was given under."""
 
     options: Mapping[str, list[str]]
@@ -43,7 +43,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Program:
+class CommandSpec:
     """`letters`: one-letter flags, which may stand together. `values`: those with a value, in the same word or the next.
     `attached`: those whose value, if any, is in the same word. `alone`: those whose value is the next word, to some of
     the program's kind whatever stands beside the letter; so it stands alone. `files`: those whose value is a file that is read.
@@ -69,11 +69,11 @@ class Program:
     """What comes after an operand is an operand, to some of its kind: it may be a file to write, so flags there are refused."""
     here: bool = False
     """Without operands, it is about the folder that it runs in."""
-    search: Callable[[Found], Search | None] | None = None
-    check: Callable[[Call, Found], Iterable[str]] | None = None
+    search: Callable[[ParsedArgs], Search | None] | None = None
+    check: Callable[[Invocation, ParsedArgs], Iterable[str]] | None = None
     why: Mapping[str, str] = field(default_factory=dict)
 
-    def prove(self, call: Call) -> list[str]:
+    def prove(self, call: Invocation) -> list[str]:
         """What the call reads, as written or absolute. Raises UnprovenError for a flag or a word that is not known."""
         found = _Reader(self, call).read()
         operands = found.operands
@@ -97,7 +97,7 @@ class Program:
 class _Reader:
     """Tells a call's words apart, as getopt does. Long options are known by their whole name only."""
 
-    def __init__(self, program: Program, call: Call) -> None:
+    def __init__(self, program: CommandSpec, call: Invocation) -> None:
         self._program, self._call = program, call
         self._long = {word.rstrip("=?<"): word[-1:] if word[-1:] in "=?<" else "" for word in program.long.split()}
         self._whole = frozenset(program.whole.split())
@@ -106,7 +106,7 @@ class _Reader:
         self._files: list[str] = []
         self._rest = list(call.words)
 
-    def read(self) -> Found:
+    def read(self) -> ParsedArgs:
         while self._rest:
             word = self._rest.pop(0)
             if self._operands and word.startswith("-"):
@@ -122,7 +122,7 @@ class _Reader:
                 self._add(word)
             else:
                 self._letters(word)
-        return Found(self._options, self._operands, self._files)
+        return ParsedArgs(self._options, self._operands, self._files)
 
     def _late(self, word: str) -> None:
         """An option, or `--`, after an operand: BSD's getopt takes it for one more."""

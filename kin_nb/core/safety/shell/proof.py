@@ -14,9 +14,9 @@ from pathlib import Path
 
 from kin_nb.core.safety.shell.agreed import agreed_tokens
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.place import Place
-from kin_nb.core.safety.shell.plain_line import Command, Pipeline, lists
-from kin_nb.core.safety.shell.program import Call
+from kin_nb.core.safety.shell.place import WorkingDir
+from kin_nb.core.safety.shell.plain_line import PlainCommand, Pipeline, lists
+from kin_nb.core.safety.shell.program import Invocation
 from kin_nb.core.safety.shell.programs.conditions import files_asked_about
 from kin_nb.core.safety.shell.programs.table import check_origin, known_program
 from kin_nb.core.safety.shell.syntax import shown
@@ -30,7 +30,7 @@ _CONDITIONS = ("[", "test")
 
 def prove(command: str, root: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
     """What the line reads, as `Judgement.reads`. Raises UnprovenError."""
-    place = Place(root, root, environment)
+    place = WorkingDir(root, root, environment)
     if shutil.which("bash", path=environment.get("PATH")) is None:
         raise UnprovenError("there is no bash here, and another shell may read it otherwise")
     check_origin("bash", place)
@@ -57,7 +57,7 @@ class _Proof:
     def __init__(self) -> None:
         self.reads: list[str] = []
 
-    def and_or_list(self, pipelines: Sequence[Pipeline], place: Place) -> Place:
+    def and_or_list(self, pipelines: Sequence[Pipeline], place: WorkingDir) -> WorkingDir:
         """Where the shell is afterwards. A `cd` is proven to succeed, and counts only where it surely runs: at the beginning."""
         leads = True
         for pipeline in pipelines:
@@ -72,14 +72,14 @@ class _Proof:
                 place = self._command(command, place)
         return place
 
-    def _name(self, command: Command) -> str:
+    def _name(self, command: PlainCommand) -> str:
         """Of the program, spelled out. A word that bash may take for a keyword or an assignment is none."""
         first = _read(command.words[0])
         if not first.known or first.pattern or not re.fullmatch(r"[\w./@%+,:-]+|\[", first.text):
             raise UnprovenError(f"{shown(first.raw)} is not a command known to be harmless")
         return first.text
 
-    def _command(self, command: Command, place: Place) -> Place:
+    def _command(self, command: PlainCommand, place: WorkingDir) -> WorkingDir:
         """Where the shell is after it."""
         for operator, target in command.redirections:
             self._redirection(operator, _read(target), place)
@@ -97,12 +97,12 @@ class _Proof:
             self._program(name, self._texts(words, place), place)
         return place
 
-    def _moved(self, words: list[str], place: Place) -> Place:
+    def _moved(self, words: list[str], place: WorkingDir) -> WorkingDir:
         if len(words) != 1 or words[0].startswith("-"):
             raise UnprovenError("`cd` with anything but a folder is not known to be harmless")
         return place.moved(words[0])
 
-    def _program(self, name: str, words: list[str], place: Place) -> None:
+    def _program(self, name: str, words: list[str], place: WorkingDir) -> None:
         if name in WRAPPERS:
             inner = wrapped(name, words)
             for program in (name, *inner[:1]):  # not the shell's own, even where it has one
@@ -110,10 +110,10 @@ class _Proof:
             if inner and inner[0] != "echo":
                 self._program(inner[0], inner[1:], place)
             return
-        for read in known_program(name, place).prove(Call(name, words, place)):
+        for read in known_program(name, place).prove(Invocation(name, words, place)):
             self._reads(read, place)
 
-    def _condition(self, name: str, words: list[Word], place: Place) -> None:
+    def _condition(self, name: str, words: list[Word], place: WorkingDir) -> None:
         if name == "[":
             if not words or words[-1].raw != "]":
                 raise UnprovenError("`[` without its `]` is not known to be harmless")
@@ -123,7 +123,7 @@ class _Proof:
         for asked in files_asked_about(words):
             self._reads(place.named(asked), place)
 
-    def _redirection(self, operator: str, target: Word, place: Place) -> None:
+    def _redirection(self, operator: str, target: Word, place: WorkingDir) -> None:
         """It reads a file, or leads nowhere, or to where the other output goes."""
         into = target.text if target.known and not target.pattern else ""
         if operator in ("<", "0<") and into:
@@ -133,20 +133,20 @@ class _Proof:
         elif not _OUTPUT.fullmatch(operator) or into != "/dev/null":
             raise UnprovenError(f"{shown(f'{operator}{target.raw}')} sends output to a file")
 
-    def _texts(self, words: list[Word], place: Place, *, any_text: bool = False) -> list[str]:
+    def _texts(self, words: list[Word], place: WorkingDir, *, any_text: bool = False) -> list[str]:
         """What the words are when it runs, globs and all. `any_text`: it does not matter what they are."""
         unknown = next((word for word in words if not word.known), None)
         if unknown is not None and not any_text:
             raise UnprovenError(f"{shown(unknown.raw)} is known only when it runs")
         return [text for word in words for text in (self._files(word, place) if word.known else [word.text])]
 
-    def _files(self, word: Word, place: Place) -> list[str]:
+    def _files(self, word: Word, place: WorkingDir) -> list[str]:
         """The texts that a word stands for. The folders that bash lists to find them are read."""
         for folder in folders_listed(word, texts := expanded(word, place.cwd)):
             self._reads(folder, place)
         return texts
 
-    def _reads(self, word: str, place: Place) -> None:
+    def _reads(self, word: str, place: WorkingDir) -> None:
         if (path := place.read(word)) is not None:
             self.reads.append(path)
 

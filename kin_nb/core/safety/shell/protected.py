@@ -25,7 +25,7 @@ _MOST_WORDS = 100
 _VARIABLE = re.compile(r"\$(\w+)")
 
 
-class Place:
+class CwdTracker:
     """Where the line is, as its `cd`s say, and which folders are protected from there."""
 
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:

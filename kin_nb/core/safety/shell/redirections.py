@@ -6,7 +6,7 @@ import re
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 
-from kin_nb.core.safety.shell.known import Known
+from kin_nb.core.safety.shell.known import ShellState
 from kin_nb.core.safety.shell.pieces import ENDS_COMMAND, PieceReader
 from kin_nb.core.safety.shell.simple_command import SimpleCommand
 
@@ -30,7 +30,7 @@ class _HereDocument:
 
 
 class RedirectionReader(PieceReader):
-    def __init__(self, text: str, known: Known) -> None:
+    def __init__(self, text: str, known: ShellState) -> None:
         super().__init__(text, known)
         self._here_documents: list[_HereDocument] = []
         """Those that begin at the next line."""

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from kin_nb.core.safety.shell.continued import best_joined, joined_everywhere
-from kin_nb.core.safety.shell.known import MOST_VALUES, Known
+from kin_nb.core.safety.shell.known import MOST_VALUES, ShellState
 from kin_nb.core.safety.shell.pieces import ENDS_COMMAND
 from kin_nb.core.safety.shell.printed import printed
 from kin_nb.core.safety.shell.redirections import RedirectionReader
 from kin_nb.core.safety.shell.simple_command import SimpleCommand
-
-__all__ = ["SimpleCommand", "split"]
 
 _DEEPEST = 50
 """Levels of parentheses and groups that are followed; deeper ones are read as if they were not there."""
@@ -32,14 +30,14 @@ _NO_ARGUMENTS = re.compile(r"\(\s*\)")
 
 
 def split(
-    line: str, known: Known | None = None, inputs: Sequence[SimpleCommand] = (), level: int = 0
+    line: str, known: ShellState | None = None, inputs: Sequence[SimpleCommand] = (), level: int = 0
 ) -> list[SimpleCommand]:
     """In the order in which they end: what a substitution runs comes before the command that uses it.
 
     `known`: from what comes before the line; it learns from the line. `inputs`: what the line's commands may read.
     `level`: parentheses around the line.
     """
-    reader = _Reader(best_joined(line), known or Known(), level=level)
+    reader = _Reader(best_joined(line), known or ShellState(), level=level)
     reader.commands("", list(inputs))
     return reader.found
 
@@ -58,7 +56,7 @@ class _Group:
 
 
 class _Reader(RedirectionReader):
-    def __init__(self, text: str, known: Known, depth: int = 0, level: int = 0, function: str = "") -> None:
+    def __init__(self, text: str, known: ShellState, depth: int = 0, level: int = 0, function: str = "") -> None:
         super().__init__(text, known)
         self._depth, self._level, self._function = depth, level, function
         self._defined = ""

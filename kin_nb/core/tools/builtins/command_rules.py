@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kin_nb.core.safety.prefixes import beginning, is_listed
-from kin_nb.core.safety.shell.split import SimpleCommand
+from kin_nb.core.safety.shell.simple_command import SimpleCommand
 from kin_nb.core.safety.shell_words import git_words, leads_elsewhere, links_elsewhere, plain_words, reaches_out
 
 _HARMLESS_GIT_OPTIONS = ("--no-pager", "-P")

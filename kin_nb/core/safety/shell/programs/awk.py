@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.program import Call, Found
+from kin_nb.core.safety.shell.program import Invocation, ParsedArgs
 from kin_nb.core.safety.shell.syntax import shown_word
 
 _TOKEN = re.compile(
@@ -38,7 +38,7 @@ _OTHERS = frozenset(
 )
 
 
-def awk(call: Call, found: Found) -> Iterable[str]:
+def awk(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     """The files that it reads. Raises UnprovenError for a program with a word that is not known."""
     if not found.operands:
         raise UnprovenError(f"`{call.name}` without a program is not known to be harmless")

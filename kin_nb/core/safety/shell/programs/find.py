@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.program import Call, Found, Program
+from kin_nb.core.safety.shell.program import Invocation, ParsedArgs, CommandSpec
 
 _ALONE = frozenset(
     (
@@ -75,7 +75,7 @@ _WHY = {
 }
 
 
-def _find(call: Call, found: Found) -> Iterable[str]:
+def _find(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     words = list(found.operands)
     while words and words[0] == "-P":
         words.pop(0)
@@ -91,14 +91,14 @@ def _find(call: Call, found: Found) -> Iterable[str]:
     return [call.place.named(path) for path in paths or ["."]]
 
 
-class _AsItIs(Program):
+class _AsItIs(CommandSpec):
     """All words are operands: find's own are no options in getopt's sense."""
 
-    def prove(self, call: Call) -> list[str]:
-        return list(_find(call, Found({}, list(call.words), [])))
+    def prove(self, call: Invocation) -> list[str]:
+        return list(_find(call, ParsedArgs({}, list(call.words), [])))
 
 
-_FD = Program(
+_FD = CommandSpec(
     letters="HIsigaFp0u1q",
     values="eEtdcSj",
     long="hidden no-ignore no-ignore-vcs case-sensitive ignore-case glob fixed-strings absolute-path full-path print0 "
@@ -108,4 +108,4 @@ _FD = Program(
     why={"-x": "runs a program", "-X": "runs a program", "--exec": "runs a program", "--exec-batch": "runs a program"},
 )
 
-FIND: dict[str, Program] = {"find": _AsItIs(), "fd": _FD, "fdfind": _FD}
+FIND: dict[str, CommandSpec] = {"find": _AsItIs(), "fd": _FD, "fdfind": _FD}

@@ -13,7 +13,7 @@ from typing import Literal
 from kin_nb.core.paths import read_settings
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.place import holds_credentials
-from kin_nb.core.safety.shell.program import Call, Found, Program
+from kin_nb.core.safety.shell.program import Invocation, ParsedArgs, CommandSpec
 from kin_nb.core.safety.shell.programs.git_secrets import secrets_shown, shows_content
 from kin_nb.core.safety.shell.programs.git_settings import (
     borrowed,
@@ -53,14 +53,14 @@ _LOG = (
 
 
 @dataclass(frozen=True)
-class _Command(Program):
+class _Command(CommandSpec):
     """One of git's commands: its words are revisions and paths, told apart by _paths."""
 
     operands: Literal["files", "names", "text", "pattern", "none"] = "text"
     why: Mapping[str, str] = field(default_factory=lambda: _WHY)
 
 
-def _format(call: Call, found: Found) -> Iterable[str]:
+def _format(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     for text in found.values("--format", "--pretty", "--group", "--sort"):
         if _RUNS_GPG.search(text):
             raise UnprovenError(f"`{call.name}` with {text!r} runs gpg")
@@ -69,7 +69,7 @@ def _format(call: Call, found: Found) -> Iterable[str]:
     return ()
 
 
-def _lists_only(call: Call, found: Found) -> Iterable[str]:
+def _lists_only(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     """branch and tag make one of each name that they are given, unless they are told to list."""
     listing = ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
     if found.operands and not found.has(*listing, *(("-l",) if call.name == "git tag" else ())):
@@ -77,10 +77,10 @@ def _lists_only(call: Call, found: Found) -> Iterable[str]:
     return _format(call, found)
 
 
-def _first(*allowed: str) -> Program:
+def _first(*allowed: str) -> CommandSpec:
     """A command whose first word says what it does: to git, options before it may make it another command."""
 
-    def check(call: Call, found: Found) -> Iterable[str]:
+    def check(call: Invocation, found: ParsedArgs) -> Iterable[str]:
         said = call.words[0] if found.operands else ""
         if said not in allowed:
             raise UnprovenError(f"`{call.name} {said}`".replace(" `", "`") + " is not known to only show")
@@ -89,13 +89,13 @@ def _first(*allowed: str) -> Program:
     return _Command(letters="v", values="n", long=_LOG + " porcelain verbose", number=True, check=check)
 
 
-def _remote(call: Call, found: Found) -> Iterable[str]:
+def _remote(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     if found.operands and (found.operands[0] != "get-url" or len(found.operands) > 2):  # noqa: PLR2004  (get-url NAME)
         raise UnprovenError(f"`git remote {found.operands[0]}` is not known to only show")
     return [*_addresses(call), *_rewriting(call)]
 
 
-def _rewriting(call: Call) -> Iterator[str]:
+def _rewriting(call: Invocation) -> Iterator[str]:
     """The person's own settings, where they may put credentials into the addresses that are shown (url.*.insteadOf)."""
     environment = call.place.environment
     if any(
@@ -108,7 +108,7 @@ def _rewriting(call: Call) -> Iterator[str]:
             yield str(file)
 
 
-def _config(call: Call, found: Found) -> Iterable[str]:
+def _config(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     """The name comes last: git takes what follows it for a value to set, whatever it looks like."""
     if (
         len(found.operands) != 1
@@ -122,20 +122,20 @@ def _config(call: Call, found: Found) -> Iterable[str]:
     return _addresses(call)
 
 
-def _addresses(call: Call) -> Iterator[str]:
+def _addresses(call: Invocation) -> Iterator[str]:
     """The settings, where they hold credentials: an address shows them."""
     settings = settings_folder(call.place.cwd)
     if settings is not None and holds_credentials(settings):
         yield str(settings / "config")
 
 
-def _symbolic_ref(_call: Call, found: Found) -> Iterable[str]:
+def _symbolic_ref(_call: Invocation, found: ParsedArgs) -> Iterable[str]:
     if len(found.operands) != 1:
         raise UnprovenError("`git symbolic-ref` with two names sets one")
     return ()
 
 
-def _within_worktree(call: Call, found: Found) -> Iterable[str]:
+def _within_worktree(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     """With no repository, or with a path outside it, `git diff` compares any two files or folders."""
     repository = git_folder(call.place.cwd)
     for word in found.operands:
@@ -156,7 +156,7 @@ def _is_own(folder: Path) -> bool:
 _HISTORY = _Command(
     letters="pusRwbzWqMCigEFPmc", attached="UMCBX", values="SGlnL", number=True, long=_LOG, check=_format
 )
-_COMMANDS: dict[str, Program] = {
+_COMMANDS: dict[str, CommandSpec] = {
     "log": _HISTORY,
     "show": _HISTORY,
     "rev-list": _HISTORY,
@@ -236,10 +236,10 @@ _COMMANDS: dict[str, Program] = {
 _LOOK_INTO_SUBMODULES = frozenset(("status", "diff"))
 
 
-class _Git(Program):
+class _Git(CommandSpec):
     """`git`, what stands before its command, and the command."""
 
-    def prove(self, call: Call) -> list[str]:
+    def prove(self, call: Invocation) -> list[str]:
         words = list(call.words)
         while words[:1] and words[0].startswith("-"):
             word = words.pop(0)
@@ -267,7 +267,7 @@ class _Git(Program):
 _ENTERING = {"--ignore-submodules=none", "--ignore-submodules=untracked"}
 
 
-def _paths(call: Call) -> Iterator[str]:
+def _paths(call: Invocation) -> Iterator[str]:
     """The words that name files: those after `--`, those that are there, and what follows `:` in `HEAD:x` and `:!x`."""
     only_paths = False
     for word in call.words:
@@ -283,4 +283,4 @@ def _paths(call: Call) -> Iterator[str]:
             )
 
 
-GIT: dict[str, Program] = {"git": _Git()}
+GIT: dict[str, CommandSpec] = {"git": _Git()}

@@ -18,7 +18,7 @@ from pathlib import Path
 from kin_nb.core.paths import read_settings
 from kin_nb.core.safety.shell.for_readers import for_readers
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.program import Call
+from kin_nb.core.safety.shell.program import Invocation
 from kin_nb.core.safety.shell.programs.git_index import tracked
 from kin_nb.core.safety.shell.programs.git_settings import git_folder, own_settings_say, settings_folder
 from kin_nb.core.safety.shell.syntax import shown_word
@@ -47,7 +47,7 @@ _EXTERNAL = re.compile(r"(?i)\bexternal\b|\[include|include(if)?\.")
 _SECONDS = 10
 
 
-def is_hidden(call: Call) -> bool:
+def is_hidden(call: Invocation) -> bool:
     """Whether the call shows nothing of files that may hold secrets, past ones neither."""
     command = call.name.removeprefix("git ")
     found = git_folder(call.place.cwd)
@@ -60,7 +60,7 @@ def is_hidden(call: Call) -> bool:
     return git is not None and _obeys_variables(git) and not _has_attributes(worktree, folder)
 
 
-def _are_plain(call: Call, command: str, folder: Path) -> bool:
+def _are_plain(call: Invocation, command: str, folder: Path) -> bool:
     """The words before `--`: options that are known to keep to attributes, and commits. A search is of files alone."""
     words = list(call.words[: call.words.index("--")] if "--" in call.words else call.words)
     if not all(map(_OPTION.fullmatch, (word for word in words if word.startswith("-")))):
@@ -73,7 +73,7 @@ def _are_plain(call: Call, command: str, folder: Path) -> bool:
     return all(_is_commit(word, call, folder) for word in others)
 
 
-def _is_commit(word: str, call: Call, folder: Path) -> bool:
+def _is_commit(word: str, call: Invocation, folder: Path) -> bool:
     """Or a range of commits, or a path in the workspace, which git would take for one of both."""
     ends = [end for end in re.split(r"\.{2,3}", word) if end]
     if all(_COMMIT.fullmatch(end) or _is_branch(end, call, folder) or _kind(end, call) == "commit" for end in ends):
@@ -81,7 +81,7 @@ def _is_commit(word: str, call: Call, folder: Path) -> bool:
     return os.path.lexists(call.place.path(word)) and not re.fullmatch(r"[0-9a-fA-F]{4,64}", word)
 
 
-def _is_branch(name: str, call: Call, folder: Path) -> bool:
+def _is_branch(name: str, call: Invocation, folder: Path) -> bool:
     """And no tag, nor another name of git's own: those may lead to the content of a file."""
     shared = settings_folder(call.place.cwd) or folder
     packed = (read_settings(shared / "packed-refs") or "").split("\n")
@@ -97,7 +97,7 @@ def _is_branch(name: str, call: Call, folder: Path) -> bool:
     return has("refs/heads", "refs/remotes")
 
 
-def check_objects(call: Call) -> None:
+def check_objects(call: Invocation) -> None:
     """Raises UnprovenError where a word is the id, or another name, of a file's content, which git shows without its path."""
     command = call.name.removeprefix("git ")
     words = call.words[: call.words.index("--")] if "--" in call.words else call.words
@@ -108,7 +108,7 @@ def check_objects(call: Call) -> None:
             raise UnprovenError(f"{shown_word(word)} is a file's content without its name, which may be a secret's")
 
 
-def _kind(name: str, call: Call) -> str:
+def _kind(name: str, call: Invocation) -> str:
     """What git has under a name: commit, tag, tree or blob; "" where it has nothing, or where it is no plain name."""
     if not _NAME.fullmatch(name):
         return ""

@@ -27,10 +27,10 @@ def tracked(folder: Path, settings: Path) -> Iterator[str]:
         raise _unknown()
     data = index.read_bytes()
     longer = re.search(r"(?i)objectformat\s*=\s*\"?sha256", read_settings(settings / "config") or "")
-    yield from _names(data, _BEFORE_HASH + (32 if longer else 20))
+    yield from _index_paths(data, _BEFORE_HASH + (32 if longer else 20))
 
 
-def _names(data: bytes, flags_at: int) -> Iterator[str]:
+def _index_paths(data: bytes, flags_at: int) -> Iterator[str]:
     if data[:4] != b"DIRC" or data[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
         raise _unknown()
     entry = 12

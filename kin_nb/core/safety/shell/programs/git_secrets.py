@@ -11,8 +11,8 @@ from pathlib import Path
 
 from kin_nb.core.paths import read_settings
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.place import SECONDS, Place, Search, is_secret
-from kin_nb.core.safety.shell.program import Call
+from kin_nb.core.safety.shell.place import SECONDS, WorkingDir, Search, is_secret
+from kin_nb.core.safety.shell.program import Invocation
 from kin_nb.core.safety.shell.programs.git_hidden import check_objects, is_hidden
 from kin_nb.core.safety.shell.programs.git_index import tracked
 from kin_nb.core.safety.shell.programs.git_settings import git_folder, settings_folder
@@ -67,7 +67,7 @@ def _tracked_secrets(cwd: Path) -> Iterator[str]:
             yield str(worktree / name)
 
 
-def secrets_shown(call: Call) -> Iterator[str]:
+def secrets_shown(call: Invocation) -> Iterator[str]:
     """Of a call that shows content: some of the files that git tracks or may have tracked, and that may hold secrets.
 
     Raises UnprovenError when git tracks too many files to be sure.
@@ -80,7 +80,7 @@ def secrets_shown(call: Call) -> Iterator[str]:
         yield from islice(_kept_out(call.place), _NAMED)
 
 
-def _shows_past(call: Call) -> bool:
+def _shows_past(call: Invocation) -> bool:
     """Whether it shows content of commits, and not only of files that its words name."""
     command = call.name.removeprefix("git ")
     words = call.words[: call.words.index("--") if "--" in call.words else None]
@@ -106,7 +106,7 @@ def _shows_past(call: Call) -> bool:
     return command == "cat-file" and not all(map(_OF_A_FILE.fullmatch, others[-1:] or [""]))
 
 
-def _kept_out(place: Place) -> Iterator[str]:
+def _kept_out(place: WorkingDir) -> Iterator[str]:
     """Secrets that are kept out of the repository now: commits from before may hold them.
 
     Raises UnprovenError when there are too many files to be sure.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.program import Call, Found, Program
+from kin_nb.core.safety.shell.program import Invocation, ParsedArgs, CommandSpec
 from kin_nb.core.safety.shell.programs.awk import awk
 from kin_nb.core.safety.shell.syntax import shown_word
 
@@ -22,7 +22,7 @@ _SED_FLAGS = re.compile(r"[gpI\d]*")
 _SED_BETWEEN = re.compile(r"[\s;]*")
 
 
-def _sed(_call: Call, found: Found) -> Iterable[str]:
+def _sed(_call: Invocation, found: ParsedArgs) -> Iterable[str]:
     scripts = found.values("-e", "--expression")
     files = found.operands
     if not scripts:
@@ -81,10 +81,10 @@ _JQ_LETTERS = re.compile(r"-[nrcCMSsjaeR]+")
 _JQ_REACHES_OUT = re.compile(r"\b(env|ENV|import|include|modulemeta|get_search_list)\b", re.ASCII)
 
 
-class _Jq(Program):
+class _Jq(CommandSpec):
     """jq's `--arg NAME VALUE` takes two words, which no other program's options do."""
 
-    def prove(self, call: Call) -> list[str]:
+    def prove(self, call: Invocation) -> list[str]:
         words, operands = list(call.words), []
         while words:
             word = words.pop(0)
@@ -99,11 +99,11 @@ class _Jq(Program):
         return operands[1:]
 
 
-_AWK = Program(
+_AWK = CommandSpec(
     values="Fv", operands="text", options_first=True, check=awk, why={"-f": "runs a file", "-i": "loads a file"}
 )
-SCRIPTS: dict[str, Program] = {
-    "sed": Program(
+SCRIPTS: dict[str, CommandSpec] = {
+    "sed": CommandSpec(
         letters="nErsuz",
         values="e",
         long="quiet silent regexp-extended expression= null-data separate unbuffered",

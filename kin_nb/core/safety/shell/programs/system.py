@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.program import Call, Found, Program
+from kin_nb.core.safety.shell.program import Invocation, ParsedArgs, CommandSpec
 
 LONGEST_SLEEP = 600
 _SECRETS = "would show variables that may hold secrets"
@@ -31,30 +31,30 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _SET = frozenset(("pipefail", "errexit", "nounset", "xtrace"))
 
 
-def _date(call: Call, found: Found) -> Iterable[str]:
+def _date(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     if any(not word.startswith("+") for word in found.operands):
         raise UnprovenError(f"`{call.name}` may set the clock")
     return ()
 
 
-def _sleep(_call: Call, found: Found) -> Iterable[str]:
+def _sleep(_call: Invocation, found: ParsedArgs) -> Iterable[str]:
     for word in found.operands:
         if not re.fullmatch(r"\d{1,3}(\.\d+)?s?", word) or float(word.rstrip("s")) > LONGEST_SLEEP:
             raise UnprovenError(f"`sleep {word}` is not known to end soon")
     return ()
 
 
-def _printf(_call: Call, found: Found) -> Iterable[str]:
+def _printf(_call: Invocation, found: ParsedArgs) -> Iterable[str]:
     text = found.operands[0] if found.operands else ""
     if "%" in _CONVERSION.sub("", text):
         raise UnprovenError("`printf` with a conversion that is not known, such as `%n`, may set a variable")
     return ()
 
 
-class _Ps(Program):
+class _Ps(CommandSpec):
     """Known by whole words. `e` shows variables, unless it is `-e`; and that again when another word makes ps start anew."""
 
-    def prove(self, call: Call) -> list[str]:
+    def prove(self, call: Invocation) -> list[str]:
         words, known = list(call.words), set[str]()
         while words:
             word = words.pop(0)
@@ -69,42 +69,42 @@ class _Ps(Program):
         return []
 
 
-def _set(call: Call, found: Found) -> Iterable[str]:
+def _set(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     if not call.words or any(word not in _SET for word in (*found.operands, *found.values("-o"))):
         raise UnprovenError(f"`{' '.join(['set', *call.words])}` is not known to be harmless")
     return ()
 
 
-def _seq(_call: Call, found: Found) -> Iterable[str]:
+def _seq(_call: Invocation, found: ParsedArgs) -> Iterable[str]:
     if any(not _NUMBER.fullmatch(word) for word in found.operands):
         raise UnprovenError("`seq` counts with numbers only")
     return ()
 
 
-def _exit(_call: Call, found: Found) -> Iterable[str]:
+def _exit(_call: Invocation, found: ParsedArgs) -> Iterable[str]:
     if any(not word.isdigit() for word in found.operands):
         raise UnprovenError("`exit` takes a number")
     return ()
 
 
-def _secrets(call: Call, _found: Found) -> Iterable[str]:
+def _secrets(call: Invocation, _found: ParsedArgs) -> Iterable[str]:
     raise UnprovenError(f"`{call.name}` {_SECRETS}")
 
 
-_NO_WORDS = Program(operands="none")
-BUILTINS: dict[str, Program] = {
-    "pwd": Program(letters="LP", operands="none"),
-    "printf": Program(operands="text", check=_printf, why={"-v": "sets a variable"}),
-    "true": Program(operands="text"),
-    "false": Program(operands="text"),
-    ":": Program(operands="text"),
-    "type": Program(letters="aptPf", operands="text"),
-    "exit": Program(operands="text", check=_exit),
-    "set": Program(letters="eux", values="o", operands="text", check=_set),
+_NO_WORDS = CommandSpec(operands="none")
+BUILTINS: dict[str, CommandSpec] = {
+    "pwd": CommandSpec(letters="LP", operands="none"),
+    "printf": CommandSpec(operands="text", check=_printf, why={"-v": "sets a variable"}),
+    "true": CommandSpec(operands="text"),
+    "false": CommandSpec(operands="text"),
+    ":": CommandSpec(operands="text"),
+    "type": CommandSpec(letters="aptPf", operands="text"),
+    "exit": CommandSpec(operands="text", check=_exit),
+    "set": CommandSpec(letters="eux", values="o", operands="text", check=_set),
 }
-SYSTEM: dict[str, Program] = {
-    "which": Program(letters="a", operands="text"),
-    "date": Program(
+SYSTEM: dict[str, CommandSpec] = {
+    "which": CommandSpec(letters="a", operands="text"),
+    "date": CommandSpec(
         letters="uR",
         values="d",
         attached="I",
@@ -113,11 +113,11 @@ SYSTEM: dict[str, Program] = {
         check=_date,
         why={"-s": "sets the clock", "--set": "sets the clock"},
     ),
-    "sleep": Program(operands="text", check=_sleep),
-    "seq": Program(letters="w", values="sf", number=True, operands="text", check=_seq),
-    "expr": Program(operands="text"),
-    "bc": Program(letters="lqs", operands="none"),
-    "id": Program(letters="ugGnrz", operands="text"),
+    "sleep": CommandSpec(operands="text", check=_sleep),
+    "seq": CommandSpec(letters="w", values="sf", number=True, operands="text", check=_seq),
+    "expr": CommandSpec(operands="text"),
+    "bc": CommandSpec(letters="lqs", operands="none"),
+    "id": CommandSpec(letters="ugGnrz", operands="text"),
     "whoami": _NO_WORDS,
     "groups": _NO_WORDS,
     "arch": _NO_WORDS,
@@ -125,13 +125,13 @@ SYSTEM: dict[str, Program] = {
     "lscpu": _NO_WORDS,
     "locale": _NO_WORDS,
     "nvidia-smi": _NO_WORDS,
-    "uname": Program(letters="asnrvmpio", long="all kernel-name kernel-release machine", operands="none"),
-    "hostname": Program(letters="sI", operands="none"),
-    "nproc": Program(long="all ignore=", operands="none"),
-    "uptime": Program(letters="ps", operands="none"),
-    "free": Program(letters="bkmghtwl", long="human mebi gibi total", operands="none"),
+    "uname": CommandSpec(letters="asnrvmpio", long="all kernel-name kernel-release machine", operands="none"),
+    "hostname": CommandSpec(letters="sI", operands="none"),
+    "nproc": CommandSpec(long="all ignore=", operands="none"),
+    "uptime": CommandSpec(letters="ps", operands="none"),
+    "free": CommandSpec(letters="bkmghtwl", long="human mebi gibi total", operands="none"),
     "ps": _Ps(),
-    "pgrep": Program(letters="flaxnouiv", values="u", operands="text"),
-    "env": Program(operands="none", check=_secrets),
-    "printenv": Program(operands="none", check=_secrets),
+    "pgrep": CommandSpec(letters="flaxnouiv", values="u", operands="text"),
+    "env": CommandSpec(operands="none", check=_secrets),
+    "printenv": CommandSpec(operands="none", check=_secrets),
 }

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.place import Place
-from kin_nb.core.safety.shell.program import Program
+from kin_nb.core.safety.shell.place import WorkingDir
+from kin_nb.core.safety.shell.program import CommandSpec
 from kin_nb.core.safety.shell.programs.files import FILES
 from kin_nb.core.safety.shell.programs.find import FIND
 from kin_nb.core.safety.shell.programs.git import GIT
@@ -26,7 +26,7 @@ _SHIMS = frozenset(("shims", ".volta"))
 """Folders of version managers: what lies there runs whatever the current folder names."""
 
 
-def known_program(name: str, place: Place) -> Program:
+def known_program(name: str, place: WorkingDir) -> CommandSpec:
     """Raises UnprovenError when there is none of that name, or when what would run is not the machine's own program."""
     if name in BUILTINS:
         return BUILTINS[name]
@@ -39,7 +39,7 @@ def known_program(name: str, place: Place) -> Program:
     return program
 
 
-def check_origin(name: str, place: Place) -> None:
+def check_origin(name: str, place: WorkingDir) -> None:
     """Raises UnprovenError when the shell would find the program in the workspace, or a version manager in its stead."""
     found = _found(name, place)
     if found is None:
@@ -51,11 +51,11 @@ def check_origin(name: str, place: Place) -> None:
 
 
 @cache
-def _programs() -> Mapping[str, Program]:
+def _programs() -> Mapping[str, CommandSpec]:
     return FILES | TEXT | SYSTEM | FIND | SCRIPTS | TOOLS | GIT
 
 
-def _found(name: str, place: Place) -> Path | None:
+def _found(name: str, place: WorkingDir) -> Path | None:
     """Where the shell finds the program; None when it is nowhere, and running it would do nothing."""
     for folder in place.environment.get("PATH", os.defpath).split(os.pathsep):
         if folder.startswith("~"):  # which bash takes for a home folder

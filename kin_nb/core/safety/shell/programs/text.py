@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.place import Search
-from kin_nb.core.safety.shell.program import Call, Found, Program
+from kin_nb.core.safety.shell.program import Invocation, ParsedArgs, CommandSpec
 
 _RUNS = "runs a program"
 _WRITES = "writes a file"
@@ -18,7 +18,7 @@ _TYPES_OF_CODE = frozenset(("py", "js", "ts", "rust", "go", "c", "cpp", "java", 
 """Types of rg's that name no hidden file."""
 
 
-def _grep_search(found: Found) -> Search | None:
+def _grep_search(found: ParsedArgs) -> Search | None:
     follows = found.has("-R", "--dereference-recursive")
     if not follows and not found.has("-r", "--recursive"):
         return None
@@ -29,7 +29,7 @@ def _grep_search(found: Found) -> Search | None:
     return Search(follows=follows, without=without, only=only)
 
 
-def _rg_search(found: Found) -> Search | None:
+def _rg_search(found: ParsedArgs) -> Search | None:
     if found.has("--files", "--type-list"):  # names only
         return None
     shows_hidden = found.has("-u", "--hidden", "--unrestricted", "-.", "-g", "--glob", "--iglob")  # `-g .env`
@@ -37,18 +37,18 @@ def _rg_search(found: Found) -> Search | None:
     return Search(hidden=shows_hidden or not types <= _TYPES_OF_CODE, obeys_ignore_files=not types)
 
 
-def _diff_search(_found: Found) -> Search | None:
+def _diff_search(_found: ParsedArgs) -> Search | None:
     return Search(follows=True)
 
 
-def _no_response_file(call: Call, _found: Found) -> Iterable[str]:
+def _no_response_file(call: Invocation, _found: ParsedArgs) -> Iterable[str]:
     """Any word: also the value of an option, and what follows `--`."""
     if any(word.startswith("@") for word in call.words):
         raise UnprovenError(f"`{call.name} @FILE` takes its arguments from a file")
     return ()
 
 
-_GREP = Program(
+_GREP = CommandSpec(
     letters="EFGPivwxcLlqosabHhnrRzZI",
     values="emABC",
     files="f",
@@ -62,11 +62,11 @@ _GREP = Program(
     search=_grep_search,
 )
 
-TEXT: dict[str, Program] = {
+TEXT: dict[str, CommandSpec] = {
     "grep": _GREP,
     "egrep": _GREP,
     "fgrep": _GREP,
-    "rg": Program(
+    "rg": CommandSpec(
         letters="iSsvwxnNcloFPUuHIa0.qp",
         values="egtTABCmrMdj",
         files="f",
@@ -80,7 +80,7 @@ TEXT: dict[str, Program] = {
         search=_rg_search,
         why={"--pre": _RUNS, "-z": _RUNS, "--search-zip": _RUNS, "--hostname-bin": _RUNS},
     ),
-    "sort": Program(
+    "sort": CommandSpec(
         letters="bcCdfghiMmnrRsuVz",
         values="kt",
         long="unique numeric-sort general-numeric-sort human-numeric-sort month-sort version-sort reverse ignore-case "
@@ -93,20 +93,20 @@ TEXT: dict[str, Program] = {
             "--temporary-directory": "writes to a folder",
         },
     ),
-    "uniq": Program(
+    "uniq": CommandSpec(
         letters="cdDiuz",
         values="fsw",
         long="count repeated all-repeated? unique ignore-case skip-fields= skip-chars= check-chars= zero-terminated",
         most=1,
         options_first=True,
     ),
-    "cut": Program(
+    "cut": CommandSpec(
         letters="nsz",
         values="bcdf",
         long="bytes= characters= fields= delimiter= complement only-delimited output-delimiter= zero-terminated",
     ),
-    "tr": Program(letters="cCdst", long="complement delete squeeze-repeats truncate-set1", operands="text"),
-    "diff": Program(
+    "tr": CommandSpec(letters="cCdst", long="complement delete squeeze-repeats truncate-set1", operands="text"),
+    "diff": CommandSpec(
         letters="abBcdeEHinNpqrstTuwyZ",
         values="UCWxIFL",
         long="unified? context? brief recursive side-by-side width= suppress-common-lines ignore-all-space "
@@ -115,15 +115,15 @@ TEXT: dict[str, Program] = {
         search=_diff_search,
         why={"-l": _RUNS, "--paginate": _RUNS},
     ),
-    "column": Program(letters="tx", values="sc", long="table separator="),
-    "fold": Program(letters="bs", values="w", long="bytes spaces width="),
-    "fmt": Program(values="w", long="width="),
-    "paste": Program(letters="sz", values="d", long="serial delimiters= zero-terminated"),
-    "join": Program(letters="i", values="12tjoave"),
-    "expand": Program(letters="i", values="t", long="initial tabs="),
-    "unexpand": Program(letters="a", values="t", long="all tabs="),
-    "rev": Program(),
-    "strings": Program(
+    "column": CommandSpec(letters="tx", values="sc", long="table separator="),
+    "fold": CommandSpec(letters="bs", values="w", long="bytes spaces width="),
+    "fmt": CommandSpec(values="w", long="width="),
+    "paste": CommandSpec(letters="sz", values="d", long="serial delimiters= zero-terminated"),
+    "join": CommandSpec(letters="i", values="12tjoave"),
+    "expand": CommandSpec(letters="i", values="t", long="initial tabs="),
+    "unexpand": CommandSpec(letters="a", values="t", long="all tabs="),
+    "rev": CommandSpec(),
+    "strings": CommandSpec(
         letters="af", values="nt", long="all bytes= radix= print-file-name", number=True, check=_no_response_file
     ),
 }
