@@ -32,9 +32,8 @@ from kin_nb.core.observability import Observers
 from kin_nb.core.records import TURNS_BEFORE, Moved, Sent, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.redaction import WORKSPACE
 from kin_nb.core.resuming import resumed, take_up
-from kin_nb.core.safety.approvals import Approvals
+from kin_nb.core.safety.approvals import ApprovalCallback, Approvals, Ask
 from kin_nb.core.safety.audit import AuditLog
-from kin_nb.core.safety.callbacks import ApprovalCallback, Ask
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.session.header import session_header
 from kin_nb.core.session.journal import SessionJournal

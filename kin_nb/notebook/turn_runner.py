@@ -16,7 +16,7 @@ from kin_nb.core.events import BaseEvent, ErrorEvent, TurnStartEvent
 from kin_nb.core.first_steps import explain
 from kin_nb.core.questions import AskQuestion, Question
 from kin_nb.core.records import TurnRecord
-from kin_nb.core.safety.callbacks import Ask
+from kin_nb.core.safety.approvals import Ask
 from kin_nb.core.safety.decision import ApprovalRequest
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.undo import TurnRunningError

@@ -1,13 +1,15 @@
-"""What was approved for the rest of the session, the scopes that a request may offer, and what becomes of an answer."""
+"""What was approved for longer than once: the session's grants, the scopes that a request may offer, and the rules that last."""
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.safety.command_prefix import command_prefix
 from kin_nb.core.safety.decision import ApprovalDecision, Grant, ToolRequest
-from kin_nb.core.safety.prefixes import command_prefix
 from kin_nb.core.safety.risk import is_command
 from kin_nb.core.workspace import Workspace
 
@@ -78,7 +80,7 @@ def remember(
 ) -> str:
     """Keep what was approved for longer than once: in `grants`, and for "always" by `save` too.
 
-    `save` writes a rule (saved_rules.py), and raises ConfigError. `offered`: the scopes that the request had; none where a
+    `save` writes a rule (`save_rule`), and raises ConfigError. `offered`: the scopes that the request had; none where a
     sensitive path or one outside the workspace asked. Edited arguments are approved once. Only a person's word lasts.
     Returns what could not be kept, "" when nothing: the call runs all the same.
     """
@@ -127,3 +129,33 @@ def _of_a_file(call: ToolRequest, workspace: Workspace | None) -> tuple[Grant, .
     path = call.write_paths[0]
     shown = workspace.relative(path) if workspace is not None else path.name
     return (Grant(EDITS, f"{FILE}{path}", f"edits of {shown}", may_last=True),)
+
+
+_WRITERS = ("write_file", "edit_file")
+
+
+def save_rule(grant: Grant, tool_name: str) -> None:
+    """Add the rule for `grant`, which a call of `tool_name` was approved with. The file keeps its comments and rules.
+
+    Raises ConfigError: no rule says this grant, or the file cannot be changed. May wait some seconds for another writer.
+    """
+    from kin_nb.core.config.saving import save_updates  # noqa: PLC0415  (only when something is saved)
+
+    save_updates({"tools": _rule(grant, tool_name)})
+
+
+def _rule(grant: Grant, tool_name: str) -> dict[str, Any]:
+    from kin_nb.core.config.errors import ConfigError  # noqa: PLC0415  (as above)
+    from kin_nb.core.config.saving import Added  # noqa: PLC0415
+
+    if grant.pattern.startswith(PREFIX):
+        return {grant.tool_name: {"allowlist": Added([grant.pattern.removeprefix(PREFIX)])}}
+    if grant.pattern.startswith(FILE):
+        # the whole path: config.toml holds for every workspace
+        path = glob.escape(grant.pattern.removeprefix(FILE))
+        return {name: {"allowlist": Added([path])} for name in dict.fromkeys((*_WRITERS, tool_name))}
+    if grant.pattern.startswith(SITE):
+        return {grant.tool_name: {"allowlist": Added([grant.pattern.removeprefix(SITE)])}}
+    if grant.pattern == TOOL:
+        return {grant.tool_name: {"permission": "always"}}
+    raise ConfigError(f"no rule of config.toml says {grant.label}.")

@@ -15,8 +15,7 @@ from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.chain import decide
 from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ApprovalDecision, ToolRequest, Verdict
-from kin_nb.core.safety.grants import Grants, remember, scopes
-from kin_nb.core.safety.saved_rules import save_rule
+from kin_nb.core.safety.grants import Grants, remember, save_rule, scopes
 from kin_nb.core.tool_types import BaseToolConfig, ToolError, ToolPermission
 from kin_nb.core.tools.builtins.web_fetch import MOST_CHARACTERS, WebFetch, WebFetchArgs
 from kin_nb.core.tools.whole import Whole, whole_output

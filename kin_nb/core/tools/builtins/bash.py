@@ -18,10 +18,10 @@ from kin_nb.core.config.keys import environment_with
 from kin_nb.core.environment import child_environment
 from kin_nb.core.redaction import Redactor, is_secret_name
 from kin_nb.core.safety.shell import Judgement, judge
-from kin_nb.core.safety.shell.carried import simple_commands
-from kin_nb.core.safety.shell.for_readers import for_readers
 from kin_nb.core.safety.shell.judge import sensitive_writes
 from kin_nb.core.safety.shell.named_scripts import named_scripts
+from kin_nb.core.safety.shell.read_only.working_dir import for_readers
+from kin_nb.core.safety.shell.reader.nested_commands import simple_commands
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import command_rules, run_later, sandbox

@@ -3,7 +3,7 @@
 A pattern is compared by words: equal, or followed by more words; with `*`, `?` or `[` in it, as a glob over the whole command.
 An allowlist is for commands that can be read at a glance: one simple command of plain words, none of which names a program to
 run, a place outside the workspace or a sensitive file, also through a link, unless the pattern spells it; nor does git have an
-option before its subcommand (`-C`, `-c`), unless spelled. For the programs in safety/prefixes.py it covers what is proven to
+option before its subcommand (`-C`, `-c`), unless spelled. For the programs in safety/command_prefix.py it covers what is proven to
 only read, the options that are listed there or that the pattern spells, and the line that it spells whole: of a subcommand
 that is not listed there (`git push`), of make's second target, only that. A denylist looks for the command anywhere in the
 line, and sees `git push` in `git -C x push` too. That is a fence for good intentions, not for bad ones: the line may still
@@ -17,9 +17,16 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from kin_nb.core.safety.prefixes import beginning, is_listed
-from kin_nb.core.safety.shell.simple_command import SimpleCommand
-from kin_nb.core.safety.shell_words import git_words, leads_elsewhere, links_elsewhere, plain_words, reaches_out
+from kin_nb.core.safety.command_prefix import (
+    beginning,
+    git_words,
+    is_listed,
+    leads_elsewhere,
+    links_elsewhere,
+    plain_words,
+    reaches_out,
+)
+from kin_nb.core.safety.shell.reader.simple_command import SimpleCommand
 
 _HARMLESS_GIT_OPTIONS = ("--no-pager", "-P")
 """Before a subcommand: they change nothing but how the output comes."""

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kin_nb.core.paths import kin_home
-from kin_nb.core.safety.shell.for_readers import HIDING
+from kin_nb.core.safety.shell.read_only.working_dir import HIDING
 from kin_nb.core.tools.builtins.run_later import Look
 
 _PROGRAM = "bwrap"

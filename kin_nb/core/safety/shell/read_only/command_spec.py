@@ -1,17 +1,22 @@
-"""What is known of one program: its harmless flags, and which of its words are files."""
+"""What is known of one program: its harmless flags, and which of its words are files. The values are in commands.toml."""
 
 from __future__ import annotations
 
 import os
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
-from typing import Literal
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
 
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.place import WorkingDir, Search
+from kin_nb.core.safety.shell.read_only.working_dir import Search, WorkingDir
 
+_TABLE = Path(__file__).with_name("commands.toml")
 _NUMBER = re.compile(r"-\d+")
 _NAMED = 3
 """Secrets that are named among what a search reads; one is enough to ask."""
@@ -42,17 +47,16 @@ class ParsedArgs:
         return [value for name in names for value in self.options.get(name, [])]
 
 
+Check = Callable[[Invocation, ParsedArgs], Iterable[str]]
+SearchOf = Callable[[ParsedArgs], Search | None]
+
+
 @dataclass(frozen=True)
 class CommandSpec:
-    """`letters`: one-letter flags, which may stand together. `values`: those with a value, in the same word or the next.
-    `attached`: those whose value, if any, is in the same word. `alone`: those whose value is the next word, to some of
-    the program's kind whatever stands beside the letter; so it stands alone. `files`: those whose value is a file that is read.
+    """The flags of a program, and what its other words are. commands.toml explains the fields, and has the values.
 
-    `long`: words like `all` (no value), `lines=` (a value), `color?` (a value after `=`, or none), `file<` (a file that
-    is read). `whole`: option words with one dash. `number`: `-20` is a flag. `operands`: what the other words are: `files`
-    whose content is shown, `names` of which only names and figures are, `text`, a `pattern` and then files, or `none`.
-    `most`: of them. `search`: what of a folder among the files is searched, None when none is. `check`: looks at what was
-    found and returns more files that are read. `why`: what is wrong with a flag that is often asked for.
+    `search`: what of a folder among the files is searched, None when none is. `check`: looks at what was found and returns
+    more files that are read.
     """
 
     letters: str = ""
@@ -66,11 +70,9 @@ class CommandSpec:
     operands: Literal["files", "names", "text", "pattern", "none"] = "files"
     most: int | None = None
     options_first: bool = False
-    """What comes after an operand is an operand, to some of its kind: it may be a file to write, so flags there are refused."""
     here: bool = False
-    """Without operands, it is about the folder that it runs in."""
-    search: Callable[[ParsedArgs], Search | None] | None = None
-    check: Callable[[Invocation, ParsedArgs], Iterable[str]] | None = None
+    search: SearchOf | None = None
+    check: Check | None = None
     why: Mapping[str, str] = field(default_factory=dict)
 
     def prove(self, call: Invocation) -> list[str]:
@@ -183,3 +185,34 @@ class _Reader:
         if why:
             return UnprovenError(f"`{self._call.name} {option}` {why}")
         return UnprovenError(f"`{self._call.name} {option}` is not a flag known to be harmless")
+
+
+def section(name: str) -> Mapping[str, Any]:
+    """A part of commands.toml, as it is there."""
+    part: Mapping[str, Any] = _table()[name]
+    return part
+
+
+def specs(
+    name: str,
+    *,
+    kind: type[CommandSpec] = CommandSpec,
+    checks: Mapping[str, Check] = MappingProxyType({}),
+    searches: Mapping[str, SearchOf] = MappingProxyType({}),
+) -> dict[str, CommandSpec]:
+    """The commands in a section of commands.toml, by their names. Raises KeyError, TypeError for what it does not know there."""
+    found: dict[str, CommandSpec] = {}
+    for command, values in section(name).items():
+        given = dict(values)
+        names = [command, *given.pop("same", [])]
+        shared = [section("options")[each] for each in given.pop("options", [])]
+        given |= {"long": " ".join([*shared, given.get("long", "")])} if shared else {}
+        given |= {"check": checks[given["check"]]} if "check" in given else {}
+        given |= {"search": searches[given["search"]]} if "search" in given else {}
+        found |= dict.fromkeys(names, kind(**given))
+    return found
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(_TABLE.read_text(encoding="utf-8"))

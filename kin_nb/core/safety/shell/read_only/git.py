@@ -12,52 +12,28 @@ from typing import Literal
 
 from kin_nb.core.paths import read_settings
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.place import holds_credentials
-from kin_nb.core.safety.shell.program import Invocation, ParsedArgs, CommandSpec
-from kin_nb.core.safety.shell.programs.git_secrets import secrets_shown, shows_content
-from kin_nb.core.safety.shell.programs.git_settings import (
+from kin_nb.core.safety.shell.read_only.command_spec import Check, CommandSpec, Invocation, ParsedArgs, section, specs
+from kin_nb.core.safety.shell.read_only.git_config import (
     borrowed,
     check_settings,
     git_folder,
     own_settings,
     settings_folder,
 )
+from kin_nb.core.safety.shell.read_only.git_content import secrets_shown, shows_content
+from kin_nb.core.safety.shell.read_only.working_dir import holds_credentials
 
-_WRITES, _RUNS = "writes a file", "runs a program"
-_WHY = {
-    "--output": _WRITES,
-    "--ext-diff": _RUNS,
-    "--textconv": _RUNS,
-    "-O": _RUNS,
-    "--open-files-in-pager": _RUNS,
-    "--show-signature": _RUNS,
-}
 _RUNS_GPG = re.compile(r"%[-+ ]?G|signature")
 _SHOWS_OBJECTS = re.compile(r"%\(\*?raw")
 """In a format: what a tag names may be any file's content."""
-_DIFF = (
-    "patch no-patch stat? shortstat numstat dirstat? summary name-only name-status raw color? no-color word-diff? "
-    "color-words? unified= cached staged merge-base ignore-all-space ignore-space-change ignore-space-at-eol "
-    "ignore-blank-lines function-context exit-code quiet check full-index abbrev? find-renames? find-copies? "
-    "no-renames diff-filter= minimal patience histogram diff-algorithm= no-ext-diff no-textconv relative? "
-    "ignore-submodules? compact-summary no-prefix inter-hunk-context= pickaxe-regex pickaxe-all patch-with-stat cc "
-)
-_LOG = (
-    _DIFF
-    + "oneline graph all branches? tags? remotes? decorate? no-decorate max-count= skip= since? after? until? before? "
-    "author? committer? grep? all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp merges "
-    "no-merges first-parent reverse follow topo-order date-order author-date-order date? format? pretty? "
-    "abbrev-commit no-abbrev-commit simplify-by-decoration left-right cherry-pick cherry-mark not boundary source "
-    "full-history walk-reflogs no-walk? encoding= no-notes no-mailmap children parents count left-only right-only"
-)
 
 
 @dataclass(frozen=True)
-class _Command(CommandSpec):
+class _GitCommand(CommandSpec):
     """One of git's commands: its words are revisions and paths, told apart by _paths."""
 
     operands: Literal["files", "names", "text", "pattern", "none"] = "text"
-    why: Mapping[str, str] = field(default_factory=lambda: _WHY)
+    why: Mapping[str, str] = field(default_factory=lambda: section("git_why"))
 
 
 def _format(call: Invocation, found: ParsedArgs) -> Iterable[str]:
@@ -77,8 +53,8 @@ def _lists_only(call: Invocation, found: ParsedArgs) -> Iterable[str]:
     return _format(call, found)
 
 
-def _first(*allowed: str) -> CommandSpec:
-    """A command whose first word says what it does: to git, options before it may make it another command."""
+def _first(*allowed: str) -> Check:
+    """For a command whose first word says what it does: to git, options before it may make it another command."""
 
     def check(call: Invocation, found: ParsedArgs) -> Iterable[str]:
         said = call.words[0] if found.operands else ""
@@ -86,7 +62,7 @@ def _first(*allowed: str) -> CommandSpec:
             raise UnprovenError(f"`{call.name} {said}`".replace(" `", "`") + " is not known to only show")
         return _format(call, found)
 
-    return _Command(letters="v", values="n", long=_LOG + " porcelain verbose", number=True, check=check)
+    return check
 
 
 def _remote(call: Invocation, found: ParsedArgs) -> Iterable[str]:
@@ -153,86 +129,17 @@ def _is_own(folder: Path) -> bool:
     return folder.lstat().st_uid == os.geteuid()
 
 
-_HISTORY = _Command(
-    letters="pusRwbzWqMCigEFPmc", attached="UMCBX", values="SGlnL", number=True, long=_LOG, check=_format
-)
-_COMMANDS: dict[str, CommandSpec] = {
-    "log": _HISTORY,
-    "show": _HISTORY,
-    "rev-list": _HISTORY,
-    "reflog": _first("", "show"),
-    "stash": _first("list"),
-    "worktree": _first("list"),
-    "diff": _Command(
-        letters="pusRwbzWqMCi", attached="UMCBX", values="SGl", number=True, long=_DIFF, check=_within_worktree
-    ),
-    "status": _Command(
-        letters="sbvz",
-        attached="u",
-        long="short branch porcelain? long verbose show-stash untracked-files? ignored? ignore-submodules? no-renames "
-        "find-renames? ahead-behind no-ahead-behind",
-    ),
-    "branch": _Command(
-        letters="arv",
-        long="all remotes list verbose show-current merged? no-merged? contains? no-contains? points-at? sort= format= "
-        "color? no-color abbrev? no-column ignore-case",
-        check=_lists_only,
-    ),
-    "tag": _Command(
-        letters="li",
-        attached="n",
-        long="list sort= format= merged? no-merged? contains? no-contains? points-at? ignore-case color?",
-        check=_lists_only,
-    ),
-    "rev-parse": _Command(
-        letters="q",
-        long="abbrev-ref? short? verify quiet symbolic symbolic-full-name show-toplevel show-prefix show-cdup git-dir "
-        "absolute-git-dir git-common-dir is-inside-work-tree is-inside-git-dir is-bare-repository is-shallow-repository "
-        "all branches? tags? remotes? since= until=",
-    ),
-    "ls-files": _Command(
-        letters="cdmoiskutzv",
-        values="x",
-        long="cached deleted modified others ignored stage unmerged killed exclude-standard exclude= full-name "
-        "error-unmatch directory no-empty-directory eol abbrev? deduplicate",
-    ),
-    "ls-tree": _Command(letters="rdtlz", long="name-only name-status long full-name full-tree abbrev? object-only"),
-    "blame": _Command(
-        letters="wesltfnpbc",
-        values="L",
-        attached="MC",
-        long="date= porcelain line-porcelain show-email show-name show-number root abbrev= color-lines minimal "
-        "first-parent since=",
-    ),
-    "grep": _Command(
-        letters="niIlLcwvEFGPhHWpoqrz",
-        values="emABC",
-        long="line-number ignore-case word-regexp invert-match extended-regexp fixed-strings perl-regexp basic-regexp "
-        "files-with-matches name-only files-without-match count cached heading break show-function function-context "
-        "all-match and or not after-context= before-context= context= max-depth= max-count= only-matching column "
-        "full-name color? no-color quiet null",
-        number=True,
-    ),
-    "describe": _Command(
-        long="tags always long all abbrev= match= exclude= contains exact-match first-parent candidates="
-    ),
-    "shortlog": _Command(
-        letters="snec",
-        long="summary numbered email committer group= all since? until? no-merges author?",
-        check=_format,
-    ),
-    "cat-file": _Command(letters="ptse"),
-    "merge-base": _Command(letters="a", long="all is-ancestor fork-point octopus independent"),
-    "for-each-ref": _Command(long="format= sort= count= contains? merged? points-at? no-merged?", check=_format),
-    "show-ref": _Command(letters="dsq", long="heads tags head hash? verify dereference quiet abbrev?"),
-    "name-rev": _Command(long="name-only tags refs= all always"),
-    "symbolic-ref": _Command(letters="q", long="short quiet", check=_symbolic_ref),
-    "check-ignore": _Command(letters="vqn", long="verbose quiet non-matching no-index"),
-    "count-objects": _Command(letters="vH", long="verbose human-readable"),
-    "remote": _Command(letters="v", long="verbose push all", check=_remote),
-    "config": _Command(long="get local", options_first=True, check=_config),
-    "version": _Command(long="build-options"),
+_CHECKS: dict[str, Check] = {
+    "format": _format,
+    "shows_first": _first("", "show"),
+    "lists_first": _first("list"),
+    "lists_only": _lists_only,
+    "within_worktree": _within_worktree,
+    "symbolic_ref": _symbolic_ref,
+    "remote": _remote,
+    "config": _config,
 }
+_COMMANDS = specs("git", kind=_GitCommand, checks=_CHECKS)
 _LOOK_INTO_SUBMODULES = frozenset(("status", "diff"))
 
 

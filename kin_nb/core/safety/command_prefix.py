@@ -3,18 +3,126 @@
 The rule: a person who approves a beginning has read one command. So a later one is covered only where it is proven to only
 read, or where its program is listed here and each of its options is listed with it: none that runs or loads something
 else, names a file to write or another host, sends, or deletes. Every other command is approved verbatim, one by one: also
-of programs that nothing is known about.
+of programs that nothing is known about. Only a command of plain words has a beginning (`plain_words`).
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from kin_nb.core.safety.shell_words import _set, leads_elsewhere, links_elsewhere, plain_words
+from kin_nb.core.sensitive_names import sensitive_reason
+
+_SPECIAL = frozenset(";|&<>()$`\\*?[]{}~!#")
+_SPECIAL_IN_DOUBLE_QUOTES = frozenset("$`\\!")
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_RESERVED = _set("if then elif else fi for while until do done case esac select function in time coproc [[ ]]")
+
+_RUNNING_OPTIONS = _set(
+    # these run a program, load code or settings, write a file, or name another host
+    "exec execdir eval command to-command use-compress-program compress-program checkpoint-action rsh upload-pack "
+    "receive-pack ext-diff textconv open-files-in-pager pre hostname-bin shell script-shell toolexec vettool wrapper "
+    "init-script output output-file plugin config config-file rcfile install-types "
+    "init-hook load-plugins python host server registry index index-url extra-index-url"
+)
+_GIT_OPTIONS_WITH_VALUE = _set("-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source")
+_LEAVES_THE_WORKSPACE = re.compile(r"(^|[=:,@]|^-\w)/|(^|[/=:,@]|^-\w)\.\.(/|$)|@[\w.-]+:")
+
+_JOINS_PATHS = re.compile("[=:,]")
+_EVALUATED_INDEX = re.compile(r"\w\[.*[$`]", re.DOTALL)
+"""As in `printf -v 'a[$(x)]'`: bash runs x, quoted as it is."""
+
+
+def plain_words(command: str) -> list[str] | None:
+    """The words of `command` when it is one simple command of plain words, else None.
+
+    Plain: no operator, redirection, expansion, glob, comment, escape, assignment prefix or reserved word; quotes may
+    hold blanks and operators, but double quotes no expansion. Any character that is not printable makes it None.
+    """
+    command = command.strip(" \t")
+    if not command or not command.replace("\t", " ").isprintable():
+        return None
+    words: list[str] = []
+    position = 0
+    while position < len(command):
+        if command[position] in " \t":
+            position += 1
+            continue
+        word, position = _word(command, position)
+        if word is None:
+            return None
+        words.append(word)
+    return None if "=" in words[0] or words[0] in _RESERVED or not words[0] else words
+
+
+def _word(command: str, position: int) -> tuple[str | None, int]:
+    """One word from `position`, with its quotes taken off, and where it ends; None when it is not plain."""
+    word = ""
+    while position < len(command) and command[position] not in " \t":
+        character = command[position]
+        if character in "'\"":
+            end = command.find(character, position + 1)
+            quoted = command[position + 1 : end]
+            if end < 0 or (character == '"' and not _SPECIAL_IN_DOUBLE_QUOTES.isdisjoint(quoted)):
+                return None, position
+            word, position = word + quoted, end + 1
+        elif character in _SPECIAL:
+            return None, position
+        else:
+            word, position = word + character, position + 1
+    return word, position
+
+
+def reaches_out(word: str) -> bool:
+    """Whether an argument names a program to run, a place outside the workspace, or a sensitive file."""
+    return _runs_something(word) or leads_elsewhere(word)
+
+
+def leads_elsewhere(word: str) -> bool:
+    """Whether an argument names a place outside the workspace, or a sensitive file."""
+    if _LEAVES_THE_WORKSPACE.search(word) or _EVALUATED_INDEX.search(word):
+        return True
+    return any(
+        sensitive_reason(PurePath(part), "write") for part in {word, word.rpartition("=")[2], word.rpartition(":")[2]}
+    )
+
+
+def links_elsewhere(word: str, root: Path) -> bool:
+    """Whether a symbolic link in an argument leads out of the workspace, or to a sensitive file. It need not exist."""
+    top = os.path.realpath(root)
+    option_value = word[2:] if word.startswith("-") else ""
+    for part in {word, option_value, *_JOINS_PATHS.split(word)} - {""}:
+        named = str(PurePath(top) / part)
+        real = os.path.realpath(named)
+        if real == os.path.normpath(named):
+            continue
+        inside = PurePath(real)
+        if not inside.is_relative_to(top) or sensitive_reason(inside.relative_to(top), "write"):
+            return True
+    return False
+
+
+def _runs_something(word: str) -> bool:
+    """Whether it is such an option, or one shortened as git and argparse allow."""
+    name = word.lstrip("-").partition("=")[0]
+    return word.startswith("-") and len(name) > 1 and any(option.startswith(name) for option in _RUNNING_OPTIONS)
+
+
+def git_words(words: list[str]) -> tuple[list[str], list[str]]:
+    """A git command without the options before its subcommand, and these: `git -C x push` is (`git push`, `-C x`)."""
+    position = 1
+    while position < len(words) and words[position].startswith("-"):
+        position += 2 if words[position] in _GIT_OPTIONS_WITH_VALUE else 1
+    return [*words[:1], *words[position:]], words[1:position]
 
 
 def _each(program: str, subcommands: str, options: str = "") -> dict[str, frozenset[str]]:
@@ -29,7 +137,7 @@ _LOOKING = (
     )
     | _each("git", "blame cat-file diff grep show whatchanged").keys()
 )
-"""What only looks: no options are listed, for proof.py knows them. Any other may show a sensitive file or one outside."""
+"""What only looks: no options are listed, for commands.toml has them. Any other may show a sensitive file or one outside."""
 
 _PYTEST = _set(
     "-q -v -x -s -l -k= -m= -n= -r= --quiet --verbose --exitfirst --maxfail --lf --last-failed --ff --failed-first --nf --sw "
@@ -205,7 +313,7 @@ _RUNNERS = frozenset([("uv", "run"), ("poetry", "run"), ("pdm", "run")])
 _SCRIPT_RUNNERS = frozenset([("npm", "run"), ("npm", "run-script"), ("pnpm", "run"), ("yarn", "run")])
 _PROGRAMS = frozenset(name.split()[0] for name in (*_OPTIONS, *_LOOKING, *(pair[0] for pair in _RUNNERS))) | _ONE_TARGET
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?$")
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]*$")
+_PLAIN_SUBCOMMAND = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]*$")
 _REACHING_GIT = _set("fetch pull")
 
 
@@ -297,7 +405,7 @@ def beginning(words: list[str], modules: bool = False) -> Beginning | None:
         return Beginning([program], _MODULES[program])
     if program in _LOOKING or program in _OPTIONS:
         return _known(program, words[:1])
-    if not arguments or not _PLAIN.match(arguments[0]):
+    if not arguments or not _PLAIN_SUBCOMMAND.match(arguments[0]):
         return None
     if program in _ONE_TARGET:
         return Beginning(words) if len(words) == 2 else None  # noqa: PLR2004  (a second target is another command)
@@ -307,7 +415,11 @@ def beginning(words: list[str], modules: bool = False) -> Beginning | None:
     if name not in _OPTIONS and name not in _LOOKING:
         return None
     length = 3 if (program, arguments[0]) in _SCRIPT_RUNNERS else 2
-    return _known(name, words[:length]) if len(words) >= length and all(map(_PLAIN.match, words[:length])) else None
+    return (
+        _known(name, words[:length])
+        if len(words) >= length and all(map(_PLAIN_SUBCOMMAND.match, words[:length]))
+        else None
+    )
 
 
 def _known(name: str, words: list[str]) -> Beginning:

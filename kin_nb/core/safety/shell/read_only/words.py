@@ -11,8 +11,7 @@ from fnmatch import fnmatchcase
 from itertools import islice, takewhile
 from pathlib import Path
 
-from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.syntax import shown, shown_word
+from kin_nb.core.safety.shell.judgement import UnprovenError, shown, shown_word
 
 MOST_MATCHES = 500
 """File names that a glob may stand for."""
