@@ -34,7 +34,7 @@ from kin_nb.core.redaction import WORKSPACE
 from kin_nb.core.resuming import resumed, take_up
 from kin_nb.core.safety.approvals import ApprovalCallback, Approvals, Ask
 from kin_nb.core.safety.audit import AuditLog
-from kin_nb.core.safety.context import SafetyContext
+from kin_nb.core.safety.policies import SafetyContext
 from kin_nb.core.session.header import session_header
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.lineage import with_ids

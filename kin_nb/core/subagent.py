@@ -18,8 +18,8 @@ from kin_nb.core.messages import LLMUsage
 from kin_nb.core.middleware import BuiltinMiddleware, ConversationContext, MiddlewareResult, PriceLimitMiddleware
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import RecordedSubagent, RecordedSubagentCall, TurnRecord
-from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.core.safety.policies import SafetyContext
 from kin_nb.core.session.log import UnwrittenLog
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.toolbox import Toolbox

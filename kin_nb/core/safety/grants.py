@@ -10,7 +10,6 @@ from typing import Any
 from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.safety.command_prefix import command_prefix
 from kin_nb.core.safety.decision import ApprovalDecision, Grant, ToolRequest
-from kin_nb.core.safety.risk import is_command
 from kin_nb.core.workspace import Workspace
 
 EDITS = "edits"
@@ -23,6 +22,7 @@ PREFIX, EXACT, FILE, SITE, TOOL = "prefix:", "exact:", "file:", "site:", "*"
 fingerprint."""
 FETCH = "web_fetch"
 
+_WRITERS = ("write_file", "edit_file")
 _LONGEST = 200
 """Characters of a command that a list of grants shows."""
 
@@ -62,9 +62,8 @@ def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant
     A command that is not plain words (pipes, substitutions) offers itself only, verbatim: a prefix of it would cover commands
     that the user has not read. A request to a site offers the site: an address can carry anything to any other.
     """
-    command = getattr(call.args, "command", None)
-    if is_command(call) and (call.accesses.everything or not call.accesses.writes):
-        return _of_a_command(call.tool_name, str(command), workspace, harmless=call.accesses.only_reads)
+    if call.command is not None and (call.accesses.everything or not call.accesses.writes):
+        return _of_a_command(call.tool_name, call.command, workspace, harmless=call.accesses.only_reads)
     if call.accesses.writes and not (call.accesses.everything or call.accesses.network):
         return (*_of_a_file(call, workspace), Grant(EDITS, ANY_FILE, "edits of files in the workspace"))
     if call.accesses.network and call.accesses.site:
@@ -80,7 +79,7 @@ def remember(
 ) -> str:
     """Keep what was approved for longer than once: in `grants`, and for "always" by `save` too.
 
-    `save` writes a rule (`save_rule`), and raises ConfigError. `offered`: the scopes that the request had; none where a
+    `save` writes a rule (`save_rule`) and raises ConfigError. `offered`: the scopes that the request had; none where a
     sensitive path or one outside the workspace asked. Edited arguments are approved once. Only a person's word lasts.
     Returns what could not be kept, "" when nothing: the call runs all the same.
     """
@@ -131,9 +130,6 @@ def _of_a_file(call: ToolRequest, workspace: Workspace | None) -> tuple[Grant, .
     return (Grant(EDITS, f"{FILE}{path}", f"edits of {shown}", may_last=True),)
 
 
-_WRITERS = ("write_file", "edit_file")
-
-
 def save_rule(grant: Grant, tool_name: str) -> None:
     """Add the rule for `grant`, which a call of `tool_name` was approved with. The file keeps its comments and rules.
 
@@ -145,8 +141,7 @@ def save_rule(grant: Grant, tool_name: str) -> None:
 
 
 def _rule(grant: Grant, tool_name: str) -> dict[str, Any]:
-    from kin_nb.core.config.errors import ConfigError  # noqa: PLC0415  (as above)
-    from kin_nb.core.config.saving import Added  # noqa: PLC0415
+    from kin_nb.core.config.saving import Added  # noqa: PLC0415  (as above)
 
     if grant.pattern.startswith(PREFIX):
         return {grant.tool_name: {"allowlist": Added([grant.pattern.removeprefix(PREFIX)])}}

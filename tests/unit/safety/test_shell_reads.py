@@ -9,11 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from kin_nb.core.modes import AgentMode, Policy
-from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ToolRequest, Verdict
-from kin_nb.core.safety.policies.dangerous_commands import DenyDangerousCommands
-from kin_nb.core.safety.policies.plan_guard import DenyWhilePlanning
-from kin_nb.core.safety.policies.sensitive_paths import AskForSensitivePaths
+from kin_nb.core.safety.policies import AskForSensitivePaths, DenyDangerousCommands, DenyWhilePlanning, SafetyContext
 from kin_nb.core.safety.shell import judge
 from kin_nb.core.safety.shell.read_only.working_dir import HIDING, for_readers
 from kin_nb.core.sensitive_names import SECRET_NAMES, sensitive_reason
