@@ -35,152 +35,6 @@ from kin_nb.core.safety.shell.reader.simple_command import (
     written,
 )
 
-_SYSTEM_FOLDERS = frozenset(
-    (
-        *("/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/root", "/run"),
-        *("/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/sbin", "/usr/share", "/var"),
-        *("/Applications", "/Library", "/System", "/Users", "/Volumes", "/private"),
-    )
-)
-_EVERYTHING = re.compile(r"(?=.*[*?\[])(?:[*?.]|\[[^\]]*\])+")
-"""Of a folder: `*`, `?*`, `.[!.]*`, `[a-z]*`."""
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_RANGE = re.compile(r"\{\w+\.\.\w+\}")
-_MOST_WORDS = 100
-_VARIABLE = re.compile(r"\$(\w+)")
-
-
-class CwdTracker:
-    """Where the line is, as its `cd`s say, and which folders are protected from there."""
-
-    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
-        self._root, self._home = str(root), posixpath.normpath(environment.get("HOME") or "/root")
-        self._environment = environment
-        self._cwds = [(self._root, self._root)]
-        """The folder and the one before it, by the parentheses around: those inside end with them."""
-
-    def enter(self, level: int) -> None:
-        """Where a command of that level is; to be called for each, in turn."""
-        self._cwds = self._cwds[: level + 1]
-        self._cwds += [self._cwds[-1]] * (level + 1 - len(self._cwds))
-
-    def follow(self, command: SimpleCommand) -> None:
-        cwd, before = self._cwds[-1]
-        word = next((word for word in command.words[1:] if word == "-" or not word.startswith("-")), "~")
-        if program(command) == "popd" or word == "-":
-            self._cwds[-1] = (before, cwd)
-        else:
-            self._cwds[-1] = (self.path(word), cwd)
-
-    def path(self, word: str) -> str:
-        """Where a word leads."""
-        if word.startswith("~"):
-            user, slash, below = word[1:].partition("/")
-            home = {"": self._home, posixpath.basename(self._home): self._home, "root": "/root"}.get(user)
-            word = word if home is None else home + slash + below
-        if "$" in word:
-            word = _VARIABLE.sub(self._value, word)
-        path = posixpath.normpath(posixpath.join(self._cwds[-1][0], word))
-        return "/" if path == "//" else path
-
-    def _value(self, name: re.Match[str]) -> str:
-        cwd, before = self._cwds[-1]
-        own = {"PWD": cwd, "OLDPWD": before, "HOME": self._home}.get(name[1])
-        return own or self._environment.get(name[1]) or name[0]
-
-    def is_protected(self, word: str, *, with_workspace: bool) -> bool:
-        """Whether it is the root, a folder of the system, the home, or one that holds the workspace, or all in one.
-
-        `with_workspace`: or the workspace's folder itself, but not as `.`, which rm refuses, nor as all that is in it.
-        """
-        return any(self._leads_to_protected(alternative, with_workspace) for alternative in _alternatives(word))
-
-    def _leads_to_protected(self, word: str, with_workspace: bool) -> bool:
-        path = whole = self.path(word)
-        if with_workspace and path == self._root and posixpath.basename(word.rstrip("/")) != ".":
-            return True
-        while _EVERYTHING.fullmatch(posixpath.basename(path)):
-            path = posixpath.dirname(path)
-        if not any(mark in path for mark in "*?["):
-            return path in _SYSTEM_FOLDERS or path == self._home or self._root.startswith(f"{path.rstrip('/')}/")
-        workspace = [self._root] if with_workspace and path == whole else []
-        above = (str(folder) for folder in Path(self._root).parents)
-        return any(_fits(folder, path) for folder in (*_SYSTEM_FOLDERS, self._home, *workspace, *above))
-
-
-def _fits(path: str, pattern: str) -> bool:
-    """A glob's `*` does not go past a `/`."""
-    return path.count("/") == pattern.count("/") and all(map(fnmatchcase, path.split("/"), pattern.split("/")))
-
-
-def _alternatives(word: str) -> Iterator[str]:
-    """The words that its braces stand for."""
-    words = [_RANGE.sub("*", word)]
-    for _ in range(_MOST_WORDS):
-        braces = next((found for each in words if (found := _BRACES.search(each))), None)
-        if braces is None or len(words) > _MOST_WORDS:
-            break
-        words.remove(braces.string)
-        begin, end = braces.string[: braces.start()], braces.string[braces.end() :]
-        words += [f"{begin}{part}{end}" for part in braces[1].split(",")]
-    yield from words
-
-
-_INTERPRETER = re.compile(r"(python|pypy|perl|ruby|node|php|lua)[\d.]*$")
-
-
-class FetchedPrograms:
-    """For the commands of one line: what brings nothing from the network is looked at once only."""
-
-    def __init__(self) -> None:
-        self._bring_nothing: set[SimpleCommand] = set()
-
-    def why(self, command: SimpleCommand, place: CwdTracker) -> str:  # noqa: ARG002  (a rule like the others)
-        fetcher = self._fetcher(_behind_the_program(command))
-        by = "" if 0 in command.made_by else f", with {shown(program(command))}"
-        return f"it would run what {shown(fetcher)} brings from the network{by}" if fetcher else ""
-
-    def _fetcher(self, commands: list[SimpleCommand]) -> str:
-        """The program that brings what they print or write, through whatever pipes and files; "" when none does."""
-        waiting = list(commands)
-        while waiting:
-            command = waiting.pop()
-            if command in self._bring_nothing:
-                continue
-            inner = command
-            while inner.words:
-                if program(inner) in FETCHERS:
-                    return program(inner)
-                inner = carried(inner)
-            self._bring_nothing.add(command)
-            waiting += command.inputs
-            waiting += [made for behind in command.made_by.values() for made in behind]
-        return ""
-
-
-def _behind_the_program(command: SimpleCommand) -> list[SimpleCommand]:
-    """The commands that print, or write, the program that this one runs."""
-    name, words = program(command), command.words
-    if name in SOURCES or name == "eval":
-        return command.inputs if STANDARD_INPUT & set(words[1:2]) else command.made_by.get(1, [])
-    if only_checks(command):
-        return []
-    if name in SHELLS or _INTERPRETER.match(name):
-        index = program_word(command)
-        return command.inputs if index is None else command.made_by.get(index, [])
-    if not words or is_assignment(words[0]):
-        return []
-    made = command.made_by.get(0, [])
-    if "/" in words[0] or "$" in words[0]:
-        return made
-    return [maker for maker in made if any(_is_searched(file) for file in written(maker))]
-
-
-def _is_searched(file: str) -> bool:
-    """Whether it lies where programs are looked for: `curl x > test; test -s test` runs none that was fetched."""
-    return posixpath.dirname(file).endswith("bin")
-
-
 LONGEST = 50_000
 """Characters of a line that are looked at."""
 
@@ -358,11 +212,159 @@ def _fork_bomb(command: SimpleCommand, place: CwdTracker) -> str:  # noqa: ARG00
     return f"{shown(name)} is a function that starts itself again and again, a fork bomb" if twice else ""
 
 
-_Rule = Callable[[SimpleCommand, CwdTracker], str]
-_RULES: tuple[_Rule, ...] = (
+_RULES: tuple[Callable[[SimpleCommand, CwdTracker], str], ...] = (
     _deletes,
     _opens_or_moves,
     _writes_where_nobody_should,
     _ends_the_machine,
     _fork_bomb,
 )
+
+
+_INTERPRETER = re.compile(r"(python|pypy|perl|ruby|node|php|lua)[\d.]*$")
+
+
+class FetchedPrograms:
+    """Programs that come from the network: by a pipe, as `sh -c "$(curl ...)"`, or as a file that the line fetches and runs.
+
+    For the commands of one line: what brings nothing from the network is looked at once only.
+    """
+
+    def __init__(self) -> None:
+        self._bring_nothing: set[SimpleCommand] = set()
+
+    def why(self, command: SimpleCommand, place: CwdTracker) -> str:  # noqa: ARG002  (a rule like the others)
+        fetcher = self._fetcher(_behind_the_program(command))
+        by = "" if 0 in command.made_by else f", with {shown(program(command))}"
+        return f"it would run what {shown(fetcher)} brings from the network{by}" if fetcher else ""
+
+    def _fetcher(self, commands: list[SimpleCommand]) -> str:
+        """The program that brings what they print or write, through whatever pipes and files; "" when none does."""
+        waiting = list(commands)
+        while waiting:
+            command = waiting.pop()
+            if command in self._bring_nothing:
+                continue
+            inner = command
+            while inner.words:
+                if program(inner) in FETCHERS:
+                    return program(inner)
+                inner = carried(inner)
+            self._bring_nothing.add(command)
+            waiting += command.inputs
+            waiting += [made for behind in command.made_by.values() for made in behind]
+        return ""
+
+
+def _behind_the_program(command: SimpleCommand) -> list[SimpleCommand]:
+    """The commands that print, or write, the program that this one runs."""
+    name, words = program(command), command.words
+    if name in SOURCES or name == "eval":
+        return command.inputs if STANDARD_INPUT & set(words[1:2]) else command.made_by.get(1, [])
+    if only_checks(command):
+        return []
+    if name in SHELLS or _INTERPRETER.match(name):
+        index = program_word(command)
+        return command.inputs if index is None else command.made_by.get(index, [])
+    if not words or is_assignment(words[0]):
+        return []
+    made = command.made_by.get(0, [])
+    if "/" in words[0] or "$" in words[0]:
+        return made
+    return [maker for maker in made if any(_is_searched(file) for file in written(maker))]
+
+
+def _is_searched(file: str) -> bool:
+    """Whether it lies where programs are looked for: `curl x > test; test -s test` runs none that was fetched."""
+    return posixpath.dirname(file).endswith("bin")
+
+
+_SYSTEM_FOLDERS = frozenset(
+    (
+        *("/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/root", "/run"),
+        *("/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/sbin", "/usr/share", "/var"),
+        *("/Applications", "/Library", "/System", "/Users", "/Volumes", "/private"),
+    )
+)
+_EVERYTHING = re.compile(r"(?=.*[*?\[])(?:[*?.]|\[[^\]]*\])+")
+"""Of a folder: `*`, `?*`, `.[!.]*`, `[a-z]*`."""
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_RANGE = re.compile(r"\{\w+\.\.\w+\}")
+_MOST_WORDS = 100
+_VARIABLE = re.compile(r"\$(\w+)")
+
+
+class CwdTracker:
+    """Where the line is, as its `cd`s say, and which folders are protected from there. By letters alone: no file is looked at."""
+
+    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+        self._root, self._home = str(root), posixpath.normpath(environment.get("HOME") or "/root")
+        self._environment = environment
+        self._cwds = [(self._root, self._root)]
+        """The folder and the one before it, by the parentheses around: those inside end with them."""
+
+    def enter(self, level: int) -> None:
+        """Where a command of that level is; to be called for each, in turn."""
+        self._cwds = self._cwds[: level + 1]
+        self._cwds += [self._cwds[-1]] * (level + 1 - len(self._cwds))
+
+    def follow(self, command: SimpleCommand) -> None:
+        cwd, before = self._cwds[-1]
+        word = next((word for word in command.words[1:] if word == "-" or not word.startswith("-")), "~")
+        if program(command) == "popd" or word == "-":
+            self._cwds[-1] = (before, cwd)
+        else:
+            self._cwds[-1] = (self.path(word), cwd)
+
+    def path(self, word: str) -> str:
+        """Where a word leads."""
+        if word.startswith("~"):
+            user, slash, below = word[1:].partition("/")
+            home = {"": self._home, posixpath.basename(self._home): self._home, "root": "/root"}.get(user)
+            word = word if home is None else home + slash + below
+        if "$" in word:
+            word = _VARIABLE.sub(self._value, word)
+        path = posixpath.normpath(posixpath.join(self._cwds[-1][0], word))
+        return "/" if path == "//" else path
+
+    def _value(self, name: re.Match[str]) -> str:
+        cwd, before = self._cwds[-1]
+        own = {"PWD": cwd, "OLDPWD": before, "HOME": self._home}.get(name[1])
+        return own or self._environment.get(name[1]) or name[0]
+
+    def is_protected(self, word: str, *, with_workspace: bool) -> bool:
+        """Whether it is the root, a folder of the system, the home, or one that holds the workspace, or all in one.
+
+        `with_workspace`: or the workspace's folder itself, but not as `.`, which rm refuses, nor as all that is in it.
+        """
+        return any(self._leads_to_protected(alternative, with_workspace) for alternative in _alternatives(word))
+
+    def _leads_to_protected(self, word: str, with_workspace: bool) -> bool:
+        path = whole = self.path(word)
+        if with_workspace and path == self._root and posixpath.basename(word.rstrip("/")) != ".":
+            return True
+        while _EVERYTHING.fullmatch(posixpath.basename(path)):
+            path = posixpath.dirname(path)
+        if not any(mark in path for mark in "*?["):
+            return path in _SYSTEM_FOLDERS or path == self._home or self._root.startswith(f"{path.rstrip('/')}/")
+        workspace = [self._root] if with_workspace and path == whole else []
+        above = (str(folder) for folder in Path(self._root).parents)
+        return any(_fits(folder, path) for folder in (*_SYSTEM_FOLDERS, self._home, *workspace, *above))
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """A glob's `*` does not go past a `/`."""
+    return path.count("/") == pattern.count("/") and all(map(fnmatchcase, path.split("/"), pattern.split("/")))
+
+
+def _alternatives(word: str) -> Iterator[str]:
+    """The words that its braces stand for."""
+    words = [_RANGE.sub("*", word)]
+    for _ in range(_MOST_WORDS):
+        braces = next((found for each in words if (found := _BRACES.search(each))), None)
+        if braces is None or len(words) > _MOST_WORDS:
+            break
+        words.remove(braces.string)
+        begin, end = braces.string[: braces.start()], braces.string[braces.end() :]
+        words += [f"{begin}{part}{end}" for part in braces[1].split(",")]
+    yield from words

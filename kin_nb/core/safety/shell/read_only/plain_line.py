@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
 
-_BLANKS = re.compile(r"[ \t]+")
-_COMMENT = re.compile(r"#[^\n]*")
-_OPERATOR = re.compile(r"&&|\|\||&>>|&>|>>|>&|>\||[;|<>]")
-_MORE = frozenset("&|<>();")
-"""What would make another operator of one: `<<`, `|&`, `;;`, `>(`, `<&`. None is ever proven."""
-_WORD = re.compile(
-    r"""(?:[^ \t\n'"\\$`;&|<>()]|\\[^\n]|'[^']*+'|"(?:[^"\\$`]|\\[^\n]|\$(?![({\[]))*+"|\$(?![({'"\[]))++"""
-)
-_GOES_ON = frozenset(("&&", "||", "|", ";"))
-
-
 class Token(NamedTuple):
     """`text`: as it is written; of a redirection with its descriptor: `2>`."""
 
@@ -57,6 +46,30 @@ class Tokens:
             self.found.append(Token("operator", "\n"))
         self._newline = False
         self.found.append(Token(kind, text))
+
+
+def agreed_tokens(line: str) -> list[Token]:
+    """What both readers see. Raises UnprovenError at the first word or operator where they differ, or that is not plain."""
+    tree = _TreeReader(line.encode())
+    root = parse(line)
+    tree.read(root, root.type)
+    found = tokens(line)
+    for own, other in zip_longest(found, tree.tokens.found):
+        if own != other:
+            text = (own or other or Token("word", "")).text
+            raise UnprovenError(f"{shown(text)} can be read in two ways")
+    return found
+
+
+_BLANKS = re.compile(r"[ \t]+")
+_COMMENT = re.compile(r"#[^\n]*")
+_OPERATOR = re.compile(r"&&|\|\||&>>|&>|>>|>&|>\||[;|<>]")
+_MORE = frozenset("&|<>();")
+"""What would make another operator of one: `<<`, `|&`, `;;`, `>(`, `<&`. None is ever proven."""
+_WORD = re.compile(
+    r"""(?:[^ \t\n'"\\$`;&|<>()]|\\[^\n]|'[^']*+'|"(?:[^"\\$`]|\\[^\n]|\$(?![({\[]))*+"|\$(?![({'"\[]))++"""
+)
+_GOES_ON = frozenset(("&&", "||", "|", ";"))
 
 
 def tokens(line: str) -> list[Token]:
@@ -189,19 +202,6 @@ _JOINED = frozenset(("program", "list", "pipeline", "redirected_statement"))
 _WITHIN_A_LINE = frozenset(("command", "file_redirect", "test_command"))
 _EXPRESSIONS = frozenset(("test_command", "unary_expression", "binary_expression", "negation_expression"))
 _OPERATORS = frozenset((";", "|", "&&", "||"))
-
-
-def agreed_tokens(line: str) -> list[Token]:
-    """What both readers see. Raises UnprovenError at the first word or operator where they differ, or that is not plain."""
-    tree = _TreeReader(line.encode())
-    root = parse(line)
-    tree.read(root, root.type)
-    found = tokens(line)
-    for own, other in zip_longest(found, tree.tokens.found):
-        if own != other:
-            text = (own or other or Token("word", "")).text
-            raise UnprovenError(f"{shown(text)} can be read in two ways")
-    return found
 
 
 class _TreeReader:

@@ -22,138 +22,6 @@ from kin_nb.core.safety.shell.read_only.plain_line import Pipeline, PlainCommand
 from kin_nb.core.safety.shell.read_only.words import Word, WordReader, expanded, folders_listed
 from kin_nb.core.safety.shell.read_only.working_dir import WorkingDir
 
-WRAPPERS = frozenset(("timeout", "command", "xargs"))
-_OF_TEXT = frozenset(("echo", "basename", "dirname"))
-"""Harmless whatever their words are, and without looking at any file: what xargs may run."""
-_XARGS_ALONE = frozenset(("-0", "-r", "-t", "--null", "--no-run-if-empty", "-0r", "-r0"))
-
-
-def wrapped(name: str, words: list[str]) -> list[str]:
-    """The words of the command that it runs; none when it only asks where one is. Raises UnprovenError."""
-    if name == "command" and words[:1] in (["-v"], ["-V"]):
-        return []
-    if name == "xargs":
-        return _after_xargs(words)
-    if name == "timeout":
-        if not words or not re.fullmatch(r"\d+(\.\d+)?[sm]?", words[0]):
-            raise UnprovenError("`timeout` without a plain number of seconds is not known to be harmless")
-        words = words[1:]
-    if not words or words[0].startswith("-") or words[0] in {"cd", *WRAPPERS}:
-        raise UnprovenError(f"`{name}` is known to be harmless only before a harmless command")
-    return words
-
-
-def _after_xargs(words: list[str]) -> list[str]:
-    """What xargs runs. Its further words come from its input: nobody knows them before."""
-    words = list(words)
-    while words and words[0].startswith("-"):
-        option = words.pop(0)
-        if option in ("-n", "-P", "-L") and words and words[0].isdigit():
-            words.pop(0)
-        elif option not in _XARGS_ALONE and not re.fullmatch(r"-[nPL]\d+", option):
-            raise UnprovenError(f"`xargs {option}` is not a flag known to be harmless")
-    words = words or ["echo"]
-    if words[0] not in _OF_TEXT:
-        raise UnprovenError(f"`xargs` gives {shown(words[0])} words that are not known before it runs")
-    return words
-
-
-_OF_FILES = frozenset(("-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-p", "-S", "-b", "-c", "-O", "-G"))
-_OF_TEXTS = frozenset(("-n", "-z"))
-_TEXTS = frozenset(("=", "==", "!="))
-_FILES = frozenset(("-nt", "-ot", "-ef"))
-_NUMBERS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
-_JOINS = frozenset(("-a", "-o"))
-_INTEGER = re.compile(r"-?\d{1,18}")
-
-
-def files_asked_about(words: Sequence[Word]) -> Iterator[str]:
-    """The files that it asks about. Raises UnprovenError for whatever is no plain comparison."""
-    rest = list(words)
-    while rest:
-        while rest and rest[0].raw == "!":
-            rest.pop(0)
-        size = _term_size(rest)
-        yield from _term(rest[:size])
-        rest = rest[size:]
-        if rest and rest.pop(0).raw not in _JOINS:
-            raise _unknown(words)
-
-
-def _term_size(words: Sequence[Word]) -> int:
-    if len(words) >= 3 and words[1].raw in _TEXTS | _FILES | _NUMBERS:  # noqa: PLR2004  (`a = b`)
-        return 3
-    return 2 if words and words[0].raw in _OF_FILES | _OF_TEXTS else 1
-
-
-def _term(words: Sequence[Word]) -> Iterator[str]:
-    if len(words) == 3:  # noqa: PLR2004  (`a = b`)
-        first, operator, second = words
-        if operator.raw in _FILES:
-            yield from (_known(first), _known(second))
-        elif operator.raw in _NUMBERS and not (
-            _INTEGER.fullmatch(_known(first)) and _INTEGER.fullmatch(_known(second))
-        ):
-            raise _unknown(words)
-    elif len(words) == 2 and words[0].raw in _OF_FILES:  # noqa: PLR2004  (`-f x`)
-        yield _known(words[1])
-    elif not (len(words) == 2 and words[0].raw in _OF_TEXTS):  # noqa: PLR2004  (`-n x`)
-        raise _unknown(words)
-
-
-def _known(word: Word) -> str:
-    if not word.known:
-        raise UnprovenError(f"{shown(word.raw)} is known only when it runs")
-    return word.text
-
-
-def _unknown(words: Sequence[Word]) -> UnprovenError:
-    return UnprovenError(f"the condition {shown(' '.join(word.raw for word in words))} is not one that is known")
-
-
-_PROGRAMS: Mapping[str, CommandSpec] = PROGRAMS | FILTERS | GIT
-_SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/opt/homebrew/bin/")
-_RUN = {"egrep": ("grep",), "fgrep": ("grep",)}
-"""Programs that run another one, which the shell finds for them."""
-_SHIMS = frozenset(("shims", ".volta"))
-"""Folders of version managers: what lies there runs whatever the current folder names."""
-
-
-def known_program(name: str, place: WorkingDir) -> CommandSpec:
-    """Raises UnprovenError when there is none of that name, or when what would run is not the machine's own program."""
-    if name in BUILTINS:
-        return BUILTINS[name]
-    plain = next((name.removeprefix(folder) for folder in _SYSTEM_FOLDERS if name.startswith(folder)), name)
-    program = _PROGRAMS.get(plain)
-    if program is None or (plain == "git" != name):  # of that one more is known than its name
-        raise UnprovenError(f"{shown_word(name)} is not a command known to be harmless")
-    for each in (name, *_RUN.get(plain, ())):
-        check_origin(each, place)
-    return program
-
-
-def check_origin(name: str, place: WorkingDir) -> None:
-    """Raises UnprovenError when the shell would find the program in the workspace, or a version manager in its stead."""
-    found = _found(name, place)
-    if found is None:
-        return
-    if found.is_relative_to(place.root) or found.resolve().is_relative_to(place.root):
-        raise UnprovenError(f"{shown_word(name)} would run {found}, a program of the workspace")
-    if _SHIMS & set(found.parts):
-        raise UnprovenError(f"{shown_word(name)} runs {found}, which runs what the folder's own settings name")
-
-
-def _found(name: str, place: WorkingDir) -> Path | None:
-    """Where the shell finds the program; None when it is nowhere, and running it would do nothing."""
-    for folder in place.environment.get("PATH", os.defpath).split(os.pathsep):
-        if folder.startswith("~"):  # which bash takes for a home folder
-            raise UnprovenError(f"PATH names {shown_word(folder)}, where {shown_word(name)} may be another program")
-        candidate = place.cwd / folder / name  # an entry that is empty or relative counts from the current folder
-        if candidate.is_file() and os.access(candidate, os.X_OK):
-            return candidate
-    return None
-
-
 _MOST_COMMANDS = 300
 _OUTPUT = re.compile(r"\d?(?:>>|>\||>)|&>>|&>|>&")
 _CONDITIONS = ("[", "test")
@@ -284,3 +152,135 @@ class _Proof:
 
 def _read(text: str) -> Word:
     return Word(text, text) if text in ("[", "]") else WordReader(text).read()
+
+
+_PROGRAMS: Mapping[str, CommandSpec] = PROGRAMS | FILTERS | GIT
+_SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/opt/homebrew/bin/")
+_RUN = {"egrep": ("grep",), "fgrep": ("grep",)}
+"""Programs that run another one, which the shell finds for them."""
+_SHIMS = frozenset(("shims", ".volta"))
+"""Folders of version managers: what lies there runs whatever the current folder names."""
+
+
+def known_program(name: str, place: WorkingDir) -> CommandSpec:
+    """Raises UnprovenError when there is none of that name, or when what would run is not the machine's own program."""
+    if name in BUILTINS:
+        return BUILTINS[name]
+    plain = next((name.removeprefix(folder) for folder in _SYSTEM_FOLDERS if name.startswith(folder)), name)
+    program = _PROGRAMS.get(plain)
+    if program is None or (plain == "git" != name):  # of that one more is known than its name
+        raise UnprovenError(f"{shown_word(name)} is not a command known to be harmless")
+    for each in (name, *_RUN.get(plain, ())):
+        check_origin(each, place)
+    return program
+
+
+def check_origin(name: str, place: WorkingDir) -> None:
+    """Raises UnprovenError when the shell would find the program in the workspace, or a version manager in its stead."""
+    found = _found(name, place)
+    if found is None:
+        return
+    if found.is_relative_to(place.root) or found.resolve().is_relative_to(place.root):
+        raise UnprovenError(f"{shown_word(name)} would run {found}, a program of the workspace")
+    if _SHIMS & set(found.parts):
+        raise UnprovenError(f"{shown_word(name)} runs {found}, which runs what the folder's own settings name")
+
+
+def _found(name: str, place: WorkingDir) -> Path | None:
+    """Where the shell finds the program; None when it is nowhere, and running it would do nothing."""
+    for folder in place.environment.get("PATH", os.defpath).split(os.pathsep):
+        if folder.startswith("~"):  # which bash takes for a home folder
+            raise UnprovenError(f"PATH names {shown_word(folder)}, where {shown_word(name)} may be another program")
+        candidate = place.cwd / folder / name  # an entry that is empty or relative counts from the current folder
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
+WRAPPERS = frozenset(("timeout", "command", "xargs"))
+_OF_TEXT = frozenset(("echo", "basename", "dirname"))
+"""Harmless whatever their words are, and without looking at any file: what xargs may run."""
+_XARGS_ALONE = frozenset(("-0", "-r", "-t", "--null", "--no-run-if-empty", "-0r", "-r0"))
+
+
+def wrapped(name: str, words: list[str]) -> list[str]:
+    """The words of the command that it runs; none when it only asks where one is. Raises UnprovenError."""
+    if name == "command" and words[:1] in (["-v"], ["-V"]):
+        return []
+    if name == "xargs":
+        return _after_xargs(words)
+    if name == "timeout":
+        if not words or not re.fullmatch(r"\d+(\.\d+)?[sm]?", words[0]):
+            raise UnprovenError("`timeout` without a plain number of seconds is not known to be harmless")
+        words = words[1:]
+    if not words or words[0].startswith("-") or words[0] in {"cd", *WRAPPERS}:
+        raise UnprovenError(f"`{name}` is known to be harmless only before a harmless command")
+    return words
+
+
+def _after_xargs(words: list[str]) -> list[str]:
+    """What xargs runs. Its further words come from its input: nobody knows them before."""
+    words = list(words)
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option in ("-n", "-P", "-L") and words and words[0].isdigit():
+            words.pop(0)
+        elif option not in _XARGS_ALONE and not re.fullmatch(r"-[nPL]\d+", option):
+            raise UnprovenError(f"`xargs {option}` is not a flag known to be harmless")
+    words = words or ["echo"]
+    if words[0] not in _OF_TEXT:
+        raise UnprovenError(f"`xargs` gives {shown(words[0])} words that are not known before it runs")
+    return words
+
+
+_OF_FILES = frozenset(("-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-p", "-S", "-b", "-c", "-O", "-G"))
+_OF_TEXTS = frozenset(("-n", "-z"))
+_TEXTS = frozenset(("=", "==", "!="))
+_FILES = frozenset(("-nt", "-ot", "-ef"))
+_NUMBERS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+_JOINS = frozenset(("-a", "-o"))
+_INTEGER = re.compile(r"-?\d{1,18}")
+
+
+def files_asked_about(words: Sequence[Word]) -> Iterator[str]:
+    """The files that it asks about. Raises UnprovenError for whatever is no plain comparison."""
+    rest = list(words)
+    while rest:
+        while rest and rest[0].raw == "!":
+            rest.pop(0)
+        size = _term_size(rest)
+        yield from _term(rest[:size])
+        rest = rest[size:]
+        if rest and rest.pop(0).raw not in _JOINS:
+            raise _unknown(words)
+
+
+def _term_size(words: Sequence[Word]) -> int:
+    if len(words) >= 3 and words[1].raw in _TEXTS | _FILES | _NUMBERS:  # noqa: PLR2004  (`a = b`)
+        return 3
+    return 2 if words and words[0].raw in _OF_FILES | _OF_TEXTS else 1
+
+
+def _term(words: Sequence[Word]) -> Iterator[str]:
+    if len(words) == 3:  # noqa: PLR2004  (`a = b`)
+        first, operator, second = words
+        if operator.raw in _FILES:
+            yield from (_known(first), _known(second))
+        elif operator.raw in _NUMBERS and not (
+            _INTEGER.fullmatch(_known(first)) and _INTEGER.fullmatch(_known(second))
+        ):
+            raise _unknown(words)
+    elif len(words) == 2 and words[0].raw in _OF_FILES:  # noqa: PLR2004  (`-f x`)
+        yield _known(words[1])
+    elif not (len(words) == 2 and words[0].raw in _OF_TEXTS):  # noqa: PLR2004  (`-n x`)
+        raise _unknown(words)
+
+
+def _known(word: Word) -> str:
+    if not word.known:
+        raise UnprovenError(f"{shown(word.raw)} is known only when it runs")
+    return word.text
+
+
+def _unknown(words: Sequence[Word]) -> UnprovenError:
+    return UnprovenError(f"the condition {shown(' '.join(word.raw for word in words))} is not one that is known")
