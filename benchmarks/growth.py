@@ -25,7 +25,7 @@ from kin_nb.core.context.loops import ShingleSimilarity
 from kin_nb.core.ignore.gitignore import Patterns
 from kin_nb.core.redaction import Redactor
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.tokens import tokens
+from kin_nb.core.safety.shell.read_only.plain_line import tokens
 from kin_nb.core.skills.flows import FlowError, read_flow
 from kin_nb.notebook.live.capture import plain
 from kin_nb.replay.rerun.patterns import Pattern

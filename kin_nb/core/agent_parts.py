@@ -18,9 +18,8 @@ from kin_nb.core.messages import LLMMessage
 from kin_nb.core.middleware import ConversationMiddleware, MiddlewarePipeline
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import FileChange, Moved, SessionRecord, TurnRecord, UndoRecord
-from kin_nb.core.safety.approvals import Approvals
-from kin_nb.core.safety.callbacks import ApprovalCallback, Ask
-from kin_nb.core.safety.context import SafetyContext
+from kin_nb.core.safety.approvals import ApprovalCallback, Approvals, Ask
+from kin_nb.core.safety.policies import SafetyContext
 from kin_nb.core.session.header import session_header
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.log import SessionLog

@@ -30,10 +30,9 @@ from kin_nb.core.middleware import (
 )
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import RecordedSubagent, RecordedSubagentCall, TurnRecord
-from kin_nb.core.safety.approvals import Approvals
-from kin_nb.core.safety.callbacks import Ask
-from kin_nb.core.safety.context import SafetyContext
+from kin_nb.core.safety.approvals import Approvals, Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
+from kin_nb.core.safety.policies import SafetyContext
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.log import UnwrittenLog
 from kin_nb.core.settings import Settings

@@ -22,7 +22,7 @@ from kin_nb.core.modes import Policy
 from kin_nb.core.records import TurnRecord
 from kin_nb.core.safety.approvals import Approvals
 from kin_nb.core.safety.audit import AuditLog
-from kin_nb.core.safety.context import SafetyContext
+from kin_nb.core.safety.policies import SafetyContext
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.settings import Settings

@@ -45,7 +45,7 @@ from kin_nb.core.messages import (
 )
 from kin_nb.core.output_formatters import OutputFormat
 from kin_nb.core.records import CallOrigin
-from kin_nb.core.safety.callbacks import ApprovalCallback, ApprovalResponse, AsyncApprovalCallback, SyncApprovalCallback
+from kin_nb.core.safety.approvals import ApprovalCallback, ApprovalResponse, AsyncApprovalCallback, SyncApprovalCallback
 from kin_nb.core.usage_stats import AgentStats
 
 __all__ = [

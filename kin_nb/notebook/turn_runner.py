@@ -17,7 +17,7 @@ from kin_nb.core.first_steps import explain
 from kin_nb.core.middleware import Limits
 from kin_nb.core.questions import AskQuestion, Question
 from kin_nb.core.records import TurnRecord
-from kin_nb.core.safety.callbacks import Ask
+from kin_nb.core.safety.approvals import Ask
 from kin_nb.core.safety.decision import ApprovalRequest
 from kin_nb.core.session.errors import SessionError
 from kin_nb.notebook.approval import CardPlace, choose_channel, choose_question_channel, draws_widgets

@@ -1,12 +1,36 @@
-"""Approvals: who decides on calls that ask, and what was granted. A session and its subagents share one."""
+"""Approvals: who decides on calls that ask, and what was granted. The seeds' approval callbacks are adapted to it."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeAlias
+
+from pydantic import BaseModel
 
 from kin_nb.core.questions import AskQuestion, nobody
-from kin_nb.core.safety.callbacks import ApprovalCallback, Ask, from_callback, refuse
+from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.safety.grants import Grants
+
+Ask = Callable[[ApprovalRequest], Awaitable[ApprovalDecision]]
+
+FREE_SPACE = "{tool} was refused: {reason}, and nobody can be asked here. Free space on that disk, then ask again."
+NOBODY = (
+    "{tool} was refused: {reason}, and nobody can be asked here. To allow it, run in a notebook where you can answer"
+)
+
+
+class ApprovalResponse(StrEnum):
+    YES = "y"
+    NO = "n"
+
+
+AsyncApprovalCallback: TypeAlias = Callable[[str, BaseModel, str], Awaitable[tuple[ApprovalResponse, str | None]]]
+SyncApprovalCallback: TypeAlias = Callable[[str, BaseModel, str], tuple[ApprovalResponse, str | None]]
+ApprovalCallback: TypeAlias = AsyncApprovalCallback | SyncApprovalCallback
+"""The callbacks of the seeds: `(tool_name, args, tool_call_id) -> (response, message)`."""
 
 
 class Approvals:
@@ -33,3 +57,24 @@ class Approvals:
     def callback(self, callback: ApprovalCallback | None) -> None:
         self._callback = callback
         self.ask = refuse if callback is None else from_callback(callback)
+
+
+async def refuse(request: ApprovalRequest) -> ApprovalDecision:
+    """Nobody can be asked: never a hang, never a silent yes."""
+    if request.without_undo:
+        text = FREE_SPACE.format(tool=request.tool_name, reason=request.reason)
+    else:
+        told = NOBODY.format(tool=request.tool_name, reason=request.reason)
+        text = f"{', or '.join([told, *request.ways_to_allow])}."
+    return ApprovalDecision(False, text, by="headless")
+
+
+def from_callback(callback: ApprovalCallback) -> Ask:
+    """Ask the callback, sync or async (seed 002)."""
+
+    async def ask(request: ApprovalRequest) -> ApprovalDecision:
+        answer = callback(request.tool_name, request.args, request.tool_call_id)
+        response, message = await answer if inspect.isawaitable(answer) else answer
+        return ApprovalDecision(response == ApprovalResponse.YES, message, by="callback")
+
+    return ask

@@ -16,7 +16,7 @@ Scope = Literal["once", "session", "always"]
 
 
 class Risk(StrEnum):
-    """How much a call may do, whoever allows it: see risk.py."""
+    """How much a call may do, whoever allows it: see `risk_of` (policies.py)."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -78,6 +78,12 @@ class ToolRequest:
     read_paths: tuple[Path, ...] = ()
     write_paths: tuple[Path, ...] = ()
     fingerprint: str = ""
+
+    @property
+    def command(self) -> str | None:
+        """The command that it runs, also one that is proven to only read; None when it runs none."""
+        command = getattr(self.args, "command", None)
+        return command if isinstance(command, str) else None
 
     @property
     def resolved(self) -> dict[str, Path]:

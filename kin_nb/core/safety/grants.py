@@ -1,14 +1,15 @@
-"""What was approved for the rest of the session, the scopes that a request may offer, and what becomes of an answer."""
+"""What was approved for longer than once: the session's grants, the scopes that a request may offer, and the rules that last."""
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.safety.command_prefix import command_prefix
 from kin_nb.core.safety.decision import ApprovalDecision, Grant, ToolRequest
-from kin_nb.core.safety.prefixes import command_prefix
-from kin_nb.core.safety.risk import is_command
 from kin_nb.core.workspace import Workspace
 
 EDITS = "edits"
@@ -21,6 +22,7 @@ PREFIX, EXACT, FILE, SITE, TOOL = "prefix:", "exact:", "file:", "site:", "*"
 fingerprint."""
 FETCH = "web_fetch"
 
+_WRITERS = ("write_file", "edit_file")
 _LONGEST = 200
 """Characters of a command that a list of grants shows."""
 
@@ -60,9 +62,8 @@ def scopes(call: ToolRequest, workspace: Workspace | None = None) -> tuple[Grant
     A command that is not plain words (pipes, substitutions) offers itself only, verbatim: a prefix of it would cover commands
     that the user has not read. A request to a site offers the site: an address can carry anything to any other.
     """
-    command = getattr(call.args, "command", None)
-    if is_command(call) and (call.accesses.everything or not call.accesses.writes):
-        return _of_a_command(call.tool_name, str(command), workspace, harmless=call.accesses.only_reads)
+    if call.command is not None and (call.accesses.everything or not call.accesses.writes):
+        return _of_a_command(call.tool_name, call.command, workspace, harmless=call.accesses.only_reads)
     if call.accesses.writes and not (call.accesses.everything or call.accesses.network):
         return (*_of_a_file(call, workspace), Grant(EDITS, ANY_FILE, "edits of files in the workspace"))
     if call.accesses.network and call.accesses.site:
@@ -78,7 +79,7 @@ def remember(
 ) -> str:
     """Keep what was approved for longer than once: in `grants`, and for "always" by `save` too.
 
-    `save` writes a rule (saved_rules.py), and raises ConfigError. `offered`: the scopes that the request had; none where a
+    `save` writes a rule (`save_rule`) and raises ConfigError. `offered`: the scopes that the request had; none where a
     sensitive path or one outside the workspace asked. Edited arguments are approved once. Only a person's word lasts.
     Returns what could not be kept, "" when nothing: the call runs all the same.
     """
@@ -127,3 +128,29 @@ def _of_a_file(call: ToolRequest, workspace: Workspace | None) -> tuple[Grant, .
     path = call.write_paths[0]
     shown = workspace.relative(path) if workspace is not None else path.name
     return (Grant(EDITS, f"{FILE}{path}", f"edits of {shown}", may_last=True),)
+
+
+def save_rule(grant: Grant, tool_name: str) -> None:
+    """Add the rule for `grant`, which a call of `tool_name` was approved with. The file keeps its comments and rules.
+
+    Raises ConfigError: no rule says this grant, or the file cannot be changed. May wait some seconds for another writer.
+    """
+    from kin_nb.core.config.saving import save_updates  # noqa: PLC0415  (only when something is saved)
+
+    save_updates({"tools": _rule(grant, tool_name)})
+
+
+def _rule(grant: Grant, tool_name: str) -> dict[str, Any]:
+    from kin_nb.core.config.saving import Added  # noqa: PLC0415  (as above)
+
+    if grant.pattern.startswith(PREFIX):
+        return {grant.tool_name: {"allowlist": Added([grant.pattern.removeprefix(PREFIX)])}}
+    if grant.pattern.startswith(FILE):
+        # the whole path: config.toml holds for every workspace
+        path = glob.escape(grant.pattern.removeprefix(FILE))
+        return {name: {"allowlist": Added([path])} for name in dict.fromkeys((*_WRITERS, tool_name))}
+    if grant.pattern.startswith(SITE):
+        return {grant.tool_name: {"allowlist": Added([grant.pattern.removeprefix(SITE)])}}
+    if grant.pattern == TOOL:
+        return {grant.tool_name: {"permission": "always"}}
+    raise ConfigError(f"no rule of config.toml says {grant.label}.")

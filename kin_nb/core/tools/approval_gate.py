@@ -15,13 +15,9 @@ from kin_nb.core.events import ApprovalDecisionEvent, ApprovalRequestEvent, Base
 from kin_nb.core.records import RecordedCall, RecordedDecision
 from kin_nb.core.safety.approvals import Approvals
 from kin_nb.core.safety.audit import AuditEntry, AuditLog
-from kin_nb.core.safety.chain import ASK, decide, ways_to_allow
-from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest, Decision, Grant, Scope, Verdict
-from kin_nb.core.safety.grants import remember, scopes
-from kin_nb.core.safety.policies.without_undo import AskWithoutUndo
-from kin_nb.core.safety.risk import risk_of
-from kin_nb.core.safety.saved_rules import save_rule
+from kin_nb.core.safety.grants import remember, save_rule, scopes
+from kin_nb.core.safety.policies import ASK, AskWithoutUndo, SafetyContext, decide, risk_of, ways_to_allow
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.tool_types import Preview, ToolDecision, ToolError, ToolPermission
 from kin_nb.core.tools.edited import chosen_args, editable, told

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kin_nb.core.events import BaseEvent
     from kin_nb.core.questions import AskQuestion
     from kin_nb.core.records import RecordedSubagent, TurnRecord
-    from kin_nb.core.safety.callbacks import Ask
+    from kin_nb.core.safety.approvals import Ask
     from kin_nb.core.tools.manager import ToolManager
     from kin_nb.core.tools.subagent_profiles import Profile
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeAlias
 
 from kin_nb.core.config import ConfigError
-from kin_nb.core.safety.callbacks import FREE_SPACE
+from kin_nb.core.safety.approvals import FREE_SPACE
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.notebook.approval.card import NoWidgetsError
 from kin_nb.notebook.approval.widget import CardPlace, ask_by_widget, choices, edited_args, original_text

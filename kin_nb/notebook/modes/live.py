@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kin_nb.core.agent import Agent
 from kin_nb.core.commands import CommandError, CommandResult, run_command, unescaped
 from kin_nb.core.records import RecordedDecision, SessionRecord, TurnRecord
-from kin_nb.core.safety.callbacks import Ask
+from kin_nb.core.safety.approvals import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.undo import UndoError
 from kin_nb.notebook.cell_io import CellOutput, somebody_reads

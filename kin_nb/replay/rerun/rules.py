@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kin_nb.core.safety.shell.carried import simple_commands
-from kin_nb.core.safety.shell.simple_command import SimpleCommand, program
+from kin_nb.core.safety.shell.reader.nested_commands import simple_commands
+from kin_nb.core.safety.shell.reader.simple_command import SimpleCommand, program
 from kin_nb.replay.format.taken_out import as_saved
 from kin_nb.replay.rerun import patterns
 from kin_nb.replay.rerun.patterns import Compare, Pattern

@@ -30,7 +30,7 @@ from kin_nb.core.records import (
     UndoRecord,
 )
 from kin_nb.core.redaction import WORKSPACE
-from kin_nb.core.safety.callbacks import Ask
+from kin_nb.core.safety.approvals import Ask
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.task import Task

@@ -29,7 +29,7 @@ from kin_nb.core.events import (
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.resume import Resumption
-from kin_nb.core.safety.callbacks import ApprovalResponse
+from kin_nb.core.safety.approvals import ApprovalResponse
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.log import fold, read_lines
 from tests.model_server import ModelServer, tool_call

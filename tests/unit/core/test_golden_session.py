@@ -23,7 +23,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.events import AssistantEvent, BaseEvent, CheckpointEvent, ToolOutputEvent, ToolResultEvent
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.safety.callbacks import ApprovalResponse
+from kin_nb.core.safety.approvals import ApprovalResponse
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core import golden

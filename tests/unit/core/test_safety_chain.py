@@ -8,10 +8,9 @@ import pytest
 from pydantic import BaseModel
 
 from kin_nb.core.modes import AgentMode, Policy
-from kin_nb.core.safety.chain import decide
-from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.safety.grants import Grants, scopes
+from kin_nb.core.safety.policies import SafetyContext, decide
 from kin_nb.core.tool_types import Accesses, ToolPermission
 from kin_nb.core.workspace import Workspace
 

@@ -11,7 +11,7 @@ from kin_nb.core.events import BaseEvent, TurnEndEvent
 from kin_nb.core.messages import LLMUsage
 from kin_nb.core.middleware import MiddlewareAction, MiddlewareResult
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.safety.callbacks import ApprovalResponse
+from kin_nb.core.safety.approvals import ApprovalResponse
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

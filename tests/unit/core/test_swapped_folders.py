@@ -16,8 +16,8 @@ import pytest
 from kin_nb.core import safe_fs
 from kin_nb.core.agent import Agent
 from kin_nb.core.modes import AgentMode, Policy
-from kin_nb.core.safety.chain import decide
 from kin_nb.core.safety.decision import ApprovalDecision, Verdict
+from kin_nb.core.safety.policies import decide
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.resolve import resolve_args
 from kin_nb.core.workspace import decided_paths

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from kin_nb.core.safety.shell.split import split
+from kin_nb.core.safety.shell.reader.parser import split
 
 
 @pytest.mark.parametrize(

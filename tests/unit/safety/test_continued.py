@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.safety.shell.continued import joined
 from kin_nb.core.safety.shell.dangerous import danger
+from kin_nb.core.safety.shell.reader.continuations import joined
 from kin_nb.core.tools.builtins.bash import Bash, BashArgs, BashConfig
 
 ROOT = Path("/home/u/ws")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.safety.shell.dangerous import danger
-from kin_nb.core.safety.shell.split import split
+from kin_nb.core.safety.shell.reader.parser import split
 
 ROOT = Path("/home/u/ws")
 ENVIRONMENT = {"HOME": "/home/u", "USER": "u", "TMP": "/tmp", "PATH": "/usr/bin:/bin"}

@@ -13,8 +13,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import ConfigError, KinConfig
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.decision import ApprovalDecision, Grant, ToolRequest
-from kin_nb.core.safety.grants import Grants, remember, scopes
-from kin_nb.core.safety.saved_rules import save_rule
+from kin_nb.core.safety.grants import Grants, remember, save_rule, scopes
 from kin_nb.core.tool_types import Accesses
 from kin_nb.core.workspace import Workspace
 from tests.model_server import tool_call

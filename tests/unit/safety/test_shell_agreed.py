@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.safety.shell.agreed import agreed_tokens
 from kin_nb.core.safety.shell.judgement import UnprovenError
-from kin_nb.core.safety.shell.plain_line import lists
-from kin_nb.core.safety.shell.tokens import Token, tokens
-from kin_nb.core.safety.shell.words import WordReader
+from kin_nb.core.safety.shell.read_only.plain_line import Token, agreed_tokens, lists, tokens
+from kin_nb.core.safety.shell.read_only.words import WordReader
 
 _PIECES = (
     *("args", "args", "args", " ", " ", " ", "\t", "\n", "\\\n", "\\\n", ";", "&&", "(", ")", "{ ", "}", "!", "# "),

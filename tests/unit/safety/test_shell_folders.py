@@ -101,5 +101,7 @@ async def test_the_folder_above_is_the_one_above_the_workspace_itself_not_above_
 
 
 def test_a_folder_that_cannot_be_entered_is_not_believed(root, monkeypatch):
-    monkeypatch.setattr("kin_nb.core.safety.shell.place.os.access", lambda path, _mode: not str(path).endswith("/c"))
+    monkeypatch.setattr(
+        "kin_nb.core.safety.shell.read_only.working_dir.os.access", lambda path, _mode: not str(path).endswith("/c")
+    )
     assert judge("cd c; cat ../f", root).kind == "unknown"

@@ -9,13 +9,10 @@ import pytest
 from pydantic import BaseModel
 
 from kin_nb.core.modes import AgentMode, Policy
-from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ToolRequest, Verdict
-from kin_nb.core.safety.policies.dangerous_commands import DenyDangerousCommands
-from kin_nb.core.safety.policies.plan_guard import DenyWhilePlanning
-from kin_nb.core.safety.policies.sensitive_paths import AskForSensitivePaths
+from kin_nb.core.safety.policies import AskForSensitivePaths, DenyDangerousCommands, DenyWhilePlanning, SafetyContext
 from kin_nb.core.safety.shell import judge
-from kin_nb.core.safety.shell.for_readers import HIDING, for_readers
+from kin_nb.core.safety.shell.read_only.working_dir import HIDING, for_readers
 from kin_nb.core.sensitive_names import SECRET_NAMES, sensitive_reason
 from kin_nb.core.tool_types import Accesses
 from kin_nb.core.workspace import Workspace
@@ -135,7 +132,7 @@ def track(root: Path, *names: str) -> None:
 @pytest.fixture
 def old_git(monkeypatch):
     """One from before 2.31, to which nothing can be said in variables."""
-    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git_hidden._obeys_variables", lambda _: False)
+    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git_content._obeys_variables", lambda _: False)
 
 
 SHOWING = (
@@ -367,7 +364,7 @@ def test_an_option_behind_a_file_may_itself_be_a_file_and_is_named(root):
 
 
 def test_a_repository_too_large_to_be_sure_of_is_unproven(root, monkeypatch, old_git):
-    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git_secrets.SECONDS", -1)
+    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git_content.SECONDS", -1)
     judgement = judge("git diff", root)
     assert (judgement.kind, "too many files" in judgement.reason) == ("unknown", True)
     assert judge("git diff --stat", root).kind == "harmless"

@@ -8,7 +8,7 @@ import pytest
 
 from kin_nb.core.redaction import Redactor
 from kin_nb.core.safety.shell import judge
-from kin_nb.core.safety.shell.syntax import shown
+from kin_nb.core.safety.shell.judgement import shown
 from kin_nb.core.tools.builtins.bash import Bash, BashArgs, BashConfig
 
 SECRET = "q7Zp-Vx93Lm0Kt52Rw8Yb61Hd4Nc7Sf2Ga9Je3Uo5Xi1Tq6"

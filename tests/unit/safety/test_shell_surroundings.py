@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.safety.shell import judge
-from kin_nb.core.safety.shell.for_readers import for_readers
+from kin_nb.core.safety.shell.read_only.working_dir import for_readers
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.bash import Bash, BashConfig
 from tests.unit.safety import shell_workspace
@@ -107,7 +107,7 @@ def test_a_hook_that_looking_runs_makes_git_unproven(root, environment):
 async def test_settings_that_the_proof_missed_run_nothing(root, monkeypatch):
     configure(root, '[core]\n\tfsmonitor = "touch ran; false"\n\thooksPath = hooks\n')
     program(root / "hooks" / "post-index-change", "touch hooked")
-    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git.check_settings", lambda _cwd, **_: None)
+    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git.check_settings", lambda _cwd, **_: None)
     tool = Bash.from_config(BashConfig(workdir=root))
     assert "README.md" in (await tool.invoke(command="git log --stat -1 && git status && git diff")).output
     assert not (root / "ran").exists()
@@ -118,8 +118,8 @@ async def test_settings_that_the_proof_missed_run_nothing(root, monkeypatch):
 
 async def test_a_bare_repository_that_the_proof_missed_is_none_to_git(root, monkeypatch):
     pose(root / "docs")
-    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git.check_settings", lambda _cwd, **_: None)
-    monkeypatch.setattr("kin_nb.core.safety.shell.programs.git.borrowed", lambda _cwd, _root: ())
+    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git.check_settings", lambda _cwd, **_: None)
+    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.git.borrowed", lambda _cwd, _root: ())
     result = await Bash.from_config(BashConfig(workdir=root)).invoke(command="git -C docs status")
     assert (result.exit_code, "bare repository" in result.output) == (128, True)
     assert not (root / "ran").exists()
@@ -350,13 +350,13 @@ def test_names_that_no_file_can_have_are_unproven(root, environment):
 
 
 def test_a_folder_too_large_to_be_sure_of_is_unproven(root, environment, monkeypatch):
-    monkeypatch.setattr("kin_nb.core.safety.shell.place._SEARCHED", 5)
+    monkeypatch.setattr("kin_nb.core.safety.shell.read_only.working_dir._SEARCHED", 5)
     judgement = judge("grep -r x .", root, environment)
     assert (judgement.kind, "too many files" in judgement.reason) == ("unknown", True)
 
 
 def test_without_the_parser_nothing_is_proven(root, environment, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "kin_nb.core.safety.shell.proof", None)
+    monkeypatch.setitem(__import__("sys").modules, "kin_nb.core.safety.shell.read_only.prover", None)
     judgement = judge("ls", root, environment)
     assert judgement.kind == "unknown"
     assert judge("rm -rf /", root, environment).kind == "dangerous"

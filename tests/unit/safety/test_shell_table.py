@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.safety.shell import judge
-from kin_nb.core.safety.shell.for_readers import for_readers
+from kin_nb.core.safety.shell.read_only.working_dir import for_readers
 from kin_nb.core.workspace import Workspace
 from tests.unit.safety import shell_workspace
 

@@ -34,7 +34,7 @@ COMMANDS = (
 )
 UNDO, REDO = "/undo", "/redo"
 PRELOADED = ["kin_nb.core.llm.backend.generic", "kin_nb.core.tools.builtins.bash", "httpx", "httpx_sse"]
-PRELOADED += [__name__, "anyio._backends._asyncio", "kin_nb.core.safety.shell.proof"]
+PRELOADED += [__name__, "anyio._backends._asyncio", "kin_nb.core.safety.shell.read_only.prover"]
 """What a session imports at first use: half of what one costs."""
 HALFWAY = "echo half > b.txt; rm -f a.py; mkdir -p half/way; kill -9 $(ps -o ppid= -p $PPID) $$; touch never"
 """A command that kills the session: its parent is its supervisor, and the parent of that the session's process."""

@@ -14,7 +14,7 @@ from kin_nb.core.context.repair import UNANSWERED
 from kin_nb.core.documents.session import Session, load_session, save_session
 from kin_nb.core.messages import ImageContent, LLMMessage, Role
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.safety.callbacks import ApprovalResponse
+from kin_nb.core.safety.approvals import ApprovalResponse
 from kin_nb.core.session.errors import SessionDataError, SessionError
 from kin_nb.core.session.store import StoredSession
 from tests.model_server import tool_call

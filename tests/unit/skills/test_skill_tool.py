@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kin_nb.core.modes import AgentMode, Policy
-from kin_nb.core.safety.chain import decide
-from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ToolRequest, Verdict
+from kin_nb.core.safety.policies import SafetyContext, decide
 from kin_nb.core.skills import SkillError, SkillManager
 from kin_nb.core.tool_types import BaseToolConfig
 from kin_nb.core.tools.builtins.skill import Skill, SkillArgs, SkillConfig, SkillState

@@ -11,7 +11,7 @@ from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.safety.grants import scopes
 from kin_nb.core.safety.shell import judge
 from kin_nb.core.safety.shell.dangerous import danger
-from kin_nb.core.safety.shell.split import split
+from kin_nb.core.safety.shell.reader.parser import split
 from kin_nb.core.tool_types import ToolPermission
 from kin_nb.core.tools.builtins.bash import Bash, BashArgs, BashConfig
 from kin_nb.core.workspace import Workspace

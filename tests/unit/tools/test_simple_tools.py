@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.safety.callbacks import ApprovalResponse
+from kin_nb.core.safety.approvals import ApprovalResponse
 from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools.base import BaseTool, Tool
 from kin_nb.core.tools.builtins.bash import Bash

@@ -12,11 +12,9 @@ import pytest
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.modes import AgentMode, Policy
-from kin_nb.core.safety.chain import decide
-from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import ApprovalDecision, ToolRequest, Verdict
-from kin_nb.core.safety.grants import Grants, remember, scopes
-from kin_nb.core.safety.saved_rules import save_rule
+from kin_nb.core.safety.grants import Grants, remember, save_rule, scopes
+from kin_nb.core.safety.policies import SafetyContext, decide
 from kin_nb.core.tool_types import BaseToolConfig, ToolError, ToolPermission
 from kin_nb.core.tools.builtins.web_fetch import MOST_CHARACTERS, WebFetch, WebFetchArgs
 from kin_nb.core.tools.truncation import Whole, whole_output

@@ -11,10 +11,9 @@ import pytest
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.modes import AgentMode, Policy
-from kin_nb.core.safety.chain import decide
-from kin_nb.core.safety.context import SafetyContext
 from kin_nb.core.safety.decision import Grant, ToolRequest, Verdict
 from kin_nb.core.safety.grants import scopes
+from kin_nb.core.safety.policies import SafetyContext, decide
 from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools.builtins import web_search as module
 from kin_nb.core.tools.builtins.web_search import WebSearch, WebSearchConfig

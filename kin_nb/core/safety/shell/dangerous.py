@@ -10,16 +10,30 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 
-from kin_nb.core.safety.shell.carried import FOR_EACH_FOUND, carried, simple_commands
-from kin_nb.core.safety.shell.continued import joined
-from kin_nb.core.safety.shell.fetched import FetchedPrograms
-from kin_nb.core.safety.shell.printed import searched
-from kin_nb.core.safety.shell.protected import Place
-from kin_nb.core.safety.shell.simple_command import SimpleCommand, program
-from kin_nb.core.safety.shell.syntax import shown
+from kin_nb.core.safety.shell.judgement import shown
+from kin_nb.core.safety.shell.reader.continuations import joined
+from kin_nb.core.safety.shell.reader.nested_commands import (
+    FOR_EACH_FOUND,
+    SHELLS,
+    SOURCES,
+    STANDARD_INPUT,
+    carried,
+    only_checks,
+    program_word,
+    simple_commands,
+)
+from kin_nb.core.safety.shell.reader.simple_command import (
+    FETCHERS,
+    SimpleCommand,
+    is_assignment,
+    program,
+    searched,
+    written,
+)
 
 LONGEST = 50_000
 """Characters of a line that are looked at."""
@@ -57,7 +71,7 @@ def danger(command: str, root: Path, environment: Mapping[str, str] = os.environ
     """Why the line must never run, naming the part of it; "" when nothing in it is known to be dangerous."""
     if len(command) <= LONGEST and joined(command) is None:
         return r"where it goes on after a \ at the end of a line, it cannot be read for certain; it may be written on one line"
-    place = Place(root, environment)
+    place = CwdTracker(root, environment)
     rules = (*_RULES, FetchedPrograms().why)
     for found in simple_commands(command[:LONGEST]):
         place.enter(found.level)
@@ -87,7 +101,7 @@ def _has(command: SimpleCommand, letters: str, long: str) -> bool:
     return False
 
 
-def _deletes(command: SimpleCommand, place: Place) -> str:
+def _deletes(command: SimpleCommand, place: CwdTracker) -> str:
     name = program(command)
     if name == "rm" and _has(command, "rR", "recursive"):
         return _on_protected(_operands(command), place, "would delete {}, and all that is below", with_workspace=True)
@@ -106,7 +120,7 @@ def _deletes_each_found(command: SimpleCommand) -> bool:
     return False
 
 
-def _opens_or_moves(command: SimpleCommand, place: Place) -> str:
+def _opens_or_moves(command: SimpleCommand, place: CwdTracker) -> str:
     name = program(command)
     if name in ("chmod", "chown", "chgrp") and _has(command, "R", "recursive"):
         what = f"would change the rights of all that is below {{}} ({name} -R)"
@@ -116,12 +130,12 @@ def _opens_or_moves(command: SimpleCommand, place: Place) -> str:
     return ""
 
 
-def _on_protected(words: list[str], place: Place, what: str, *, with_workspace: bool = False) -> str:
+def _on_protected(words: list[str], place: CwdTracker, what: str, *, with_workspace: bool = False) -> str:
     found = next((word for word in words if word and place.is_protected(word, with_workspace=with_workspace)), None)
     return "" if found is None else f"it {what.format(shown(found))}"
 
 
-def _writes_where_nobody_should(command: SimpleCommand, place: Place) -> str:
+def _writes_where_nobody_should(command: SimpleCommand, place: CwdTracker) -> str:
     for word in _targets(command):
         path = place.path(word)
         if path.startswith("/dev/") and not path.removeprefix("/dev/").startswith(_HARMLESS_DEVICES):
@@ -169,7 +183,7 @@ def _only_looks(command: SimpleCommand) -> bool:
     return bool(re.match(r"mke2fs|mkfs\.ext\d", name)) and "-n" in words
 
 
-def _ends_the_machine(command: SimpleCommand, place: Place) -> str:
+def _ends_the_machine(command: SimpleCommand, place: CwdTracker) -> str:
     name, words = program(command), command.words[1:]
     if "--help" in words or not _is_of_the_system(command, place):
         return ""
@@ -183,13 +197,13 @@ def _ends_the_machine(command: SimpleCommand, place: Place) -> str:
     return f"{shown(' '.join(command.words))} would end every process" if every else ""
 
 
-def _is_of_the_system(command: SimpleCommand, place: Place) -> bool:
+def _is_of_the_system(command: SimpleCommand, place: CwdTracker) -> bool:
     """Or at least not a program of the project that happens to have the name of one."""
     word = command.words[0] if command.words else ""
     return "/" not in word or _SYSTEM_PROGRAMS.fullmatch(posixpath.dirname(place.path(word))) is not None
 
 
-def _fork_bomb(command: SimpleCommand, place: Place) -> str:  # noqa: ARG001  (a rule like the others)
+def _fork_bomb(command: SimpleCommand, place: CwdTracker) -> str:  # noqa: ARG001  (a rule like the others)
     """A function that starts itself twice: beside itself, or through a pipe."""
     name = command.function
     if not name or command.words[:1] != [name]:
@@ -198,11 +212,159 @@ def _fork_bomb(command: SimpleCommand, place: Place) -> str:  # noqa: ARG001  (a
     return f"{shown(name)} is a function that starts itself again and again, a fork bomb" if twice else ""
 
 
-_Rule = Callable[[SimpleCommand, Place], str]
-_RULES: tuple[_Rule, ...] = (
+_RULES: tuple[Callable[[SimpleCommand, CwdTracker], str], ...] = (
     _deletes,
     _opens_or_moves,
     _writes_where_nobody_should,
     _ends_the_machine,
     _fork_bomb,
 )
+
+
+_INTERPRETER = re.compile(r"(python|pypy|perl|ruby|node|php|lua)[\d.]*$")
+
+
+class FetchedPrograms:
+    """Programs that come from the network: by a pipe, as `sh -c "$(curl ...)"`, or as a file that the line fetches and runs.
+
+    For the commands of one line: what brings nothing from the network is looked at once only.
+    """
+
+    def __init__(self) -> None:
+        self._bring_nothing: set[SimpleCommand] = set()
+
+    def why(self, command: SimpleCommand, place: CwdTracker) -> str:  # noqa: ARG002  (a rule like the others)
+        fetcher = self._fetcher(_behind_the_program(command))
+        by = "" if 0 in command.made_by else f", with {shown(program(command))}"
+        return f"it would run what {shown(fetcher)} brings from the network{by}" if fetcher else ""
+
+    def _fetcher(self, commands: list[SimpleCommand]) -> str:
+        """The program that brings what they print or write, through whatever pipes and files; "" when none does."""
+        waiting = list(commands)
+        while waiting:
+            command = waiting.pop()
+            if command in self._bring_nothing:
+                continue
+            inner = command
+            while inner.words:
+                if program(inner) in FETCHERS:
+                    return program(inner)
+                inner = carried(inner)
+            self._bring_nothing.add(command)
+            waiting += command.inputs
+            waiting += [made for behind in command.made_by.values() for made in behind]
+        return ""
+
+
+def _behind_the_program(command: SimpleCommand) -> list[SimpleCommand]:
+    """The commands that print, or write, the program that this one runs."""
+    name, words = program(command), command.words
+    if name in SOURCES or name == "eval":
+        return command.inputs if STANDARD_INPUT & set(words[1:2]) else command.made_by.get(1, [])
+    if only_checks(command):
+        return []
+    if name in SHELLS or _INTERPRETER.match(name):
+        index = program_word(command)
+        return command.inputs if index is None else command.made_by.get(index, [])
+    if not words or is_assignment(words[0]):
+        return []
+    made = command.made_by.get(0, [])
+    if "/" in words[0] or "$" in words[0]:
+        return made
+    return [maker for maker in made if any(_is_searched(file) for file in written(maker))]
+
+
+def _is_searched(file: str) -> bool:
+    """Whether it lies where programs are looked for: `curl x > test; test -s test` runs none that was fetched."""
+    return posixpath.dirname(file).endswith("bin")
+
+
+_SYSTEM_FOLDERS = frozenset(
+    (
+        *("/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/root", "/run"),
+        *("/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/sbin", "/usr/share", "/var"),
+        *("/Applications", "/Library", "/System", "/Users", "/Volumes", "/private"),
+    )
+)
+_EVERYTHING = re.compile(r"(?=.*[*?\[])(?:[*?.]|\[[^\]]*\])+")
+"""Of a folder: `*`, `?*`, `.[!.]*`, `[a-z]*`."""
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_RANGE = re.compile(r"\{\w+\.\.\w+\}")
+_MOST_WORDS = 100
+_VARIABLE = re.compile(r"\$(\w+)")
+
+
+class CwdTracker:
+    """Where the line is, as its `cd`s say, and which folders are protected from there. By letters alone: no file is looked at."""
+
+    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+        self._root, self._home = str(root), posixpath.normpath(environment.get("HOME") or "/root")
+        self._environment = environment
+        self._cwds = [(self._root, self._root)]
+        """The folder and the one before it, by the parentheses around: those inside end with them."""
+
+    def enter(self, level: int) -> None:
+        """Where a command of that level is; to be called for each, in turn."""
+        self._cwds = self._cwds[: level + 1]
+        self._cwds += [self._cwds[-1]] * (level + 1 - len(self._cwds))
+
+    def follow(self, command: SimpleCommand) -> None:
+        cwd, before = self._cwds[-1]
+        word = next((word for word in command.words[1:] if word == "-" or not word.startswith("-")), "~")
+        if program(command) == "popd" or word == "-":
+            self._cwds[-1] = (before, cwd)
+        else:
+            self._cwds[-1] = (self.path(word), cwd)
+
+    def path(self, word: str) -> str:
+        """Where a word leads."""
+        if word.startswith("~"):
+            user, slash, below = word[1:].partition("/")
+            home = {"": self._home, posixpath.basename(self._home): self._home, "root": "/root"}.get(user)
+            word = word if home is None else home + slash + below
+        if "$" in word:
+            word = _VARIABLE.sub(self._value, word)
+        path = posixpath.normpath(posixpath.join(self._cwds[-1][0], word))
+        return "/" if path == "//" else path
+
+    def _value(self, name: re.Match[str]) -> str:
+        cwd, before = self._cwds[-1]
+        own = {"PWD": cwd, "OLDPWD": before, "HOME": self._home}.get(name[1])
+        return own or self._environment.get(name[1]) or name[0]
+
+    def is_protected(self, word: str, *, with_workspace: bool) -> bool:
+        """Whether it is the root, a folder of the system, the home, or one that holds the workspace, or all in one.
+
+        `with_workspace`: or the workspace's folder itself, but not as `.`, which rm refuses, nor as all that is in it.
+        """
+        return any(self._leads_to_protected(alternative, with_workspace) for alternative in _alternatives(word))
+
+    def _leads_to_protected(self, word: str, with_workspace: bool) -> bool:
+        path = whole = self.path(word)
+        if with_workspace and path == self._root and posixpath.basename(word.rstrip("/")) != ".":
+            return True
+        while _EVERYTHING.fullmatch(posixpath.basename(path)):
+            path = posixpath.dirname(path)
+        if not any(mark in path for mark in "*?["):
+            return path in _SYSTEM_FOLDERS or path == self._home or self._root.startswith(f"{path.rstrip('/')}/")
+        workspace = [self._root] if with_workspace and path == whole else []
+        above = (str(folder) for folder in Path(self._root).parents)
+        return any(_fits(folder, path) for folder in (*_SYSTEM_FOLDERS, self._home, *workspace, *above))
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """A glob's `*` does not go past a `/`."""
+    return path.count("/") == pattern.count("/") and all(map(fnmatchcase, path.split("/"), pattern.split("/")))
+
+
+def _alternatives(word: str) -> Iterator[str]:
+    """The words that its braces stand for."""
+    words = [_RANGE.sub("*", word)]
+    for _ in range(_MOST_WORDS):
+        braces = next((found for each in words if (found := _BRACES.search(each))), None)
+        if braces is None or len(words) > _MOST_WORDS:
+            break
+        words.remove(braces.string)
+        begin, end = braces.string[: braces.start()], braces.string[braces.end() :]
+        words += [f"{begin}{part}{end}" for part in braces[1].split(",")]
+    yield from words

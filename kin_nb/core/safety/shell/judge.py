@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from kin_nb.core.safety.shell.carried import simple_commands
 from kin_nb.core.safety.shell.dangerous import danger
 from kin_nb.core.safety.shell.judgement import Judgement, UnprovenError
-from kin_nb.core.safety.shell.simple_command import program
+from kin_nb.core.safety.shell.reader.nested_commands import simple_commands
+from kin_nb.core.safety.shell.reader.simple_command import program
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.workspace import Workspace
 
@@ -59,7 +59,7 @@ def judge(command: str, root: Path, environment: Mapping[str, str] | None = None
     if why:
         return Judgement("dangerous", why)
     try:
-        from kin_nb.core.safety.shell.proof import prove  # noqa: PLC0415  (loads tree-sitter)
+        from kin_nb.core.safety.shell.read_only.prover import prove  # noqa: PLC0415  (loads tree-sitter)
 
         return Judgement("harmless", ONLY_READS, prove(command, root, environment))
     except UnprovenError as error:

@@ -17,9 +17,8 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from kin_nb.core.safety.shell.carried import simple_commands
-from kin_nb.core.safety.shell.scripts import SHELLS, SOURCES, program_word
-from kin_nb.core.safety.shell.simple_command import SimpleCommand, program
+from kin_nb.core.safety.shell.reader.nested_commands import SHELLS, SOURCES, program_word, simple_commands
+from kin_nb.core.safety.shell.reader.simple_command import SimpleCommand, program
 
 _SUFFIXES = frozenset(
     [

@@ -5,7 +5,7 @@ a glob over the whole command.
 
 An allowlist is for commands that can be read at a glance: one simple command of plain words, none of which names a program to
 run, a place outside the workspace or a sensitive file, also through a link, unless the pattern spells it; nor does git have an
-option before its subcommand (`-C`, `-c`), unless spelled. For the programs in safety/prefixes.py it covers what is proven to
+option before its subcommand (`-C`, `-c`), unless spelled. For the programs in safety/command_prefix.py it covers what is proven to
 only read, the options that are listed there or that the pattern spells, and the line that it spells whole: of a subcommand
 that is not listed there (`git push`), of make's second target, only that.
 
@@ -32,14 +32,21 @@ from kin_nb.core.config.keys import environment_with
 from kin_nb.core.environment import child_environment
 from kin_nb.core.processes.supervised import Ended, run_process
 from kin_nb.core.redaction import Redactor, is_secret_name
-from kin_nb.core.safety.prefixes import beginning, is_listed
+from kin_nb.core.safety.command_prefix import (
+    beginning,
+    git_words,
+    is_listed,
+    leads_elsewhere,
+    links_elsewhere,
+    plain_words,
+    reaches_out,
+)
 from kin_nb.core.safety.shell import Judgement, judge
-from kin_nb.core.safety.shell.carried import simple_commands
-from kin_nb.core.safety.shell.for_readers import for_readers
 from kin_nb.core.safety.shell.judge import sensitive_writes
 from kin_nb.core.safety.shell.named_scripts import named_scripts
-from kin_nb.core.safety.shell.split import SimpleCommand
-from kin_nb.core.safety.shell_words import git_words, leads_elsewhere, links_elsewhere, plain_words, reaches_out
+from kin_nb.core.safety.shell.read_only.working_dir import for_readers
+from kin_nb.core.safety.shell.reader.nested_commands import simple_commands
+from kin_nb.core.safety.shell.reader.simple_command import SimpleCommand
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import sandbox

@@ -14,7 +14,7 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.events import ToolResultEvent
 from kin_nb.core.file_history.file_changes import Content, file_change
 from kin_nb.core.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord, sha256
-from kin_nb.core.safety.callbacks import NOBODY
+from kin_nb.core.safety.approvals import NOBODY
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import Preview
 from kin_nb.replay.errors import ReplayEndedError

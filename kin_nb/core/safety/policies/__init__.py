@@ -1,1 +1,0 @@
-"""One policy, one small file. Each has `decide(call, context) -> Decision | None`; None passes the question on."""

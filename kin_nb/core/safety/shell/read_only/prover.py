@@ -1,0 +1,286 @@
+"""Prove that a line only reads: it is plain, and every command in it is in the tables.
+
+A plain line is a list of pipelines of commands, each of words that are known before it runs: no variables, loops, groups,
+substitutions, here-documents, nothing in the background. Nothing here guesses: the first part that is not proven ends the
+proof, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from kin_nb.core.safety.shell.judgement import UnprovenError, shown, shown_word
+from kin_nb.core.safety.shell.read_only.command_spec import CommandSpec, Invocation
+from kin_nb.core.safety.shell.read_only.commands import BUILTINS, PROGRAMS
+from kin_nb.core.safety.shell.read_only.filters import FILTERS
+from kin_nb.core.safety.shell.read_only.git import GIT
+from kin_nb.core.safety.shell.read_only.plain_line import Pipeline, PlainCommand, agreed_tokens, lists
+from kin_nb.core.safety.shell.read_only.words import Word, WordReader, expanded, folders_listed
+from kin_nb.core.safety.shell.read_only.working_dir import WorkingDir
+
+_MOST_COMMANDS = 300
+_OUTPUT = re.compile(r"\d?(?:>>|>\||>)|&>>|&>|>&")
+_CONDITIONS = ("[", "test")
+
+
+def prove(command: str, root: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """What the line reads, as `Judgement.reads`. Raises UnprovenError."""
+    place = WorkingDir(root, root, environment)
+    if shutil.which("bash", path=environment.get("PATH")) is None:
+        raise UnprovenError("there is no bash here, and another shell may read it otherwise")
+    check_origin("bash", place)
+    _check_locale(command, environment)
+    found = lists(agreed_tokens(command))
+    if sum(len(pipeline.commands) for pipelines in found for pipeline in pipelines) > _MOST_COMMANDS:
+        raise UnprovenError(f"it runs more than {_MOST_COMMANDS} commands")
+    proof = _Proof()
+    for pipelines in found:
+        place = proof.and_or_list(pipelines, place)
+    return tuple(dict.fromkeys(proof.reads))
+
+
+def _check_locale(command: str, environment: Mapping[str, str]) -> None:
+    """In some encodings a part of a letter is a backslash."""
+    named = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))), "C")
+    if not command.isascii() and named not in ("C", "POSIX") and "utf" not in named.casefold():
+        raise UnprovenError(f"it is not plain ASCII, and {named} is no UTF-8")
+
+
+class _Proof:
+    """`reads`: so far. Each method raises UnprovenError."""
+
+    def __init__(self) -> None:
+        self.reads: list[str] = []
+
+    def and_or_list(self, pipelines: Sequence[Pipeline], place: WorkingDir) -> WorkingDir:
+        """Where the shell is afterwards. A `cd` is proven to succeed, and counts only where it surely runs: at the beginning."""
+        leads = True
+        for pipeline in pipelines:
+            names = [self._name(command) for command in pipeline.commands]
+            if "cd" not in names:
+                leads = False
+            elif not leads or len(names) > 1 or pipeline.operator == "||" or pipeline.commands[0].redirections:
+                raise UnprovenError(
+                    f"{shown(pipeline.commands[names.index('cd')].shown)} may run, or not, or elsewhere"
+                )
+            for command in pipeline.commands:
+                place = self._command(command, place)
+        return place
+
+    def _name(self, command: PlainCommand) -> str:
+        """Of the program, spelled out. A word that bash may take for a keyword or an assignment is none."""
+        first = _read(command.words[0])
+        if not first.known or first.pattern or not re.fullmatch(r"[\w./@%+,:-]+|\[", first.text):
+            raise UnprovenError(f"{shown(first.raw)} is not a command known to be harmless")
+        return first.text
+
+    def _command(self, command: PlainCommand, place: WorkingDir) -> WorkingDir:
+        """Where the shell is after it."""
+        for operator, target in command.redirections:
+            self._redirection(operator, _read(target), place)
+        name, words = self._name(command), [_read(text) for text in command.words[1:]]
+        if name in _CONDITIONS:
+            self._condition(name, words, place)
+        elif name == "echo":
+            self._texts(words, place, any_text=True)
+        elif name == "printf" and words and words[0].is_no_flag:  # then all that follows is text
+            self._texts(words[1:], place, any_text=True)
+            self._program(name, self._texts(words[:1], place), place)
+        elif name == "cd":
+            return self._moved(self._texts(words, place), place)
+        else:
+            self._program(name, self._texts(words, place), place)
+        return place
+
+    def _moved(self, words: list[str], place: WorkingDir) -> WorkingDir:
+        if len(words) != 1 or words[0].startswith("-"):
+            raise UnprovenError("`cd` with anything but a folder is not known to be harmless")
+        return place.moved(words[0])
+
+    def _program(self, name: str, words: list[str], place: WorkingDir) -> None:
+        if name in WRAPPERS:
+            inner = wrapped(name, words)
+            for program in (name, *inner[:1]):  # not the shell's own, even where it has one
+                check_origin(program, place)
+            if inner and inner[0] != "echo":
+                self._program(inner[0], inner[1:], place)
+            return
+        for read in known_program(name, place).prove(Invocation(name, words, place)):
+            self._reads(read, place)
+
+    def _condition(self, name: str, words: list[Word], place: WorkingDir) -> None:
+        if name == "[":
+            if not words or words[-1].raw != "]":
+                raise UnprovenError("`[` without its `]` is not known to be harmless")
+            words = words[:-1]
+        if any(word.pattern for word in words):
+            raise UnprovenError(f"{shown(' '.join(word.raw for word in words))} may ask about several files")
+        for asked in files_asked_about(words):
+            self._reads(place.named(asked), place)
+
+    def _redirection(self, operator: str, target: Word, place: WorkingDir) -> None:
+        """It reads a file, or leads nowhere, or to where the other output goes."""
+        into = target.text if target.known and not target.pattern else ""
+        if operator in ("<", "0<") and into:
+            self._reads(into, place)
+        elif re.fullmatch(r"[12]?>&", operator) and into in ("1", "2"):
+            pass
+        elif not _OUTPUT.fullmatch(operator) or into != "/dev/null":
+            raise UnprovenError(f"{shown(f'{operator}{target.raw}')} sends output to a file")
+
+    def _texts(self, words: list[Word], place: WorkingDir, *, any_text: bool = False) -> list[str]:
+        """What the words are when it runs, globs and all. `any_text`: it does not matter what they are."""
+        unknown = next((word for word in words if not word.known), None)
+        if unknown is not None and not any_text:
+            raise UnprovenError(f"{shown(unknown.raw)} is known only when it runs")
+        return [text for word in words for text in (self._files(word, place) if word.known else [word.text])]
+
+    def _files(self, word: Word, place: WorkingDir) -> list[str]:
+        """The texts that a word stands for. The folders that bash lists to find them are read."""
+        for folder in folders_listed(word, texts := expanded(word, place.cwd)):
+            self._reads(folder, place)
+        return texts
+
+    def _reads(self, word: str, place: WorkingDir) -> None:
+        if (path := place.read(word)) is not None:
+            self.reads.append(path)
+
+
+def _read(text: str) -> Word:
+    return Word(text, text) if text in ("[", "]") else WordReader(text).read()
+
+
+_PROGRAMS: Mapping[str, CommandSpec] = PROGRAMS | FILTERS | GIT
+_SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/opt/homebrew/bin/")
+_RUN = {"egrep": ("grep",), "fgrep": ("grep",)}
+"""Programs that run another one, which the shell finds for them."""
+_SHIMS = frozenset(("shims", ".volta"))
+"""Folders of version managers: what lies there runs whatever the current folder names."""
+
+
+def known_program(name: str, place: WorkingDir) -> CommandSpec:
+    """Raises UnprovenError when there is none of that name, or when what would run is not the machine's own program."""
+    if name in BUILTINS:
+        return BUILTINS[name]
+    plain = next((name.removeprefix(folder) for folder in _SYSTEM_FOLDERS if name.startswith(folder)), name)
+    program = _PROGRAMS.get(plain)
+    if program is None or (plain == "git" != name):  # of that one more is known than its name
+        raise UnprovenError(f"{shown_word(name)} is not a command known to be harmless")
+    for each in (name, *_RUN.get(plain, ())):
+        check_origin(each, place)
+    return program
+
+
+def check_origin(name: str, place: WorkingDir) -> None:
+    """Raises UnprovenError when the shell would find the program in the workspace, or a version manager in its stead."""
+    found = _found(name, place)
+    if found is None:
+        return
+    if found.is_relative_to(place.root) or found.resolve().is_relative_to(place.root):
+        raise UnprovenError(f"{shown_word(name)} would run {found}, a program of the workspace")
+    if _SHIMS & set(found.parts):
+        raise UnprovenError(f"{shown_word(name)} runs {found}, which runs what the folder's own settings name")
+
+
+def _found(name: str, place: WorkingDir) -> Path | None:
+    """Where the shell finds the program; None when it is nowhere, and running it would do nothing."""
+    for folder in place.environment.get("PATH", os.defpath).split(os.pathsep):
+        if folder.startswith("~"):  # which bash takes for a home folder
+            raise UnprovenError(f"PATH names {shown_word(folder)}, where {shown_word(name)} may be another program")
+        candidate = place.cwd / folder / name  # an entry that is empty or relative counts from the current folder
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
+WRAPPERS = frozenset(("timeout", "command", "xargs"))
+_OF_TEXT = frozenset(("echo", "basename", "dirname"))
+"""Harmless whatever their words are, and without looking at any file: what xargs may run."""
+_XARGS_ALONE = frozenset(("-0", "-r", "-t", "--null", "--no-run-if-empty", "-0r", "-r0"))
+
+
+def wrapped(name: str, words: list[str]) -> list[str]:
+    """The words of the command that it runs; none when it only asks where one is. Raises UnprovenError."""
+    if name == "command" and words[:1] in (["-v"], ["-V"]):
+        return []
+    if name == "xargs":
+        return _after_xargs(words)
+    if name == "timeout":
+        if not words or not re.fullmatch(r"\d+(\.\d+)?[sm]?", words[0]):
+            raise UnprovenError("`timeout` without a plain number of seconds is not known to be harmless")
+        words = words[1:]
+    if not words or words[0].startswith("-") or words[0] in {"cd", *WRAPPERS}:
+        raise UnprovenError(f"`{name}` is known to be harmless only before a harmless command")
+    return words
+
+
+def _after_xargs(words: list[str]) -> list[str]:
+    """What xargs runs. Its further words come from its input: nobody knows them before."""
+    words = list(words)
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option in ("-n", "-P", "-L") and words and words[0].isdigit():
+            words.pop(0)
+        elif option not in _XARGS_ALONE and not re.fullmatch(r"-[nPL]\d+", option):
+            raise UnprovenError(f"`xargs {option}` is not a flag known to be harmless")
+    words = words or ["echo"]
+    if words[0] not in _OF_TEXT:
+        raise UnprovenError(f"`xargs` gives {shown(words[0])} words that are not known before it runs")
+    return words
+
+
+_OF_FILES = frozenset(("-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-p", "-S", "-b", "-c", "-O", "-G"))
+_OF_TEXTS = frozenset(("-n", "-z"))
+_TEXTS = frozenset(("=", "==", "!="))
+_FILES = frozenset(("-nt", "-ot", "-ef"))
+_NUMBERS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+_JOINS = frozenset(("-a", "-o"))
+_INTEGER = re.compile(r"-?\d{1,18}")
+
+
+def files_asked_about(words: Sequence[Word]) -> Iterator[str]:
+    """The files that it asks about. Raises UnprovenError for whatever is no plain comparison."""
+    rest = list(words)
+    while rest:
+        while rest and rest[0].raw == "!":
+            rest.pop(0)
+        size = _term_size(rest)
+        yield from _term(rest[:size])
+        rest = rest[size:]
+        if rest and rest.pop(0).raw not in _JOINS:
+            raise _unknown(words)
+
+
+def _term_size(words: Sequence[Word]) -> int:
+    if len(words) >= 3 and words[1].raw in _TEXTS | _FILES | _NUMBERS:  # noqa: PLR2004  (`a = b`)
+        return 3
+    return 2 if words and words[0].raw in _OF_FILES | _OF_TEXTS else 1
+
+
+def _term(words: Sequence[Word]) -> Iterator[str]:
+    if len(words) == 3:  # noqa: PLR2004  (`a = b`)
+        first, operator, second = words
+        if operator.raw in _FILES:
+            yield from (_known(first), _known(second))
+        elif operator.raw in _NUMBERS and not (
+            _INTEGER.fullmatch(_known(first)) and _INTEGER.fullmatch(_known(second))
+        ):
+            raise _unknown(words)
+    elif len(words) == 2 and words[0].raw in _OF_FILES:  # noqa: PLR2004  (`-f x`)
+        yield _known(words[1])
+    elif not (len(words) == 2 and words[0].raw in _OF_TEXTS):  # noqa: PLR2004  (`-n x`)
+        raise _unknown(words)
+
+
+def _known(word: Word) -> str:
+    if not word.known:
+        raise UnprovenError(f"{shown(word.raw)} is known only when it runs")
+    return word.text
+
+
+def _unknown(words: Sequence[Word]) -> UnprovenError:
+    return UnprovenError(f"the condition {shown(' '.join(word.raw for word in words))} is not one that is known")

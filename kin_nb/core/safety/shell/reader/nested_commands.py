@@ -1,0 +1,338 @@
+"""The commands inside a command: what `sudo`, `env`, `timeout`, `bash -c`, `eval`, `find -exec` and their like are told to run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import dropwhile, pairwise
+
+from kin_nb.core.safety.command_prefix import git_words
+from kin_nb.core.safety.shell.reader.parser import split
+from kin_nb.core.safety.shell.reader.simple_command import (
+    MOST_VALUES,
+    ShellState,
+    SimpleCommand,
+    is_assignment,
+    printed,
+    program,
+    searched,
+)
+
+_ARCHITECTURE = re.compile(
+    r"linux\d\d|uname26|i\d86|x86_64|aarch64|alpha|ia64|(arm|loongarch|mips|parisc|ppc|riscv|s390|sparc)\w*"
+)
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """A program that runs the command which follows in its words (`sudo`, `strace`, `chroot`), and where that begins.
+
+    `letters`, `long`: its options whose value is the next word. `operands`: words between its options and the command.
+    `amounts`: whether it may be given numbers there (`timeout 5`). `in_a_shell`: a shell reads what follows, as one text.
+    """
+
+    letters: str = ""
+    long: str = ""
+    operands: int = 0
+    amounts: bool = True
+    in_a_shell: bool = False
+
+    def begin(self, words: list[str]) -> int:
+        """The index of the command's first word."""
+        index = 1
+        while index < len(words):
+            word = words[index]
+            if word.startswith("-"):
+                index += 2 if self._takes_the_next(word) else 1
+            elif (self.amounts and word[:1].isdigit()) or (words[0].endswith("setarch") and _is_architecture(word)):
+                index += 1
+            else:
+                break
+        return min(index + self.operands, len(words))
+
+    def _takes_the_next(self, option: str) -> bool:
+        if option.startswith("--"):
+            return option[2:] in self.long.split()
+        first = next((at for at, letter in enumerate(option) if at and letter in self.letters), 0)
+        return first == len(option) - 1  # else its value is in the same word, or it has none
+
+
+def _is_architecture(word: str) -> bool:
+    return _ARCHITECTURE.fullmatch(word) is not None
+
+
+_SUDO = "user group host prompt close-from chdir chroot role type other-user command-timeout"
+_NAMESPACES = "root wd setuid setgid map-user map-group map-users map-groups propagation target"
+CARRIERS = {
+    **dict.fromkeys(("command", "builtin", "nohup", "setsid", "busybox", "coproc", "fakeroot", "unbuffer"), Carrier()),
+    **dict.fromkeys(("setarch", "linux32", "linux64", "i386", "x86_64", "uname26"), Carrier()),
+    **dict.fromkeys(("unshare", "nsenter"), Carrier("RwSGt", _NAMESPACES)),
+    "sudo": Carrier("ugpCrtUDhRT", _SUDO),
+    "doas": Carrier("uC"),
+    "pkexec": Carrier("", "user"),
+    "env": Carrier("uC", "unset chdir"),
+    "timeout": Carrier("sk", "signal kill-after"),
+    "nice": Carrier("n", "adjustment"),
+    "ionice": Carrier("cn", "class classdata"),
+    "taskset": Carrier(),
+    "chrt": Carrier("TPD"),
+    "xargs": Carrier("InPLdasE", "max-args max-procs max-chars delimiter arg-file"),
+    "exec": Carrier("a"),
+    "stdbuf": Carrier("ioe", "input output error"),
+    "time": Carrier("of", "output format"),
+    "watch": Carrier("n", "interval", in_a_shell=True),
+    "flock": Carrier("wE", "timeout conflict-exit-code", operands=1, amounts=False),
+    "chroot": Carrier("", "userspec groups", operands=1, amounts=False),
+    "strace": Carrier("abeEIoOpPsSuUX", "output trace columns string-limit env user attach"),
+    "ltrace": Carrier("aADeFlnopsuwx", "output align indent library"),
+}
+"""By the program's name."""
+
+
+_PARALLEL = Carrier(
+    "jaInNLlPSdCEsX",
+    "jobs arg-file arg-sep max-args max-replace-args max-lines max-procs max-chars replace colsep delimiter delay joblog "
+    "results sshlogin sshloginfile timeout tagstring retries halt load memfree nice tmpdir workdir basefile return env",
+)
+FOR_EACH_FOUND = ("-exec", "-execdir", "-ok", "-okdir")
+_LONGEST_CHAIN = 20
+"""Commands in commands (`sudo env nice ...`) that are followed."""
+
+
+def simple_commands(command: str) -> Iterator[SimpleCommand]:
+    """Every simple command of a line, and each that is carried by another, as far as reading alone can tell."""
+    known = ShellState()
+    yield from _all(split(command, known), known, depth=5)
+
+
+def _all(commands: list[SimpleCommand], known: ShellState, depth: int) -> Iterator[SimpleCommand]:
+    for command in commands:
+        found, given = command, dict[str, list[str]]()
+        for _ in range(_LONGEST_CHAIN):
+            if not found.words:
+                break
+            yield found
+            if is_assignment(found.words[0]):  # `d=/ sh -c 'rm -rf $d'`
+                name, _, value = found.words[0].partition("=")
+                given[name] = [value]
+            for text, words in (*scripts(found), *_of_alias(found, known)) if depth else ():
+                if text:
+                    inside = known.called_with(words, given)
+                    yield from _all(split(text, inside, found.inputs, found.level + 1), inside, depth - 1)
+            found = carried(found)
+        if found.writes and not found.words:  # a redirection alone
+            yield found
+
+
+def _of_alias(command: SimpleCommand, known: ShellState) -> Iterator[tuple[str, list[str]]]:
+    """What a word that the line has made an alias stands for, with the words after it."""
+    text = known.aliases.get(command.words[0], "")
+    if text and text.split()[:1] != command.words[:1]:  # `alias ls='ls -l'` is not followed again
+        yield f"{text} {shlex.join(command.words[1:])}", []
+
+
+def carried(command: SimpleCommand) -> SimpleCommand:
+    """The command inside one: after `sudo`, `FOO=1`, `timeout 5`, `find -exec`. Without words when there is none."""
+    words, name = command.words, program(command)
+    if name == "find":
+        return _for_each_found(command)
+    if name == "parallel":
+        return _in_parallel(command)
+    carrier = CARRIERS.get(name)
+    if is_assignment(words[0]):
+        carrier = CARRIERS["command"]
+    if carrier is None:
+        return SimpleCommand()
+    asks = words[0] == "command" and words[1:2] in (["-v"], ["-V"])  # where a program is
+    if asks or (name == "env" and given_to_env(words)):
+        return SimpleCommand()
+    begin = carrier.begin(words)
+    inner = replace(command, words=words[begin:], made_by=_after(command, begin))
+    if carrier.in_a_shell and inner.words:
+        return SimpleCommand(["eval", *inner.words], level=command.level)
+    return _with_its_input(inner, words[1:begin]) if name == "xargs" and inner.words else inner
+
+
+def _after(command: SimpleCommand, begin: int) -> dict[int, list[SimpleCommand]]:
+    return {index - begin: commands for index, commands in command.made_by.items()}
+
+
+def _in_parallel(command: SimpleCommand) -> SimpleCommand:
+    """What GNU parallel runs: its words with what follows `:::`, or what it reads; those themselves when it has no words."""
+    words = command.words
+    mark = next((at for at, word in enumerate(words) if word.startswith(":::")), len(words))
+    begin = min(_PARALLEL.begin(words), mark)
+    inner, given = words[begin:mark], [word for word in words[mark:] if not word.startswith(":::")]
+    if mark == len(words):
+        given = printed(command.inputs).splitlines()[:MOST_VALUES]
+    if not inner:
+        return SimpleCommand(["eval", "; ".join(given)], level=command.level)
+    if any("{}" in word for word in inner):
+        inner = [new for word in inner for new in ([word.replace("{}", g) for g in given] if "{}" in word else [word])]
+        given = []
+    return SimpleCommand(["eval", *inner, *given], level=command.level)
+
+
+def _with_its_input(command: SimpleCommand, options: list[str]) -> SimpleCommand:
+    """What xargs runs, with the words that it reads, or one that is not known in their place."""
+    if not command.inputs:
+        return command
+    known = printed(command.inputs).split()[:MOST_VALUES]
+    read, words = known or ["$"], command.words
+    marks = [after for option, after in pairwise([*options, ""]) if option == "-I"]
+    marks += [option[2:] or "{}" for option in options if option[:2] in ("-I", "-i") and option != "-I"]
+    if marks and marks[0] and any(marks[0] in word for word in words):
+        words = [
+            new
+            for word in words
+            for new in ([word.replace(marks[0], text) for text in read] if marks[0] in word else [word])
+        ]
+        return replace(command, words=words, inputs=[])
+    made_by = command.made_by if known else {**command.made_by, len(words): command.inputs}
+    return replace(command, words=[*words, *read], inputs=[], made_by=made_by)
+
+
+def _for_each_found(command: SimpleCommand) -> SimpleCommand:
+    """What `find -exec` runs; `{}` stands for all the folders, where it is run for all that is in them."""
+    words = command.words
+    begin = next((at for at, word in enumerate(words, 1) if word in FOR_EACH_FOUND), len(words))
+    end = next((at for at, word in enumerate(words) if at >= begin and word in (";", "+")), len(words))
+    folders = searched(command)[:MOST_VALUES] if words.count("{}") == 1 else []  # more could multiply without end
+    return replace(
+        command,
+        words=[new for word in words[begin:end] for new in (folders if word == "{}" and folders else [word])],
+        made_by={},
+    )
+
+
+SHELLS = frozenset(("bash", "sh", "zsh", "dash", "fish", "ksh", "ash", "rbash"))
+SOURCES = frozenset(("source", "."))
+STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
+_HOLDS_A_PROGRAM = re.compile(r"-[emrp]$|-[^-]*c$")
+_OPTION_OF_SHELL = re.compile(r"[-+]([A-Za-z]+)$|--\w[\w-]*")
+_TAKE_A_WORD = frozenset(("--rcfile", "--init-file"))
+_RUN_AS_SHELL = frozenset(("su", "script", "flock"))
+_GIVES_A_TEXT = re.compile(r"-[a-z]*c$|--command$")
+_TOLD_TO_GIT = {
+    "rebase": re.compile(r"(?:-[a-z]*?x|--ex(?:ec?)?(?:=|$))(.*)", re.DOTALL),
+    "difftool": re.compile(r"(?:-[a-z]*?x|--extc(?:md?)?(?:=|$))(.*)", re.DOTALL),
+    "filter-branch": re.compile(r"--\w+-filter()$"),
+}
+"""By git's subcommand: the option whose value is a command; a group for a value in the same word."""
+_OF_ENV = {"--chdir": "C", "--split-string": "S", "--unset": "u"}
+"""The options of `env` that have a value, and their letters."""
+_OF_ANOTHER_LANGUAGE = re.compile(r"#!(?!.*sh\b)")
+
+_Script = tuple[str, list[str]]
+"""Its text, and what `$0`, `$1` and so on are in it."""
+
+
+def program_word(command: SimpleCommand) -> int | None:
+    """Which word is the program that an interpreter runs, or names it; None when it reads one from its input."""
+    words = command.words
+    if program(command) in SHELLS:
+        letters, index = _shell_options(words)
+        reads = index == len(words) or ("c" not in letters and ("s" in letters or words[index] in STANDARD_INPUT))
+        return None if reads else index
+    for index, word in enumerate(words[1:], 1):
+        if _HOLDS_A_PROGRAM.match(word):
+            return index + 1 if index + 1 < len(words) else None
+        if word in STANDARD_INPUT:
+            return None
+        if not word.startswith("-"):
+            return index
+    return None
+
+
+def only_checks(command: SimpleCommand) -> bool:
+    """Whether it is a shell that runs nothing of what it reads: `bash -n`."""
+    return program(command) in SHELLS and "n" in _shell_options(command.words)[0]
+
+
+def _shell_options(words: list[str]) -> tuple[str, int]:
+    """The letters of a shell's options, and which word comes after them; `-o` takes the next word, in a bundle also."""
+    letters, index = "", 1
+    while index < len(words) and (option := _OPTION_OF_SHELL.match(words[index])):
+        bundle = option[1] or ""
+        letters += bundle if words[index][0] == "-" else ""
+        index += 1 + bundle.count("o") + bundle.count("O") + (words[index] in _TAKE_A_WORD)
+    index += words[index : index + 1] == ["--"]
+    return letters, min(index, len(words))
+
+
+def scripts(command: SimpleCommand) -> Iterator[_Script]:
+    """The texts that a command is given to run as a shell does; "" for one that is not known."""
+    name, words = program(command), command.words
+    if name in SHELLS:
+        yield _of_shell(command)
+    elif name in SOURCES and len(words) > 1:
+        made = command.inputs if words[1] in STANDARD_INPUT else command.made_by.get(1, [])
+        yield printed(made), words[1:]
+    elif name == "eval":
+        yield " ".join(words[1:]), []
+    elif name == "trap":
+        yield next((word for word in words[1:] if not word.startswith("-")), ""), []
+    elif name == "alias":
+        yield from ((word.partition("=")[2], []) for word in words[1:])
+    elif name in _RUN_AS_SHELL:
+        yield next((text for option, text in pairwise(words[1:]) if _GIVES_A_TEXT.match(option)), ""), []
+    elif name == "env":
+        yield given_to_env(words), []
+    elif name == "git":
+        yield from ((text, []) for text in _given_to_git(words))
+    elif 0 in command.made_by and "/" in words[0]:
+        text = printed(command.made_by[0])
+        yield "" if _OF_ANOTHER_LANGUAGE.match(text) else text, words
+
+
+def _of_shell(command: SimpleCommand) -> _Script:
+    index, words = program_word(command), command.words
+    letters, after = _shell_options(words)
+    if "n" in letters:
+        return "", []
+    if index is None:
+        return printed(command.inputs), [*words[:1], *words[after:]]
+    if "c" in letters:
+        return words[index], words[index + 1 :]
+    return printed(command.made_by.get(index, [])), words[index:]
+
+
+def _given_to_git(words: list[str]) -> Iterator[str]:
+    """The commands that git is told to run: for each submodule, commit, or step of a search."""
+    rest = git_words(words)[0][1:]
+    subcommand, given = "".join(rest[:1]), rest[1:]
+    if subcommand == "bisect" and given[:1] == ["run"]:
+        yield shlex.join(given[1:])
+    elif subcommand == "submodule" and "foreach" in given:
+        yield " ".join(dropwhile(lambda word: word.startswith("-"), given[given.index("foreach") + 1 :]))
+    if option := _TOLD_TO_GIT.get(subcommand):
+        found = ((option.match(word), after) for word, after in pairwise([*given, ""]))
+        yield from (told[1] or after for told, after in found if told)
+
+
+def given_to_env(words: list[str]) -> str:
+    """`env -S "sh -c ..."`: one word that holds several. `env -C / ls`: in another folder. "" for what it runs as it stands."""
+    index, folder = 1, ""
+    while index < len(words) and words[index].startswith("-"):
+        kind, value = _option_of_env(words[index])
+        if kind and value is None:
+            index += 1
+            value = "".join(words[index : index + 1])
+        index += 1
+        if kind == "S":
+            text = " ".join([value or "", *words[index:]])
+            return f"cd {shlex.quote(folder)}; {text}" if folder else text
+        folder = value or "" if kind == "C" else folder
+    return f"cd {shlex.quote(folder)}; env {shlex.join(words[index:])}" if folder else ""
+
+
+def _option_of_env(word: str) -> tuple[str, str | None]:
+    """Its letter, where it has a value; and that, None when it is the next word. Long ones may be cut short."""
+    name, equals, value = word.partition("=")
+    if word.startswith("--"):
+        kind = next((kind for long, kind in _OF_ENV.items() if len(name) > 2 and long.startswith(name)), "")  # noqa: PLR2004
+        return kind, value if equals else None
+    at = next((at for at, letter in enumerate(word) if letter in _OF_ENV.values()), 0)
+    return word[at] if at else "", word[at + 1 :] or None
