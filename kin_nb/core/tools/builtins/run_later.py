@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from kin_nb.core.file_history.names import recorded_name
+from kin_nb.core.file_history.file_state import recorded_name
 from kin_nb.core.paths import read_settings
 from kin_nb.core.sensitive_names import SECRET_NAMES, sensitive_reason
 
