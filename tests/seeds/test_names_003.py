@@ -86,11 +86,10 @@ NAMES = {
     "tools.builtins.search_replace": ["SearchReplace"],
     "tools.builtins.grep": ["Grep"],
     "tools.builtins.todo": ["Todo"],
-    "autocompletion.completers": ["Completer", "PathCompleter", "CommandCompleter"],
-    "autocompletion.fuzzy": ["fuzzy_match"],
+    "autocompletion.completers": ["Completer", "PathCompleter", "CommandCompleter", "fuzzy_match"],
     "autocompletion.path_prompt": ["path_mentions"],
-    "autocompletion.file_indexer.indexer": ["FileIndexer"],
-    "ignore.ignore_rules": ["IgnoreRules"],
+    "autocompletion.file_indexer": ["FileIndexer"],
+    "ignore_rules": ["IgnoreRules"],
     "config.system_prompts": ["SystemPrompt", "load_prompt"],
 }
 

@@ -3,7 +3,7 @@
 Owns the contents (blobs), looking (file_state, scan), comparing, planning and restoring. Writes to the workspace in `undo`
 and `redo` only, never through a link, never into a .git. Never raises for what it finds on a disk: what it cannot know is
 not claimed.
-May import: core.records, core.workspace_commit, core.paths, core.redaction, core.sensitive_names, core.ignore.
+May import: core.records, core.workspace_commit, core.paths, core.redaction, core.sensitive_names, core.ignore_rules.
 """
 
 from kin_nb.core.file_history.blobs import BlobStore, workspace_store

@@ -32,7 +32,7 @@ from kin_nb.core.file_history.file_state import (
     mark,
     observe_without_links,
 )
-from kin_nb.core.ignore.ignore_rules import IgnoreRules
+from kin_nb.core.ignore_rules import IgnoreRules
 
 _TICK = 2_000_000_000
 """Nanoseconds: the coarsest clock of a file system."""
