@@ -19,7 +19,7 @@ from kin_nb.core.context.size import about_tokens
 from kin_nb.core.conversation import Conversation
 from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.dmail import DenwaRenji
-from kin_nb.core.documents.interaction_logger import InteractionLogger
+from kin_nb.core.documents.document import InteractionLogger
 from kin_nb.core.ending import let_go
 from kin_nb.core.events import BaseEvent
 from kin_nb.core.llm.asking import ModelLink

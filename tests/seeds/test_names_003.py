@@ -57,7 +57,7 @@ NAMES = {
     ],
     "modes": ["AgentMode", "ModeSafety"],
     "system_prompt": ["build_system_prompt"],
-    "documents.interaction_logger": ["InteractionLogger"],
+    "documents.document": ["InteractionLogger"],
     "output_formatters": ["OutputFormatter"],
     "programmatic": ["run_programmatic"],
     "trusted_folders": ["TrustedFolders"],
