@@ -36,10 +36,10 @@ from kin_nb.core.safety.approvals import Approvals
 from kin_nb.core.safety.audit import AuditLog
 from kin_nb.core.safety.callbacks import ApprovalCallback, Ask
 from kin_nb.core.safety.context import SafetyContext
-from kin_nb.core.session.header import session_header
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.log import SessionLog
+from kin_nb.core.session.metadata import session_header
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.switching import settled, switch_config, switch_mode
 from kin_nb.core.toolbox import Toolbox

@@ -12,15 +12,14 @@ from kin_nb.core.known_files import When, know_again, noting
 from kin_nb.core.records import SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME, session_log
-from kin_nb.core.session.store import SessionStore, StoredSession
-from kin_nb.core.session.without_collecting import without_collecting
+from kin_nb.core.session.store import SessionStore, StoredSession, gc_paused
 from kin_nb.core.undo import UndoError
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
 
 
-@without_collecting()
+@gc_paused()
 def resumed(make: type[Agent], config: KinConfig, name: str, options: dict[str, Any]) -> Agent:
     """An agent that has taken up the session that `name` means. Raises SessionError, ConfigError; then no lock is left."""
     settings = config.session_logging

@@ -18,9 +18,9 @@ from kin_nb.core.context.checkpoints import Checkpoints
 from kin_nb.core.context.history import History
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.records import CompactRecord, Sent, SessionRecord, TurnRecord
+from kin_nb.core.session.encryption import SessionKeys
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME, SessionLog
-from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import StoredSession
 from kin_nb.core.usage import count_aside, count_turn
 from kin_nb.core.usage_stats import AgentStats

@@ -33,8 +33,8 @@ from kin_nb.core.records import (
     TurnRecord,
 )
 from kin_nb.core.redaction import redact_json
-from kin_nb.core.session.config_snapshot import config_snapshot
 from kin_nb.core.session.errors import SessionDataError, SessionError
+from kin_nb.core.session.metadata import config_snapshot
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.images import usable
 from kin_nb.core.tools.registry import ToolRegistry
