@@ -53,12 +53,15 @@ class Totals(Record):
             case "turn" | "compact":
                 return self._and([line["record"]])
             case "reply":  # its compaction has a line of its own
-                return self.model_copy(update={"tokens": self.tokens + _tokens({**line["step"], "compaction": None})})
+                return self._plus(_tokens({**line["step"], "compaction": None}))
             case "compaction":
-                return self.model_copy(update={"tokens": self.tokens + _own(line["compaction"])})
+                return self._plus(_own(line["compaction"]))
             case "run":
-                return self.model_copy(update={"tokens": self.tokens + _tokens(line["call"])})
+                return self._plus(_tokens(line["call"]))
         return self
+
+    def _plus(self, tokens: int) -> Totals:
+        return self.model_copy(update={"tokens": self.tokens + tokens}) if tokens else self
 
     def _and(self, records: list[Mapping[str, Any]]) -> Totals:
         turns = [record for record in records if record.get("type", "turn") == "turn"]
