@@ -114,7 +114,6 @@ class Session:
         may be in use; `metadata["loaded_from"]` has it. Raises SessionDataError for what is no such document, ConfigError.
         """
         from kin_nb.core.agent import Agent  # noqa: PLC0415  (it imports this package)
-        from kin_nb.core.beginning import begin_anew  # noqa: PLC0415  (likewise)
         from kin_nb.core.config import KinConfig  # noqa: PLC0415  (likewise)
 
         saved = SavedSession.read(data)
@@ -122,7 +121,7 @@ class Session:
         earlier, turns = saved.turns(agent.redact)
         if earlier:
             agent.continue_from(earlier)
-            begin_anew(agent)
+            agent.clear()
         agent.continue_from(turns)
         session = cls(agent)
         session.created_at = _time(saved.created_at) or session.created_at

@@ -434,7 +434,7 @@ async def test_a_strategy_that_fails_raises_its_own_error_and_the_conversation_i
 
     agent = start()
     await two_turns(agent, model_server)
-    agent.compaction_strategy = Strategy()
+    agent.use(compaction=Strategy())
     before, session = list(agent.messages), agent.session_id
     with pytest.raises(type(error)):
         await agent.compact()

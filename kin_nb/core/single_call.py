@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import json
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kin_nb.core.events import StepReplyEvent, ToolResultEvent
 from kin_nb.core.messages import FunctionCall, LLMMessage, Role, ToolCall
 from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
-from kin_nb.core.session.recorder import TurnRecorder
-
-if TYPE_CHECKING:
-    from kin_nb.core.agent import Agent
+from kin_nb.core.turn_context import TurnContext
 
 
 async def run_single_call(
-    agent: Agent, name: str, arguments: dict[str, Any], *, call_id: str, turn: int
+    context: TurnContext, name: str, arguments: dict[str, Any], *, call_id: str, turn: int
 ) -> ToolResultEvent:
-    """Run the call with the settings, the mode, the grants and the approver of `agent`. Asks no model.
+    """Run the call with the settings, the mode, the grants and the approver of `context`. Asks no model.
 
-    `agent` must be one that no turn uses, with an UnwrittenLog: the call enters its conversation. `turn`: for the audit
+    `context` must be one that no turn uses, with an UnwrittenLog: the call enters its conversation. `turn`: for the audit
     log. What the tool raises is the result's error, as in a turn.
     """
     text = json.dumps(arguments)
     call = ToolCall(id=call_id, function=FunctionCall(name=name, arguments=text))
     step = RecordedStep(calls=(RecordedCall(id=call_id, name=name, arguments=text),))
-    recorder = TurnRecorder(
-        agent.log,
-        agent.redact,
-        TurnRecord(turn=turn, prompt=""),
-        agent.journal.without_secrets,
-        holds_secret=agent.journal.holds_secret,
-    )
-    agent.history.append(LLMMessage(role=Role.assistant, tool_calls=[call]))
-    executor = agent.executor(recorder)
+    recorder = context.journal.recorder(TurnRecord(turn=turn, prompt=""))
+    context.conversation.history.append(LLMMessage(role=Role.assistant, tool_calls=[call]))
+    executor = context.executor(recorder)
     found: ToolResultEvent | None = None
     async with aclosing(executor.run([call], StepReplyEvent(step=recorder.reply(step)))) as events:
         async for event in events:
