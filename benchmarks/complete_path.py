@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.sizes import sized
 from kin_nb.core.autocompletion.completers import PathCompleter
-from kin_nb.core.autocompletion.file_indexer.indexer import FileIndexer
+from kin_nb.core.autocompletion.file_indexer import FileIndexer
 
 FOLDERS, FILES = sized(1_000, 50), 20
 IGNORED = "".join(f"name{i}/\n*.x{i}\n/at{i}/root\n" for i in range(30))

@@ -18,11 +18,11 @@ from pathlib import Path
 from nbformat.v4 import new_code_cell, new_notebook
 
 from benchmarks.sizes import SMALL
-from kin_nb.core.autocompletion.fuzzy import fuzzy_match
+from kin_nb.core.autocompletion.completers import fuzzy_match
 from kin_nb.core.autocompletion.path_prompt import path_mentions
 from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.context.loops import ShingleSimilarity
-from kin_nb.core.ignore.gitignore import Patterns
+from kin_nb.core.gitignore import Patterns
 from kin_nb.core.redaction import Redactor
 from kin_nb.core.safety.shell.judgement import UnprovenError
 from kin_nb.core.safety.shell.read_only.plain_line import tokens

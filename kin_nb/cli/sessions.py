@@ -38,9 +38,9 @@ def show(arguments: argparse.Namespace) -> int:
     from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415
     from kin_nb.core.documents.document import session_document  # noqa: PLC0415
     from kin_nb.core.documents.report import session_report  # noqa: PLC0415
+    from kin_nb.core.session.encryption import SessionKeys  # noqa: PLC0415
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
-    from kin_nb.core.session.session_keys import SessionKeys  # noqa: PLC0415
-    from kin_nb.core.session.whole_outputs import whole_output_of  # noqa: PLC0415
+    from kin_nb.core.session.store import whole_output_of  # noqa: PLC0415
 
     try:
         config = KinConfig.load()

@@ -12,7 +12,7 @@ from kin_nb.core.context.compaction import Compaction
 from kin_nb.core.context.history import History
 from kin_nb.core.conversation import Conversation
 from kin_nb.core.custom_modes import CustomMode
-from kin_nb.core.documents.interaction_logger import InteractionLogger
+from kin_nb.core.documents.document import InteractionLogger
 from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.messages import LLMMessage
 from kin_nb.core.middleware import ConversationMiddleware, MiddlewarePipeline
@@ -20,9 +20,9 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import FileChange, Moved, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.safety.approvals import ApprovalCallback, Approvals, Ask
 from kin_nb.core.safety.policies import SafetyContext
-from kin_nb.core.session.header import session_header
 from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.log import SessionLog
+from kin_nb.core.session.metadata import session_header
 from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.turn_context import TurnContext

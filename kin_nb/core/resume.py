@@ -18,7 +18,7 @@ from kin_nb.core.records import FileChange, RecordedCall, SessionRecord, TurnRec
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME, session_log
 from kin_nb.core.session.store import SessionStore, StoredSession
-from kin_nb.core.session.without_collecting import without_collecting
+from kin_nb.core.session.store import gc_paused as without_collecting
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.text_file import READER, seen_by
 from kin_nb.core.tools.watched_files import Changed

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kin_nb.core.documents.document import SessionMetadata
-from kin_nb.core.documents.interaction_logger import SessionInfo
+from kin_nb.core.documents.document import SessionInfo, SessionMetadata
 from kin_nb.core.events import (
     ApprovalDecisionEvent,
     ApprovalRequestEvent,

@@ -103,7 +103,7 @@ class _Completions:
     def _path_completer(self) -> Completer:
         if self._paths is None:
             from kin_nb.core.autocompletion.completers import PathCompleter  # noqa: PLC0415  (the first Tab)
-            from kin_nb.core.autocompletion.file_indexer.indexer import FileIndexer  # noqa: PLC0415
+            from kin_nb.core.autocompletion.file_indexer import FileIndexer  # noqa: PLC0415
 
             self._paths = PathCompleter(FileIndexer(self._session().live.config().effective_workdir))
         return self._paths

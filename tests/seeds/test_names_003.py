@@ -57,7 +57,7 @@ NAMES = {
     ],
     "modes": ["AgentMode", "ModeSafety"],
     "system_prompt": ["build_system_prompt"],
-    "documents.interaction_logger": ["InteractionLogger"],
+    "documents.document": ["InteractionLogger"],
     "output_formatters": ["OutputFormatter"],
     "programmatic": ["run_programmatic"],
     "trusted_folders": ["TrustedFolders"],
@@ -86,11 +86,10 @@ NAMES = {
     "tools.builtins.search_replace": ["SearchReplace"],
     "tools.builtins.grep": ["Grep"],
     "tools.builtins.todo": ["Todo"],
-    "autocompletion.completers": ["Completer", "PathCompleter", "CommandCompleter"],
-    "autocompletion.fuzzy": ["fuzzy_match"],
+    "autocompletion.completers": ["Completer", "PathCompleter", "CommandCompleter", "fuzzy_match"],
     "autocompletion.path_prompt": ["path_mentions"],
-    "autocompletion.file_indexer.indexer": ["FileIndexer"],
-    "ignore.ignore_rules": ["IgnoreRules"],
+    "autocompletion.file_indexer": ["FileIndexer"],
+    "ignore_rules": ["IgnoreRules"],
     "config.system_prompts": ["SystemPrompt", "load_prompt"],
 }
 

@@ -18,7 +18,8 @@ from kin_nb.core.llm.backend.mistral import MistralBackend
 from kin_nb.core.middleware import PLAN_REMINDER, MiddlewareResult, ResetReason
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
-from kin_nb.core.session.log import fold, read_lines
+from kin_nb.core.session.log import read_lines
+from kin_nb.core.session.state import SessionState
 from kin_nb.core.types import AvailableFunction, AvailableTool, LLMMessage, Role
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
@@ -74,7 +75,7 @@ async def test_what_was_said_is_in_the_log_when_a_turn_ends(model_server, agent)
     for text in ("One.", "Two."):
         model_server.enqueue(text)
         await run_turn(agent)
-        _, turns = fold(read_lines(agent.log.path))
+        turns = SessionState.of(read_lines(agent.log.path)).records
         assert turns == agent.turns
         assert turns[-1].steps[-1].content == text
 
@@ -110,7 +111,7 @@ async def test_a_session_is_resumed_and_goes_on_in_its_log(model_server, config,
     await again.aclose()
     before, after = (request["messages"] for request in model_server.requests[-2:])
     assert after[: len(before)] == before
-    _, turns = fold(read_lines(agent.log.path))
+    turns = SessionState.of(read_lines(agent.log.path)).records
     assert [turn.prompt for turn in turns] == ["What is x?", "And y?"]
 
 

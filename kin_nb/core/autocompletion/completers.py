@@ -1,16 +1,22 @@
-"""What may stand at the cursor of a prompt: `@path` and `/command`."""
+"""Completion at the cursor of a prompt, `@path` and `/command`, and the matching of a few typed letters with names.
+
+The matching is our own: the libraries for this measure how far two words differ (rapidfuzz, compiled) or rank for another
+prompt. None tells the positions, and none knows that a file's name counts more than its folders'.
+"""
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from enum import IntEnum, auto
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
-from kin_nb.core.autocompletion.file_indexer.indexer import FileIndexer
-from kin_nb.core.autocompletion.fuzzy import best_matches
+from kin_nb.core.autocompletion.file_indexer import FileIndexer
 from kin_nb.core.autocompletion.path_prompt import typed_mention, written_mention
-from kin_nb.core.ignore.ignore_rules import Entry
+from kin_nb.core.ignore_rules import Entry
 
 _COMMAND = re.compile(r"\s*(/[^\s/]*)")
 
@@ -109,3 +115,128 @@ def _path(entry: Entry) -> str:
 
 def _is_hidden(path: str) -> bool:
     return path.startswith(".") or "/." in path
+
+
+_MOST = 999  # gaps and lengths count up to this
+
+
+class FuzzyMatch(NamedTuple):
+    """`positions`: where the pattern's letters are in the text, rising. A greater score is a better match."""
+
+    score: int
+    text: str
+    positions: tuple[int, ...]
+
+
+class _Fit(IntEnum):
+    """How the letters lie in the text, worst first."""
+
+    SCATTERED = auto()
+    TOGETHER = auto()
+    AT_WORDS = auto()  # each run of letters starts a word: `pp` and `prompt` in `path_prompt`
+    PREFIX = auto()  # of the name; a folder's start is a word like any other
+    WHOLE = auto()
+
+
+_RANK = 1_000_000
+_UNBEATEN = (_Fit.AT_WORDS * 2 + 1) * 2 * _RANK - _RANK  # at words of the name: no other way to lie there is better
+
+
+def fuzzy_match(pattern: str, text: str) -> FuzzyMatch | None:
+    """The letters of `pattern` in `text`, in order and in any case; None when they are not all there.
+
+    `text` is a name, or a path with `/` (a `/` at its end is part of the last name). Better is, in this order: how the
+    letters lie (`_Fit`); in the name rather than in its folders; in the very case, when the pattern has a capital;
+    fewer gaps; the shorter text.
+    """
+    if not pattern:
+        return FuzzyMatch(-min(len(text), _MOST), text, ())
+    wanted, lowered = _lower(pattern), _lower(text)
+    name = lowered.rfind("/", 0, len(lowered) - 1) + 1
+    best: FuzzyMatch | None = None
+    for start in (name, 0) if name else (0,):
+        for positions in _alignments(wanted, lowered, text, start):
+            match = FuzzyMatch(_score(pattern, text, positions, name), text, positions)
+            if match.score > _UNBEATEN:
+                return match
+            best = max(best, match) if best else match
+    return best
+
+
+def best_matches(pattern: str, texts: Iterable[str], most: int) -> list[FuzzyMatch]:
+    """At most `most` of the texts that match, the best first; equals in alphabetical order."""
+    # a quick look first; `(?>...)`: the first place of a letter will do, no other is tried
+    letters = re.compile("".join(f"(?>.*?{re.escape(letter)})" for letter in pattern), re.IGNORECASE | re.DOTALL)
+    matches = (fuzzy_match(pattern, text) for text in texts if letters.match(text))
+    return heapq.nsmallest(most, (match for match in matches if match), key=lambda match: (-match.score, match.text))
+
+
+def _lower(text: str) -> str:
+    """Letter by letter where needed: the lower case of some letters is two, and positions must stay."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else "".join(letter.lower()[0] for letter in text)
+
+
+def _alignments(wanted: str, lowered: str, text: str, start: int) -> Iterator[tuple[int, ...]]:
+    """Places for the letters from `start` on: together, and apart with as many as possible at the starts of words."""
+    together = lowered.find(wanted, start)
+    if together >= 0:
+        at_word = together
+        while at_word >= 0 and not _starts_word(text, at_word):
+            at_word = lowered.find(wanted, at_word + 1)
+        best = together if at_word < 0 else at_word
+        yield tuple(range(best, best + len(wanted)))
+    latest = _latest_places(wanted, lowered, start)
+    if latest:
+        yield _apart(wanted, lowered, text, start, latest)
+
+
+def _latest_places(wanted: str, lowered: str, start: int) -> list[int]:
+    """For each letter the last place that leaves room for those after it; empty when they don't fit."""
+    places = []
+    end = len(lowered)
+    for letter in reversed(wanted):
+        end = lowered.rfind(letter, start, end)
+        if end < 0:
+            return []
+        places.append(end)
+    return places[::-1]
+
+
+def _apart(wanted: str, lowered: str, text: str, start: int, latest: list[int]) -> tuple[int, ...]:
+    """Each letter right after the one before it, else at the next word, else at the next place there is."""
+    places: list[int] = []
+    at = start
+    for letter, last in zip(wanted, latest, strict=True):
+        place = at if places and lowered[at] == letter else lowered.find(letter, at, last + 1)
+        if not places or place != at:
+            word = place
+            while word >= 0 and not _starts_word(text, word):
+                word = lowered.find(letter, word + 1, last + 1)
+            place = word if word >= 0 else place
+        places.append(place)
+        at = place + 1
+    return tuple(places)
+
+
+def _starts_word(text: str, place: int) -> bool:
+    before = text[place - 1] if place else ""
+    return not before.isalnum() or (before.islower() and text[place].isupper())
+
+
+def _score(pattern: str, text: str, positions: tuple[int, ...], name: int) -> int:
+    gaps = positions[-1] - positions[0] + 1 - len(positions)
+    same_case = pattern != pattern.lower() and all(
+        text[place] == letter for place, letter in zip(positions, pattern, strict=True)
+    )
+    rank = (_fit(text, positions, name) * 2 + (positions[0] >= name)) * 2 + same_case
+    return rank * _RANK - min(gaps, _MOST) * 1_000 - min(len(text), _MOST)
+
+
+def _fit(text: str, positions: tuple[int, ...], name: int) -> _Fit:
+    runs = [positions[0], *(place for before, place in pairwise(positions) if place != before + 1)]
+    if len(runs) == 1 and positions[0] == name:
+        return _Fit.WHOLE if positions[-1] + 1 == len(text.removesuffix("/")) else _Fit.PREFIX
+    if all(_starts_word(text, place) for place in runs):
+        return _Fit.AT_WORDS
+    return _Fit.TOGETHER if len(runs) == 1 else _Fit.SCATTERED

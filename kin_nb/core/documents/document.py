@@ -1,10 +1,13 @@
-"""A session as the one JSON document of seed 000: "metadata", "messages", "stats", "config_snapshot". From its log alone."""
+"""A session as the one JSON document of seed 000: "metadata", "messages", "stats", "config_snapshot". From its log alone.
+
+InteractionLogger (seed 003) is the log of an agent's session, seen as that document.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,12 +18,69 @@ from kin_nb.core.context.checkpoints import Checkpoints
 from kin_nb.core.context.history import History
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.records import CompactRecord, Sent, SessionRecord, TurnRecord
+from kin_nb.core.session.encryption import SessionKeys
 from kin_nb.core.session.errors import UnreadableSessionError
-from kin_nb.core.session.log import LOG_NAME
-from kin_nb.core.session.session_keys import SessionKeys
+from kin_nb.core.session.log import LOG_NAME, SessionLog
 from kin_nb.core.session.store import StoredSession
 from kin_nb.core.usage import count_aside, count_turn
 from kin_nb.core.usage_stats import AgentStats
+
+DOCUMENT_NAME = "session.json"
+
+
+class SessionMetadata(BaseModel):
+    session_id: str
+    start_time: str
+    end_time: str | None
+    git_commit: str | None
+    git_branch: str | None
+    environment: dict[str, str | None]
+    auto_approve: bool = False
+    username: str
+
+
+class SessionInfo(BaseModel):
+    session_id: str
+    start_time: str
+    message_count: int
+    stats: AgentStats
+    save_dir: str
+
+
+class InteractionLogger:
+    """Nothing need be saved through it: the log is written line by line while the agent acts (docs/seed-differences.md)."""
+
+    def __init__(self, log: SessionLog) -> None:
+        self.log = log
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the session reaches a file: `[session_logging] enabled`, and a disk that takes it."""
+        return self.log.is_written
+
+    @property
+    def save_dir(self) -> Path:
+        """The session's folder. It is made with the first prompt."""
+        return self.log.folder
+
+    def session_info(self, session_id: str, messages: Sequence[LLMMessage], stats: AgentStats) -> SessionInfo:
+        """`session_id`: the agent's, which changes on clear and compact. `start_time` is "" before the first prompt."""
+        return SessionInfo(
+            session_id=session_id,
+            start_time=self.log.start_time,
+            message_count=len(messages),
+            stats=stats,
+            save_dir=str(self.save_dir) if self.enabled else "",
+        )
+
+    def save_interaction(self, path: Path | None = None) -> Path | None:
+        """Write the session so far as one JSON document, by default beside its log. None when there is no log.
+
+        Raises SessionError when the log cannot be read, OSError when the document cannot be written.
+        """
+        if not self.enabled or not self.log.begun:
+            return None
+        return write_document(self.log.folder, path or self.log.folder / DOCUMENT_NAME)
 
 
 def session_document(folder: Path, keys: SessionKeys | None = None) -> dict[str, Any]:
@@ -133,14 +193,3 @@ def _number(text: str) -> float | None:
 
 def _iso(time: datetime | None) -> str | None:
     return time.isoformat(timespec="seconds") if time is not None else None
-
-
-class SessionMetadata(BaseModel):
-    session_id: str
-    start_time: str
-    end_time: str | None
-    git_commit: str | None
-    git_branch: str | None
-    environment: dict[str, str | None]
-    auto_approve: bool = False
-    username: str

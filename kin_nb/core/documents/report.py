@@ -10,7 +10,6 @@ from kin_nb.core.documents.document import total_cost
 from kin_nb.core.records import ClearRecord, CompactRecord, RecordedCall, TurnRecord
 from kin_nb.core.session.store import StoredSession
 from kin_nb.core.session.summary import SessionSummary
-from kin_nb.core.session.totals import Totals
 from kin_nb.core.text import one_line
 
 _ID = 8
@@ -32,7 +31,7 @@ def sessions_report(summaries: Iterable[SessionSummary]) -> str:
 
 def session_report(stored: StoredSession) -> str:
     """The session as a whole, then turn by turn: the prompt's first line, the tools, the outcome, what it took."""
-    totals = Totals.of(stored.records)
+    totals = stored.state.totals
     where = one_line(str(stored.header.get("workspace", "")), _LINE)
     branch = one_line(str(stored.header.get("git_branch") or ""), _LINE)
     head = [

@@ -1,15 +1,87 @@
-"""What is different between two snapshots; and what may be, that nobody kept."""
+"""What is different between two snapshots; and what may be, that nobody kept.
+
+A snapshot is a scan, or, for a call or a record that names its files, those files alone (`seen`, `made`).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from kin_nb.core.file_history.look import FOLDER, NOTHING, State, Unknown
-from kin_nb.core.file_history.names import recorded_name
-from kin_nb.core.file_history.scan import Skipped, Snapshot, skip_mark
+from kin_nb.core.file_history.file_state import (
+    FOLDER,
+    NOTHING,
+    State,
+    Unknown,
+    file_name,
+    observe_without_links,
+    recorded_name,
+)
+from kin_nb.core.file_history.plan import states, why_forbidden
+from kin_nb.core.file_history.scan import FolderSnapshot, Limits, Skipped, skip_mark
+from kin_nb.core.records import FileChange
+
+
+def seen(root: Path, named: Iterable[str], limits: Limits, scan: Callable[[], FolderSnapshot]) -> FolderSnapshot:
+    """Only these. One that is a folder needs a scan, and stands for all that is covered in it."""
+    snapshot = FolderSnapshot()
+    for path in named:
+        found = observe_without_links(root / path, limits.named_bytes)
+        if found.state == FOLDER:
+            snapshot.add(scan() if path == "." else scan().below(path))
+            continue
+        _add_folder_above(snapshot, root, path)
+        if found.state == NOTHING:
+            continue
+        if found.status is None:  # a folder above it cannot be entered, or is a link by now
+            snapshot.skipped[path] = Skipped(Unknown.UNREADABLE, 0, None)
+            continue
+        if found.state is None or found.state.sha is None:
+            why = found.unknown or Unknown.UNREADABLE
+            snapshot.skipped[path] = Skipped(why, found.status.st_size, skip_mark(found.status))
+            continue
+        snapshot.entries[path] = found.state
+        snapshot.permissions[path] = stat.S_IMODE(found.status.st_mode)
+        if found.content is not None:
+            snapshot.contents[found.state.sha] = found.content
+    return snapshot
+
+
+def made(root: Path, changes: Iterable[FileChange], limit: int) -> tuple[FileChange, ...]:
+    """Those of `changes` whose files are now as they left them, each once. Files over `limit` bytes are none of them."""
+    return tuple(change for change in dict.fromkeys(changes) if _is_made(root, change, limit))
+
+
+def _is_made(root: Path, change: FileChange, limit: int) -> bool:
+    """A folder comes and goes with the files in it: where one side is a file, either will do for the other."""
+    path, (before, after) = file_name(change.path), states(change)
+    if why_forbidden(path):
+        return False
+    now = observe_without_links(root / path, limit).state
+    return now == after or (now != before and {now, after} <= {FOLDER, NOTHING})
+
+
+def _add_folder_above(snapshot: FolderSnapshot, root: Path, path: str) -> None:
+    """The nearest one that is there: undo must not take one that held nothing for one that the call made."""
+    above = path.rpartition("/")[0]
+    while above:
+        place = root / above
+        try:
+            permissions = stat.S_IMODE(place.lstat().st_mode)
+            with os.scandir(place) as items:
+                holds_something = next(items, None) is not None
+        except OSError:
+            above = above.rpartition("/")[0]
+            continue
+        snapshot.permissions[above] = permissions
+        snapshot.folders.add(above)
+        if not holds_something:
+            snapshot.entries[above] = FOLDER
+        return
+
 
 _NAMED = 3
 """Of what is not covered; the others are counted."""
@@ -28,7 +100,7 @@ class Difference(NamedTuple):
     after: State
 
 
-def differences(before: Snapshot, after: Snapshot, see: See) -> Iterator[Difference]:
+def differences(before: FolderSnapshot, after: FolderSnapshot, see: See) -> Iterator[Difference]:
     """By path. Only what was seen on both sides, or surely was not there: what `before` had skipped is no news."""
     paths = before.entries.keys() if before.cut else before.entries.keys() | after.entries.keys()
     for path in sorted(paths):
@@ -45,7 +117,7 @@ def differences(before: Snapshot, after: Snapshot, see: See) -> Iterator[Differe
             yield Difference(path, old or NOTHING, new)
 
 
-def _now(path: str, after: Snapshot, see: See) -> State | None:
+def _now(path: str, after: FolderSnapshot, see: See) -> State | None:
     """Of a path that `after` has no entry for. None: not known."""
     if path in after.folders:
         return NOTHING  # it holds something now, which has entries of its own
@@ -57,7 +129,7 @@ def _now(path: str, after: Snapshot, see: See) -> State | None:
     return see(path)
 
 
-def _is_below_a_file(path: str, after: Snapshot) -> bool:
+def _is_below_a_file(path: str, after: FolderSnapshot) -> bool:
     """A folder above it became a file or a link, which must not be followed."""
     above = path.rpartition("/")[0]
     while above:
@@ -67,7 +139,7 @@ def _is_below_a_file(path: str, after: Snapshot) -> bool:
     return False
 
 
-def permissions_changed(found: Sequence[Difference], before: Snapshot, after: Snapshot) -> list[str]:
+def permissions_changed(found: Sequence[Difference], before: FolderSnapshot, after: FolderSnapshot) -> list[str]:
     """Of what is otherwise as it was: with a file that changed, its permissions come back. Files before folders."""
     others = before.permissions.keys() & after.permissions.keys() - {path for path, *_ in found}
     changed = [path for path in others if (before.permissions[path] ^ after.permissions[path]) & 0o7777]
@@ -76,7 +148,7 @@ def permissions_changed(found: Sequence[Difference], before: Snapshot, after: Sn
     return [f"permissions of {recorded_name(path)}" for path in paths[:_NAMED]] + more
 
 
-def not_covered(before: Snapshot, after: Snapshot, root: Path, file_bytes: int, more: Sequence[str]) -> str:
+def not_covered(before: FolderSnapshot, after: FolderSnapshot, root: Path, file_bytes: int, more: Sequence[str]) -> str:
     """What changed and does not come back by undo, in a sentence; "" when that is nothing that is known of."""
     parts = [cut for cut in dict.fromkeys((before.cut, after.cut)) if cut]
     if not before.cut:
@@ -89,7 +161,7 @@ def not_covered(before: Snapshot, after: Snapshot, root: Path, file_bytes: int, 
     return f"not covered: {'; '.join(parts)}" if parts else ""
 
 
-def _said(path: str, before: Snapshot, after: Snapshot, root: Path, file_bytes: int) -> str:
+def _said(path: str, before: FolderSnapshot, after: FolderSnapshot, root: Path, file_bytes: int) -> str:
     old, new = before.skipped.get(path), after.skipped.get(path)
     skipped = new or old
     name = path.rpartition("/")[2]

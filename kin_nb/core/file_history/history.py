@@ -14,28 +14,36 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from kin_nb.core.file_history import others
 from kin_nb.core.file_history.blobs import BlobStore
-from kin_nb.core.file_history.compare import Difference, differences, not_covered, permissions_changed
+from kin_nb.core.file_history.compare import Difference, differences, made, not_covered, permissions_changed, seen
 from kin_nb.core.file_history.database import StoreError
 from kin_nb.core.file_history.file_changes import Content, file_change, is_secret_file
-from kin_nb.core.file_history.look import EMPTY, FOLDER, NOTHING, State
-from kin_nb.core.file_history.named import made, seen
-from kin_nb.core.file_history.names import file_name, recorded_name
-from kin_nb.core.file_history.permissions import remember
-from kin_nb.core.file_history.plan import inverted
-from kin_nb.core.file_history.plan import states as states_of
-from kin_nb.core.file_history.real_names import real_names
+from kin_nb.core.file_history.file_state import EMPTY, FOLDER, NOTHING, State, file_name, recorded_name
+from kin_nb.core.file_history.notes import (
+    Before,
+    exclude_other_sessions,
+    forget_before,
+    keep_before,
+    kept_before,
+    milliseconds_now,
+    note_permissions,
+    note_written,
+    paths_in_states,
+    written_by_others,
+)
+from kin_nb.core.file_history.plan import inverted, states, unknown_file
 from kin_nb.core.file_history.restore import Begin, Restored, Restorer
-from kin_nb.core.file_history.running import Before, forget, keep, kept
-from kin_nb.core.file_history.scan import DEFAULT_LIMITS, Limits, Scanner, Snapshot
+from kin_nb.core.file_history.scan import DEFAULT_LIMITS, FolderSnapshot, Limits, Scanner
 from kin_nb.core.paths import kin_home, real_path
 from kin_nb.core.records import FileChange
+from kin_nb.core.redaction import SECRET, WORKSPACE
 from kin_nb.core.workspace_commit import git_head
 
 _OFF = "no history of files is kept"
 _PATCHED = 2_000_000
 """Bytes of contents that one call's patches are made from; further files are recorded by hash only."""
+_MARKS = (SECRET, WORKSPACE, "~")
+"""What redaction leaves. A name without them is whole; one with them may be, too."""
 
 
 class FileHistory:
@@ -63,13 +71,13 @@ class FileHistory:
 
     def before_writes(self, paths: Iterable[Path]) -> Before:
         """`paths`: absolute, resolved. A folder stands for all that is in it."""
-        named, begun = tuple(self._key(path) for path in paths), others.now()
+        named, begun = tuple(self._key(path) for path in paths), milliseconds_now()
         snapshot = self._seen(named)
         return Before(snapshot, named, begun=begun, unkept=snapshot.unkept)
 
     def before_anything(self) -> Before:
         """The whole workspace: for a command."""
-        begun, snapshot = others.now(), self._scanned()
+        begun, snapshot = milliseconds_now(), self._scanned()
         return Before(snapshot, head=git_head(self._root), begun=begun, unkept=snapshot.unkept)
 
     def changes(self, before: Before) -> tuple[tuple[FileChange, ...], str]:
@@ -82,8 +90,8 @@ class FileHistory:
             after = self._seen(before.named)
         found = self._differences(before.snapshot, after)
         if before.named is None:
-            found, theirs = self._without_others(found, before.begun)
-            more += others.said(theirs)
+            found, theirs = self._exclude_other_sessions(found, before.begun)
+            more += written_by_others(theirs)
         else:
             self._note((path, state) for path, _, state in found)
         limit = self._limits.file_bytes
@@ -102,7 +110,7 @@ class FileHistory:
         """
         if self._store is not None:
             try:
-                keep(self._store, session, call_id, before, answered)
+                keep_before(self._store, session, call_id, before, answered)
             except StoreError as error:
                 self._report(str(error))
                 return replace(before, unkept=before.unkept or str(error))
@@ -110,23 +118,33 @@ class FileHistory:
 
     def kept(self, session: str) -> dict[str, Before]:
         """By the calls' ids. Raises StoreError."""
-        return kept(self._store, session) if self._store is not None else {}
+        return kept_before(self._store, session) if self._store is not None else {}
 
     def forget(self, session: str) -> None:
         if self._store is not None:
             with self._reported():  # they are looked at again, and are found to be answered
-                forget(self._store, session)
+                forget_before(self._store, session)
 
     def real_names(self, changes: Sequence[FileChange], redact: Callable[[str], str]) -> list[FileChange]:
-        """Recorded changes, which went through `redact`, as `undo` takes them."""
-        return real_names(self._store, changes, redact)
+        """Recorded changes, which went through `redact`, as `undo` takes them: with their files' whole names.
+
+        Redaction takes secrets and this machine's folders out of names, too. Such a name may be another file's real one, or
+        stand for several files: undo acts on none that is not surely meant. What a change left at a path is in the store
+        with the real path, so that is where it is found again; else the name becomes one that undo leaves alone.
+        """
+        return [
+            change.model_copy(update={"path": self._real_name(change, redact)})
+            if any(mark in change.path for mark in _MARKS)
+            else change
+            for change in changes
+        ]
 
     def undo(self, changes: Sequence[FileChange], begin: Begin | None = None) -> Restored:
         """Put files back to the state before the first of `changes`, which are oldest first, with their whole names."""
         with self._scanning:
             restorer = Restorer(self._root, self._store, self._largest, self._apart, self._report)
             restored = restorer.run(changes, begin)
-            self._note((file_name(change.path), states_of(change)[1]) for change in restored.files)
+            self._note((file_name(change.path), states(change)[1]) for change in restored.files)
             return restored
 
     def kept_by_undo(self, changes: Sequence[FileChange]) -> dict[str, str]:
@@ -146,6 +164,14 @@ class FileHistory:
         if self._store is not None:
             self._store.close()
 
+    def _real_name(self, change: FileChange, redact: Callable[[str], str]) -> str:
+        try:
+            found = paths_in_states(self._store, *states(change)) if self._store is not None else []
+        except StoreError:
+            found = []
+        names = [name for name in {recorded_name(path) for path in found} if redact(name) == change.path]
+        return names[0] if len(names) == 1 else unknown_file(change.path)
+
     @property
     def _largest(self) -> int:
         return max(self._limits.named_bytes, self._limits.file_bytes)
@@ -153,13 +179,13 @@ class FileHistory:
     def _key(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path)
 
-    def _scanned(self) -> Snapshot:
+    def _scanned(self) -> FolderSnapshot:
         if self._scanner is None:
-            return Snapshot(cut=_OFF)
+            return FolderSnapshot(cut=_OFF)
         with self._scanning:
             return self._checked(self._scanner.scan())
 
-    def _seen(self, named: Sequence[str]) -> Snapshot:
+    def _seen(self, named: Sequence[str]) -> FolderSnapshot:
         snapshot = seen(self._root, named, self._limits, self._scanned)
         small = [(sha, data) for sha, data in snapshot.contents.items() if len(data) <= self._limits.file_bytes]
         if self._store is not None and small:
@@ -167,7 +193,7 @@ class FileHistory:
                 self._store.put_all(small)
         return self._checked(snapshot)
 
-    def _checked(self, snapshot: Snapshot) -> Snapshot:
+    def _checked(self, snapshot: FolderSnapshot) -> FolderSnapshot:
         """`snapshot`; contents that could not be kept are reported."""
         if snapshot.unkept:
             self._report(snapshot.unkept)
@@ -181,7 +207,7 @@ class FileHistory:
         except StoreError as error:
             self._report(str(error))
 
-    def _differences(self, before: Snapshot, after: Snapshot) -> list[Difference]:
+    def _differences(self, before: FolderSnapshot, after: FolderSnapshot) -> list[Difference]:
         """All that is left to look at is looked at for as long as a scan may take, and what `after` holds is kept."""
         deadline = time.monotonic() + self._limits.seconds
 
@@ -203,33 +229,35 @@ class FileHistory:
     def _note(self, written: Iterable[tuple[str, State]]) -> None:
         if self._store is not None and self._session:
             with self._reported():  # then other sessions may take it for their command's
-                others.note(self._store, self._session, written)
+                note_written(self._store, self._session, written)
 
-    def _without_others(self, found: list[Difference], since: int) -> tuple[list[Difference], list[str]]:
+    def _exclude_other_sessions(self, found: list[Difference], since: int) -> tuple[list[Difference], list[str]]:
         if self._store is not None and self._session:
             try:
-                return others.without_others(self._store, self._session, since, found)
+                return exclude_other_sessions(self._store, self._session, since, found)
             except StoreError as error:
                 self._report(str(error))
         return found, []
 
-    def _recorded(self, found: Sequence[Difference], before: Snapshot, after: Snapshot) -> tuple[FileChange, ...]:
+    def _recorded(
+        self, found: Sequence[Difference], before: FolderSnapshot, after: FolderSnapshot
+    ) -> tuple[FileChange, ...]:
         if self._store is not None and found:
             with self._reported():  # then private files come back as any others
-                remember(self._store, _permissions(found, before, after))
+                note_permissions(self._store, _permissions(found, before, after))
         left = _PATCHED
         changes = []
         secret = _secret_contents(found, before, after)
-        for path, *states in found:
+        for path, *pair in found:
             contents = [
-                None if state.sha in secret else self._content(state.sha, before, after, left) for state in states
+                None if state.sha in secret else self._content(state.sha, before, after, left) for state in pair
             ]
-            sides = [Content(state.mode, state.sha, data) for state, data in zip(states, contents, strict=True)]
+            sides = [Content(state.mode, state.sha, data) for state, data in zip(pair, contents, strict=True)]
             left -= sum(len(side.data or b"") for side in sides)
             changes.append(file_change(recorded_name(path), *sides))
         return tuple(changes)
 
-    def _content(self, sha: str | None, before: Snapshot, after: Snapshot, left: int) -> bytes | None:
+    def _content(self, sha: str | None, before: FolderSnapshot, after: FolderSnapshot, left: int) -> bytes | None:
         """For the patch. None when there is none, or there were so many already."""
         if sha is None or left <= 0:
             return None
@@ -242,17 +270,19 @@ class FileHistory:
         return known
 
 
-def _secret_contents(found: Sequence[Difference], before: Snapshot, after: Snapshot) -> set[str]:
+def _secret_contents(found: Sequence[Difference], before: FolderSnapshot, after: FolderSnapshot) -> set[str]:
     """Of what changed, what a file with secrets held or holds, by sha256: copied or moved, it shows no patch either."""
-    changed = {state.sha for _, *states in found for state in states} - {None, EMPTY}
+    changed = {state.sha for _, *pair in found for state in pair} - {None, EMPTY}
     seen = chain(before.entries.items(), after.entries.items())
     return {state.sha or "" for path, state in seen if state.sha in changed and is_secret_file(path)}
 
 
-def _permissions(found: Sequence[Difference], before: Snapshot, after: Snapshot) -> Iterator[tuple[str, State, int]]:
+def _permissions(
+    found: Sequence[Difference], before: FolderSnapshot, after: FolderSnapshot
+) -> Iterator[tuple[str, State, int]]:
     """Of both states of what changed, and of folders that are gone."""
-    for path, *states in found:
-        for state, snapshot in zip(states, (before, after), strict=True):
+    for path, *pair in found:
+        for state, snapshot in zip(pair, (before, after), strict=True):
             if state == NOTHING or path in snapshot.permissions:
                 yield path, state, snapshot.permissions.get(path, 0)
     for path in before.folders - after.folders:

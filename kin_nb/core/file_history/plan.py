@@ -7,8 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kin_nb.core.file_history.look import FILE, FOLDER, NOTHING, Look, State, Unknown
-from kin_nb.core.file_history.names import file_name, is_file_name
+from kin_nb.core.file_history.file_state import (
+    FILE,
+    FOLDER,
+    NOTHING,
+    ObservedFile,
+    State,
+    Unknown,
+    file_name,
+    is_file_name,
+)
 from kin_nb.core.records import FileChange
 
 CHANGED_SINCE = "you changed it since"
@@ -97,7 +105,7 @@ def same_on_some_disks(items: Iterable[Wanted]) -> set[str]:
     return {name for name in names if counts[_folded(name)] > 1}
 
 
-def why_kept(item: Wanted, now: Look) -> str | None:
+def why_kept(item: Wanted, now: ObservedFile) -> str | None:
     """Why it stays as it is; "" when there is nothing to do; None when it may be changed.
 
     A folder that is there counts as whatever was expected of it: only an empty one is ever removed. Where nothing is, an

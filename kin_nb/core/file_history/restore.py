@@ -1,12 +1,14 @@
 """Putting files back: files go before folders do, folders come before files; each file in one step, or not at all.
 
 What the person has changed since stays, and is listed. What is replaced is in the store first, so that this can be
-undone too; and whoever wants to hears of all that will change before the first file does.
+undone too; and whoever wants to hears of all that will change before the first file does. Files are reached from their
+root without ever following a link on the way (`Tree`).
 """
 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,15 +16,92 @@ from pathlib import Path, PurePath
 
 from kin_nb.core.file_history.blobs import BlobStore
 from kin_nb.core.file_history.database import StoreError
-from kin_nb.core.file_history.file_changes import Content, file_change
-from kin_nb.core.file_history.folder import Tree
-from kin_nb.core.file_history.look import EMPTY, EXECUTABLE, FOLDER, LINK, NOTHING, Look, State
-from kin_nb.core.file_history.names import file_name, recorded_name
-from kin_nb.core.file_history.patches import content_before
-from kin_nb.core.file_history.permissions import permissions_of, remember
+from kin_nb.core.file_history.file_changes import Content, content_before, file_change
+from kin_nb.core.file_history.file_state import (
+    EMPTY,
+    EXECUTABLE,
+    FOLDER,
+    LINK,
+    NOTHING,
+    ObservedFile,
+    State,
+    file_name,
+    observe,
+    recorded_name,
+)
+from kin_nb.core.file_history.notes import note_permissions, permissions_of
 from kin_nb.core.file_history.plan import Wanted, same_on_some_disks, wanted, why_forbidden, why_kept
 from kin_nb.core.records import FileChange
+from kin_nb.core.safe_fs import FOLDER_FLAGS, open_folder, replace_file, temporary_name
 from kin_nb.core.sensitive_names import sensitive_reason
+
+
+class Tree:
+    """The files below one folder, by their parts. Everything here raises OSError."""
+
+    def __init__(self, root: str) -> None:
+        self._descriptor = os.open(root, FOLDER_FLAGS)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def observe(self, parts: Sequence[str], limit: int) -> ObservedFile:
+        try:
+            with self._above(parts) as folder:
+                return observe(parts[-1], limit, dir_fd=folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return ObservedFile(NOTHING)
+
+    def is_spelled(self, parts: Sequence[str]) -> bool:
+        """Whether these very names are there: a file system may take others for the same."""
+        for depth, name in enumerate(parts):
+            try:
+                with self._above(parts[: depth + 1]) as folder:
+                    listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            try:
+                if name not in os.listdir(listed):  # noqa: PTH208  (by descriptor)
+                    return False
+            finally:
+                os.close(listed)
+        return True
+
+    def remove(self, parts: Sequence[str]) -> None:
+        with self._above(parts) as folder:
+            os.unlink(parts[-1], dir_fd=folder)
+
+    def remove_folder(self, parts: Sequence[str]) -> None:
+        """Only when it is empty."""
+        with self._above(parts) as folder:
+            os.rmdir(parts[-1], dir_fd=folder)
+
+    def make_folder(self, parts: Sequence[str], permissions: int | None) -> None:
+        """Below a folder that is there. One that is there already is fine."""
+        with self._above(parts) as folder, suppress(FileExistsError):
+            os.mkdir(parts[-1], 0o777 if permissions is None else permissions | 0o700, dir_fd=folder)
+
+    def link(self, parts: Sequence[str], target: bytes) -> None:
+        """Makes the link, or puts it in a file's place in one step."""
+        with self._above(parts) as folder, temporary_name(folder) as name:
+            os.symlink(target, os.fsencode(name), dir_fd=folder)
+            os.replace(name, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
+
+    def write(self, parts: Sequence[str], content: bytes, permissions: int | None, *, executable: bool) -> None:
+        """Makes the file, or takes its place in one step. `permissions` None: as new files get them here."""
+        default = 0o777 if executable else 0o666
+        with self._above(parts) as folder:
+            replace_file(folder, parts[-1], content, permissions, default)
+
+    @contextmanager
+    def _above(self, parts: Sequence[str]) -> Iterator[int]:
+        """The folder that holds the last part."""
+        descriptor = open_folder(self._descriptor, parts[:-1])
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
 
 NOT_KEPT = "its content is not kept any more"
 
@@ -41,7 +120,7 @@ class Restored:
 @dataclass
 class _Job:
     item: Wanted
-    now: Look
+    now: ObservedFile
     content: bytes | None = None
     """Of the target; None for folders and for nothing."""
 
@@ -155,7 +234,7 @@ class Restorer:
             if why:
                 raise _KeptError(why)
             parts = item.path.lstrip("/").split("/")
-            now = Look(NOTHING) if exactly and not tree.is_spelled(parts) else tree.look(parts, self.limit)
+            now = ObservedFile(NOTHING) if exactly and not tree.is_spelled(parts) else tree.observe(parts, self.limit)
             why_now = why_kept(item, now)
             if why_now:
                 raise _KeptError(why_now)
@@ -177,7 +256,7 @@ class Restorer:
                 return ""
         return "it is outside of the workspace, and no tool changed it from here"
 
-    def _content(self, item: Wanted, now: Look) -> bytes | None:
+    def _content(self, item: Wanted, now: ObservedFile) -> bytes | None:
         sha = item.target.sha
         if sha is None:
             return None
@@ -247,10 +326,10 @@ class Restorer:
         start = "/" if path.startswith("/") else ""
         for depth in range(1, len(parts) + 1):
             name = start + "/".join(parts[:depth])
-            if tree.look(parts[:depth], 0).state != FOLDER:
+            if tree.observe(parts[:depth], 0).state != FOLDER:
                 tree.make_folder(parts[:depth], permissions_of(self._store(), name, FOLDER) or None)
 
-    def _permissions(self, path: str, target: State, now: Look) -> int | None:
+    def _permissions(self, path: str, target: State, now: ObservedFile) -> int | None:
         """Those that it had; else those of the file that is there, but for the bit that is recorded."""
         known = permissions_of(self._store(), path, target)
         if known is None and now.status is not None and now.state not in {NOTHING, FOLDER}:
@@ -268,7 +347,7 @@ class Restorer:
         if self.store is None:
             return
         try:
-            remember(self.store, rows)
+            note_permissions(self.store, rows)
         except StoreError as error:
             self.report(str(error))
 

@@ -1,24 +1,121 @@
 """Scanner: a workspace as it is just now, each content in the store; bounded in entries, bytes and seconds.
 
-Not covered, and named in `Snapshot.skipped`: what is ignored, files over the limit, what is no regular file, what cannot
-be read. Links are not followed; a .git is ignored wherever it is.
+Not covered, and named in `FolderSnapshot.skipped`: what is ignored, files over the limit, what is no regular file, what
+cannot be read. Links are not followed; a .git is ignored wherever it is.
+
+StatCache remembers which content a file has, as long as it looks the same: an unchanged file costs one lstat. A file that
+changed just before it was read may change again within the same tick of the clock and look the same: it is not remembered,
+as git does not believe such a file either.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
-from kin_nb.core.file_history.blobs import BlobStore
+from kin_nb.core.file_history.blobs import BlobStore, insert
 from kin_nb.core.file_history.database import StoreError
-from kin_nb.core.file_history.look import FOLDER, NOTHING, Look, State, Unknown, file_mode, look_without_links
-from kin_nb.core.file_history.stat_cache import StatCache
-from kin_nb.core.ignore.ignore_rules import IgnoreRules
+from kin_nb.core.file_history.file_state import (
+    FOLDER,
+    NOTHING,
+    ObservedFile,
+    State,
+    Unknown,
+    file_mode,
+    mark,
+    observe_without_links,
+)
+from kin_nb.core.ignore_rules import IgnoreRules
+
+_TICK = 2_000_000_000
+"""Nanoseconds: the coarsest clock of a file system."""
+_BATCH_FILES, _BATCH_BYTES = 2_000, 8_000_000
+
+Mark: TypeAlias = tuple[int, int, int, int, int]
+_Row: TypeAlias = tuple[Mark, str]
+
+
+class StatCache:
+    """A workspace's files as they were last seen, each with its content in the store. For one thread at a time."""
+
+    def __init__(self, store: BlobStore) -> None:
+        self._store = store
+        self._rows: dict[str, _Row] = {}
+        self._generation = -1
+        self._contents: list[tuple[str, bytes]] = []
+        self._new: dict[str, _Row] = {}
+        self._bytes = 0
+
+    def refresh(self) -> None:
+        """Before a scan: drop what the store has given up. Raises StoreError."""
+        self._store.prune_when_due()
+        generation = self._store.generation()
+        if generation == self._generation:
+            return
+        with self._store.database.reading() as connection:
+            rows = connection.execute("SELECT * FROM files") if connection else ()
+            self._rows = {os.fsdecode(path): (tuple(known), sha) for path, *known, sha in rows}
+        self._generation = generation
+
+    def sha(self, path: str, status: os.stat_result) -> str | None:
+        row = self._rows.get(path)
+        return row[1] if row is not None and row[0] == mark(status) else None
+
+    def keep(self, path: str, sha: str, content: bytes, status: os.stat_result, *, settled: bool, read_at: int) -> None:
+        """Content that was read at `read_at` (time.time_ns before it). Raises StoreError."""
+        self._contents.append((sha, content))
+        self._bytes += len(content)
+        if settled and not _is_fresh(status, read_at):
+            self._new[path] = mark(status), sha
+        if len(self._contents) >= _BATCH_FILES or self._bytes >= _BATCH_BYTES:
+            self.flush()
+
+    def forget(self, gone: Iterable[str]) -> None:
+        """Files that are no longer there. Raises StoreError."""
+        paths = [path for path in gone if self._rows.pop(path, None)]
+        if paths:
+            with self._store.database.writing() as connection:
+                _make_young(connection, paths)
+                connection.executemany("DELETE FROM files WHERE path = ?", [(os.fsencode(path),) for path in paths])
+
+    def flush(self) -> None:
+        """Into the store. Raises StoreError; what could not be kept is forgotten."""
+        contents, new = self._contents, self._new
+        self._contents, self._new, self._bytes = [], {}, 0
+        if not contents:
+            return
+        with self._store.database.writing() as connection:
+            insert(connection, contents)
+            _make_young(connection, [path for path in new if path in self._rows])
+            connection.executemany(
+                "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [(os.fsencode(path), *known, sha) for path, (known, sha) in new.items()],
+            )
+        self._rows |= new
+
+    def paths(self) -> Iterable[str]:
+        return self._rows.keys()
+
+
+def _make_young(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
+    """The content that a file had until now is what undo needs first: it must not be the oldest that there is."""
+    now = int(time.time())
+    connection.executemany(
+        "UPDATE blobs SET used = ? WHERE sha = (SELECT sha FROM files WHERE path = ?)",
+        [(now, os.fsencode(path)) for path in paths],
+    )
+
+
+def _is_fresh(status: os.stat_result, read_at: int) -> bool:
+    """Changed within the same tick, or by a clock that is ahead of ours."""
+    return read_at - status.st_ctime_ns < _TICK or 0 <= read_at - status.st_mtime_ns < _TICK
 
 
 @dataclass(frozen=True)
@@ -48,7 +145,7 @@ class Skipped:
 
 
 @dataclass
-class Snapshot:
+class FolderSnapshot:
     """Paths are relative to the root with `/`, or absolute outside of it. `entries`: files, links, folders with none of
     these in them. `cut`: why it is not all of the workspace, "" when it is. `unkept`: why not all of its contents are in
     the store, "" when they are.
@@ -73,10 +170,10 @@ class Snapshot:
             path = path.rpartition("/")[0]
         return None
 
-    def below(self, folder: str) -> Snapshot:
+    def below(self, folder: str) -> FolderSnapshot:
         """This folder and what is in it."""
         inside = f"{folder}/"
-        return Snapshot(
+        return FolderSnapshot(
             entries={path: state for path, state in self.entries.items() if f"{path}/".startswith(inside)},
             permissions={path: bits for path, bits in self.permissions.items() if f"{path}/".startswith(inside)},
             folders={path for path in self.folders if f"{path}/".startswith(inside)},
@@ -85,7 +182,7 @@ class Snapshot:
             unkept=self.unkept,
         )
 
-    def add(self, other: Snapshot) -> None:
+    def add(self, other: FolderSnapshot) -> None:
         self.entries |= other.entries
         self.permissions |= other.permissions
         self.folders |= other.folders
@@ -115,9 +212,9 @@ class Scanner:
         self._apart = {path.relative_to(root).as_posix() for path in apart if path.is_relative_to(root)}
         self._cache = StatCache(store)
 
-    def scan(self) -> Snapshot:
+    def scan(self) -> FolderSnapshot:
         """Raises nothing: what stops it is in `cut`. A store that fails does not stop it: what changed is still known by name."""
-        snapshot = Snapshot()
+        snapshot = FolderSnapshot()
         with snapshot.keeping():
             self._cache.refresh()
         try:
@@ -144,7 +241,7 @@ class Scanner:
         if sha is not None:
             return State(file_mode(status), sha)
         read_at = time.time_ns()
-        found = look_without_links(place, self._limits.file_bytes, status)
+        found = observe_without_links(place, self._limits.file_bytes, status)
         keep(self._cache, path, found, read_at)
         return found.state
 
@@ -155,7 +252,7 @@ class Scanner:
 
 class _Walk:
     def __init__(
-        self, root: Path, limits: Limits, apart: Collection[str], cache: StatCache, snapshot: Snapshot
+        self, root: Path, limits: Limits, apart: Collection[str], cache: StatCache, snapshot: FolderSnapshot
     ) -> None:
         self._root, self._limits, self._apart, self._cache, self._snapshot = root, limits, apart, cache, snapshot
         self._rules = IgnoreRules(root)
@@ -209,7 +306,7 @@ class _Walk:
             self._cover(path, State(file_mode(status), sha), status)
             return True
         read_at = time.time_ns()
-        found = look_without_links(f"{self._root}/{path}", self._limits.file_bytes, status)
+        found = observe_without_links(f"{self._root}/{path}", self._limits.file_bytes, status)
         if found.state is None:
             self._skip(path, found.unknown or Unknown.UNREADABLE, found.status or status)
         elif found.content is not None and found.status is not None:
@@ -240,7 +337,7 @@ class _Walk:
             raise CutError(f"looking through the workspace took longer than {self._limits.seconds:g} s")
 
 
-def keep(cache: StatCache, path: str, found: Look, read_at: int) -> None:
+def keep(cache: StatCache, path: str, found: ObservedFile, read_at: int) -> None:
     """Raises StoreError."""
     if found.content is None or found.status is None or found.state is None or found.state.sha is None:
         return

@@ -5,6 +5,114 @@ delays or breaks a turn, and one that fails is dropped with a warning. Contents 
 redacted. May import: core.events, core.wire, core.config, core.paths; on first use opentelemetry.
 """
 
-from kin_nb.core.observability.observers import Observed, Observer, Observers, observers_for
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kin_nb.core.events import BaseEvent, TurnEndEvent, TurnStartEvent
+from kin_nb.core.observability.observer import Observed, Observer
+
+if TYPE_CHECKING:
+    from kin_nb.core.records import CompactRecord, TurnRecord
 
 __all__ = ["Observed", "Observer", "Observers", "observers_for"]
+
+
+def observers_for(session: Observed, warn: Callable[[str], None]) -> list[Observer]:
+    """Those that `[observability]` names; `warn` hears of one that cannot be had. Empty, and nothing imported, by default."""
+    found: list[Observer] = []
+    for name, make in (("log", _log), ("otel", _otel), ("prometheus", _prometheus)):
+        if getattr(session.config.observability, name):
+            try:
+                found.append(make(session))
+            except Exception as error:  # noqa: BLE001  (libraries and file systems, each with its own errors)
+                warn(f"observability.{name} is not used: {_why(error)}.")
+    return found
+
+
+class Observers:
+    """The observers of one session, made with its first event.
+
+    `warnings`: a line for each that failed, and for what it failed at; it hears of nothing more.
+    """
+
+    def __init__(self, session: Observed, given: Iterable[Observer] = ()) -> None:
+        """`given`: a program's own, besides those of the settings."""
+        self._session, self._given = session, tuple(given)
+        self._observers: list[Observer] | None = None
+        self._in_turn = False
+        self.warnings: list[str] = []
+
+    def on_event(self, event: BaseEvent) -> None:
+        """Never raises."""
+        if isinstance(event, TurnStartEvent | TurnEndEvent):
+            self._in_turn = isinstance(event, TurnStartEvent)
+        for observer in self._listening():
+            self._guarded(observer, partial(observer.on_event, event))
+
+    def turn_over(self, record: TurnRecord) -> None:
+        """A turn that is cancelled or closed early yields no TurnEndEvent: it is over all the same."""
+        if self._in_turn:
+            self.on_event(TurnEndEvent(record=record))
+
+    def compacted(self, record: CompactRecord) -> None:
+        """Never raises."""
+        for observer in self._listening():
+            self._guarded(observer, partial(observer.compacted, record))
+
+    async def aclose(self) -> None:
+        """Close them on a thread, for they may wait for a server. While the program ends no thread begins any more."""
+        try:
+            await asyncio.to_thread(self.close)
+        except RuntimeError:
+            self.close()
+
+    def close(self) -> None:
+        """Never raises. With the next event they begin anew, as the settings are then."""
+        observers, self._observers = self._observers or [], None
+        for observer in observers:
+            self._guarded(observer, observer.close)
+
+    def _listening(self) -> list[Observer]:
+        if self._observers is None:
+            self._observers = [*self._given, *observers_for(self._session, self.warnings.append)]
+        return list(self._observers)
+
+    def _guarded(self, observer: Observer, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001  (as above)
+            name = type(observer).__name__
+            self.warnings.append(f"observability: {name} failed, and hears of nothing more: {_why(error)}.")
+            if self._observers and observer in self._observers:
+                self._observers.remove(observer)
+
+
+def _log(session: Observed) -> Observer:
+    from kin_nb.core.observability.file_observers import EventLog  # noqa: PLC0415  (only when asked for)
+
+    return EventLog(session)
+
+
+def _otel(session: Observed) -> Observer:
+    try:
+        from kin_nb.core.observability.tracing import Traces  # noqa: PLC0415  (only when asked for, and slow to import)
+
+        return Traces(session)
+    except ImportError as error:
+        raise ImportError("pip install kin-nb[otel]") from error
+
+
+def _prometheus(session: Observed) -> Observer:
+    from kin_nb.core.observability.file_observers import Counters  # noqa: PLC0415  (only when asked for)
+
+    return Counters(session)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
+    return (str(error) or type(error).__name__).rstrip(".")

@@ -10,10 +10,9 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.config.secrets import secret_values
 from kin_nb.core.records import ClearRecord, CompactRecord, TurnRecord
 from kin_nb.core.redaction import Redactor, secrets_redactor
-from kin_nb.core.session.config_snapshot import config_snapshot
 from kin_nb.core.session.log import SessionLog, new_session_id, session_log
+from kin_nb.core.session.metadata import config_snapshot, session_surroundings
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.core.session.surroundings import session_surroundings
 
 NOTE = "[note: not covered by undo"
 _FREE_SPACE = "Free space there, or set KIN_HOME to a folder on another disk."

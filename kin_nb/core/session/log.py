@@ -6,32 +6,28 @@ costs depends on that line alone. A full disk is reported once, and the session 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from kin_nb.core.paths import kin_home
-from kin_nb.core.records import (
-    ClearRecord,
-    CompactRecord,
-    RecordedCall,
-    RecordedCompaction,
-    RecordedStep,
-    SessionRecord,
-    TurnRecord,
-    UndoRecord,
+from kin_nb.core.paths import kin_home, private_folder
+from kin_nb.core.session.encryption import (
+    LineCipher,
+    SessionKeys,
+    is_encrypted,
+    ready_to_append,
+    sealed_records,
+    write_all,
 )
-from kin_nb.core.session.encryption import LineCipher, is_encrypted, ready_to_append, sealed_records, write_all
-from kin_nb.core.session.errors import LogRecordError, SessionWentOnError
-from kin_nb.core.session.log_file import check_seen, end_torn_line, open_locked
-from kin_nb.core.session.session_keys import SessionKeys
-from kin_nb.core.session.totals import Totals
+from kin_nb.core.session.errors import SessionInUseError, SessionWentOnError
+from kin_nb.core.session.state import Totals
 from kin_nb.core.session.whole_outputs import write_output
 
 if TYPE_CHECKING:
@@ -41,9 +37,6 @@ LOG_FORMAT = 1
 LOG_NAME = "log.jsonl"
 INCOMPLETE_NAME = "incomplete"
 """An empty file next to a log that lacks its last records: a full disk still takes one. A resume's first record replaces it."""
-INTERRUPTED = "interrupted before it had a result"
-"""What a call has for a result that was cut off: by a person, or with the program."""
-
 LOST = "What happens from here on, and undo of it, is lost when it is closed. Free space, then begin a new session."
 
 Warn = Callable[[str], None]
@@ -129,7 +122,7 @@ class SessionLog:
         if not (self.begun and self.is_written):
             return
         try:
-            check_seen(self._open(), self.session_id, self._seen)
+            _check_seen(self._open(), self.session_id, self._seen)
         except SessionWentOnError:
             self.went_on = True
             self.close()
@@ -206,12 +199,12 @@ class SessionLog:
             self._mark_incomplete()
 
     def _open(self) -> int:
-        """The file, opened and locked when it is not. Raises as `open_locked`, and EncryptedSessionError."""
+        """The file, opened and locked when it is not. Raises as `_open_locked`, and EncryptedSessionError."""
         if self._file is None:
-            file = open_locked(self.path, self.session_id, self._seen)
+            file = _open_locked(self.path, self.session_id, self._seen)
             try:
                 self._cipher = ready_to_append(file, self._keys)
-                end_torn_line(file)
+                _end_torn_line(file)
                 self._seen = os.fstat(file).st_size
             except BaseException:
                 os.close(file)
@@ -240,6 +233,46 @@ class UnwrittenLog(SessionLog):
         """The session lives in memory only."""
 
 
+def _open_locked(path: Path, session_id: str, seen: int | None) -> int:
+    """Its descriptor. `seen`: bytes that the writer knows of, 0 for a new log; None: whatever there is will be read.
+
+    Raises SessionInUseError, SessionWentOnError; OSError, also when what was seen is gone: no log begins in the middle.
+    """
+    if not seen:
+        private_folder(path.parent)
+    flags = os.O_RDWR | os.O_APPEND
+    file = os.open(path, flags if seen else flags | os.O_CREAT, 0o600)
+    try:
+        _lock(file, session_id)
+        _check_seen(file, session_id, seen)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _check_seen(file: int, session_id: str, seen: int | None) -> None:
+    """Raises SessionWentOnError, OSError."""
+    if seen is not None and os.fstat(file).st_size != seen:
+        raise SessionWentOnError(session_id)
+
+
+def _end_torn_line(file: int) -> None:
+    """A crash may have left half a line: what comes next begins its own."""
+    size = os.fstat(file).st_size
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        os.write(file, b"\n")
+
+
+def _lock(file: int, session_id: str) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SessionInUseError(session_id) from None
+    except OSError:
+        return  # a file system without locks: better a log than none
+
+
 def _now() -> int:
     return int(time.time() * 1000)
 
@@ -265,87 +298,3 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
-
-
-def fold(lines: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], list[SessionRecord]]:
-    """Return the session's header and its records, oldest first. A turn without an end was cut off: it is interrupted.
-
-    Types of lines that this version does not know are skipped. Raises LogRecordError for one that it should know.
-    """
-    header: dict[str, Any] = {}
-    records: list[SessionRecord] = []
-    for number, line in enumerate(lines, 1):
-        if line.get("type") == "session":
-            header = header or line
-            continue
-        try:
-            _add(records, line)
-        except (LookupError, TypeError, ValueError) as error:
-            raise LogRecordError(f"record {number}, of type {line.get('type')}, is not one of this version") from error
-    return header, [_settled(record) if isinstance(record, TurnRecord) else record for record in records]
-
-
-_MODELS: Mapping[str, type[SessionRecord]] = {
-    "turn": TurnRecord,
-    "undo": UndoRecord,
-    "clear": ClearRecord,
-    "compact": CompactRecord,
-}
-
-
-def _add(records: list[SessionRecord], line: dict[str, Any]) -> None:
-    """Extend `records` by what `line` says. What belongs to a turn is lost with it: it must not end up in another one."""
-    kind = str(line.get("type"))
-    if kind == "continued":
-        records += [_MODELS[record["type"]].model_validate(record) for record in line["records"]]
-    elif kind in _MODELS:
-        records.append(_MODELS[kind].model_validate(line["record"]))
-    elif records and isinstance(turn := records[-1], TurnRecord):
-        records[-1] = _extended(turn, line)
-
-
-def _extended(turn: TurnRecord, line: dict[str, Any]) -> TurnRecord:
-    """Return the last turn with what `line` says of it."""
-    match line.get("type"):
-        case "failed" if turn.outcome == "done":
-            return TurnRecord(**{**dict(turn), "outcome": "error", "message": line["message"]})
-        case _ if turn.outcome != "running":
-            return turn
-        case "reply":
-            step = RecordedStep.model_validate(line["step"])
-            return turn.model_copy(update={"steps": (*turn.steps, step), "dmail": None, "compaction": None})
-        case "run" | "result" if turn.steps:
-            return _with_call(turn, line["call"])
-        case "dmail":
-            return TurnRecord(**{**dict(turn), "dmail": line["dmail"]})
-        case "compaction":
-            new = RecordedCompaction.model_validate(line["compaction"])
-            return turn.model_copy(update={"compaction": new.joined_to(turn.compaction)})
-        case "warning":
-            return TurnRecord(**{**dict(turn), "warnings": (*turn.warnings, line["message"])})
-        case "end":
-            return TurnRecord(**{**dict(turn), **line["turn"]})
-    return turn
-
-
-def _with_call(turn: TurnRecord, fields: dict[str, Any]) -> TurnRecord:
-    step = turn.steps[-1]
-    calls = tuple(RecordedCall(**{**dict(call), **fields}) if call.id == fields["id"] else call for call in step.calls)
-    return turn.model_copy(update={"steps": (*turn.steps[:-1], step.model_copy(update={"calls": calls}))})
-
-
-def _settled(turn: TurnRecord) -> TurnRecord:
-    if turn.outcome != "running":
-        return turn
-    steps = tuple(
-        step.model_copy(
-            update={"calls": tuple(call if call.status != "pending" else interrupted(call) for call in step.calls)}
-        )
-        for step in turn.steps
-    )
-    ended = {"outcome": "interrupted", "message": "the session ended here", "no_reply": True}  # for all that is known
-    return turn.model_copy(update={"steps": steps, **ended})
-
-
-def interrupted(call: RecordedCall) -> RecordedCall:
-    return call.model_copy(update={"status": "interrupted", "output": INTERRUPTED})

@@ -16,7 +16,8 @@ from kin_nb.core.records import (
     TurnRecord,
 )
 from kin_nb.core.redaction import redact_json
-from kin_nb.core.session.log import INTERRUPTED, SessionLog
+from kin_nb.core.session.log import SessionLog
+from kin_nb.core.session.state import INTERRUPTED
 from kin_nb.core.session.whole_outputs import limited
 from kin_nb.core.stopping import Stop
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.records import Moved, SessionRecord, TurnRecord
-from kin_nb.core.session.encryption import is_encrypted
+from kin_nb.core.session.encryption import SessionKeys, is_encrypted
 from kin_nb.core.session.errors import (
     AmbiguousSessionError,
     EncryptedSessionError,
@@ -20,11 +22,10 @@ from kin_nb.core.session.errors import (
     SessionNotFoundError,
     UnreadableSessionError,
 )
-from kin_nb.core.session.lineage import with_ids
-from kin_nb.core.session.log import INCOMPLETE_NAME, LOG_NAME, SessionLog, Warn, fold, read_lines, sessions_root
-from kin_nb.core.session.session_keys import SessionKeys
-from kin_nb.core.session.summary import SessionSummary, local_time, summarise
-from kin_nb.core.session.totals import Totals
+from kin_nb.core.session.log import INCOMPLETE_NAME, LOG_NAME, SessionLog, Warn, read_lines, sessions_root
+from kin_nb.core.session.state import SessionState
+from kin_nb.core.session.summary import SessionSummary, summarise
+from kin_nb.core.session.whole_outputs import read_output
 
 if TYPE_CHECKING:
     from kin_nb.core.config import SessionLoggingConfig
@@ -33,44 +34,19 @@ LATEST = "latest"
 SHORTEST_PREFIX = 4
 """Characters of an id that name a session, at the least."""
 _SHOWN = 5
+_MOST_NAMED = 10
+"""Calls in an error's text."""
 
 
 @dataclass(frozen=True)
 class StoredSession:
-    """A session as its log tells it. `id` names the folder; `session_id` is the newest, after clear and compact.
-
-    `started`, `last_activity`: when the first and the last line were written, None where the log does not say. `whole`: the
-    names of the files that have all of an output, by the call's id (whole_outputs.py). `lost_after`: numbers of the turns (0:
-    before the first) after which records are missing, because they could not be written.
-    """
+    """A session as its log tells it. `id` names the folder. `state`: what its log comes to; the properties are its parts."""
 
     id: str
     folder: Path
-    header: dict[str, Any]
-    records: tuple[SessionRecord, ...]
-    """All that the session is made of, in the order in which it happened."""
-    session_id: str
-    started: datetime | None
-    last_activity: datetime | None
-    whole: Mapping[str, str] = field(default_factory=dict)
-    lost_after: frozenset[int] = frozenset()
+    state: SessionState
     lines: Sequence[dict[str, Any]] = field(default=(), repr=False, compare=False)
     """Of the log, all of them: a long one is parsed once."""
-
-    @property
-    def turns(self) -> tuple[TurnRecord, ...]:
-        return tuple(record for record in self.records if isinstance(record, TurnRecord))
-
-    @property
-    def moves(self) -> tuple[Moved, ...]:
-        """What moved the conversation between its turns, oldest first."""
-        return tuple(record for record in self.records if isinstance(record, Moved))
-
-    @property
-    def taken_over(self) -> frozenset[str]:
-        """The ids of records that it continued from: a notebook's, which may have more in them."""
-        lines = (line for line in self.lines if line.get("type") == "continued")
-        return frozenset(str(record.get("id")) for line in lines for record in line["records"])
 
     @classmethod
     def read(cls, folder: Path, keys: SessionKeys | None = None) -> StoredSession:
@@ -78,26 +54,60 @@ class StoredSession:
         path = folder / LOG_NAME
         try:
             lines = list(read_lines(path, keys))
-            header, records = fold(lines)
+            state = SessionState.of(lines, folder.name, incomplete=(folder / INCOMPLETE_NAME).exists())
         except OSError as error:
             raise UnreadableSessionError(path, f"cannot be read ({error.strerror})") from error
         except LogRecordError as error:
             raise UnreadableSessionError(path, str(error)) from error
-        if not header:
+        if not state.header:
             raise UnreadableSessionError(path, "does not begin with a session's header")
-        names = [str(line.get("session_id")) for line in lines if line.get("type") == "renamed"]
-        return cls(
-            id=folder.name,
-            folder=folder,
-            header=header,
-            records=tuple(_with_ids(records, folder.name)),
-            session_id=names[-1] if names else str(header.get("session") or folder.name),
-            started=_time_of(header),
-            last_activity=_time_of(lines[-1]),
-            lines=lines,
-            whole={str(line["call"]["id"]): str(line["whole"]) for line in lines if _names_an_output(line)},
-            lost_after=_lost_after(lines, incomplete=(folder / INCOMPLETE_NAME).exists()),
-        )
+        return cls(folder.name, folder, state, lines)
+
+    @property
+    def header(self) -> dict[str, Any]:
+        return self.state.header
+
+    @property
+    def session_id(self) -> str:
+        """The newest, after clear and compact."""
+        return self.state.session_id
+
+    @property
+    def records(self) -> tuple[SessionRecord, ...]:
+        """All that the session is made of, in the order in which it happened."""
+        return tuple(self.state.records)
+
+    @property
+    def turns(self) -> tuple[TurnRecord, ...]:
+        return tuple(record for record in self.state.records if isinstance(record, TurnRecord))
+
+    @property
+    def moves(self) -> tuple[Moved, ...]:
+        """What moved the conversation between its turns, oldest first."""
+        return tuple(record for record in self.state.records if isinstance(record, Moved))
+
+    @property
+    def started(self) -> datetime | None:
+        return self.state.started
+
+    @property
+    def last_activity(self) -> datetime | None:
+        return self.state.last_activity
+
+    @property
+    def taken_over(self) -> frozenset[str]:
+        """The ids of records that it continued from: a notebook's, which may have more in them."""
+        return frozenset(self.state.taken_over)
+
+    @property
+    def lost_after(self) -> frozenset[int]:
+        """Numbers of the turns (0: before the first) after which records are missing, because they could not be written."""
+        return frozenset(self.state.lost_after)
+
+    @property
+    def whole(self) -> Mapping[str, str]:
+        """The names of the files that have all of an output, by the call's id (whole_outputs.py)."""
+        return self.state.whole_outputs
 
 
 class SessionStore:
@@ -145,7 +155,7 @@ class SessionStore:
         except BaseException:
             log.close()
             raise
-        log.go_on_after(stored.header, Totals.of(stored.records))
+        log.go_on_after(stored.header, stored.state.totals)
         return stored, log
 
     def _summaries(self, workdir: Path | None) -> Sequence[SessionSummary]:
@@ -216,36 +226,30 @@ def _was_renamed(path: Path, prefix: str, keys: SessionKeys | None) -> bool:
         return False
 
 
-def _with_ids(records: Sequence[SessionRecord], session: str) -> Sequence[SessionRecord]:
-    """Give ids to turns that were logged without."""
-    turns = [record for record in records if isinstance(record, TurnRecord)]
-    if all(turn.id for turn in turns):
-        return records
-    named = iter(with_ids(turns, session))
-    return [next(named) if isinstance(record, TurnRecord) else record for record in records]
+def whole_output_of(stored: StoredSession, call_id: str, keys: SessionKeys | None = None) -> str:
+    """All that a call of the session put out: from its file, or from its record when that has all of it.
+
+    Raises SessionError, naming the call or the file; EncryptedSessionError.
+    """
+    calls = {call.id: call for turn in stored.turns for call in turn.calls}
+    if call_id not in calls:
+        known = ", ".join(f"{call.id} ({call.name})" for call in list(calls.values())[-_MOST_NAMED:])
+        newest = f"The newest: {known}." if known else "It has none."
+        raise SessionError(f"No call {call_id} in session {stored.id}. {newest}")
+    name = stored.whole.get(call_id)
+    return calls[call_id].output if name is None else read_output(stored.folder / LOG_NAME, name, keys)
 
 
-def _names_an_output(line: dict[str, Any]) -> bool:
-    return (
-        line.get("type") == "result" and "whole" in line and isinstance(line.get("call"), dict) and "id" in line["call"]
-    )
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """No garbage collection in here: reading a long session makes a hundred thousand objects that stay, and no garbage.
 
-
-def _lost_after(lines: Sequence[dict[str, Any]], *, incomplete: bool) -> frozenset[int]:
-    """`lines` make turns (log.fold). `incomplete`: records are missing after the last one, too."""
-    turn, found = 0, set()
-    for line in lines:
-        if line.get("type") == "turn":
-            turn = line["record"]["turn"]
-        elif line.get("type") == "continued":
-            turn = max((record.get("turn", 0) for record in line["records"]), default=turn)
-        elif line.get("type") == "resumed" and line.get("incomplete"):
-            found.add(turn)
-    return frozenset({*found, turn} if incomplete else found)
-
-
-def _time_of(line: dict[str, Any]) -> datetime | None:
+    Each collection would look at all that the process holds, the person's own data too, for nothing.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
     try:
-        return local_time(line["time"])
-    except (LookupError, TypeError, ValueError, OverflowError, OSError):
-        return None
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from kin_nb.core.records import Record
-from kin_nb.core.session.encryption import LineCipher, cipher_of, is_encrypted
+from kin_nb.core.session.encryption import LineCipher, SessionKeys, cipher_of, is_encrypted
 from kin_nb.core.session.errors import EncryptedSessionError
 from kin_nb.core.session.log import LOG_NAME, parse_line
-from kin_nb.core.session.session_keys import SessionKeys
-from kin_nb.core.session.totals import Totals
+from kin_nb.core.session.state import Totals, local_time
 from kin_nb.core.text import one_line
 
 ENCRYPTED = "(encrypted)"
@@ -159,8 +158,3 @@ def _end_of(log: _Log) -> tuple[Totals | None, dict[str, Any]]:
         if known:
             return totals, last
     return None, last
-
-
-def local_time(milliseconds: float) -> datetime:
-    """Milliseconds since 1970 as a time of day here. Raises ValueError or OverflowError for no such time."""
-    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).astimezone()

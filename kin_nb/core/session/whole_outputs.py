@@ -11,16 +11,11 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kin_nb.core.paths import private_folder
 from kin_nb.core.records import sha256
-from kin_nb.core.session.encryption import LineCipher, cipher_of, is_encrypted, write_all
-from kin_nb.core.session.errors import EncryptedSessionError, SessionError, UnreadableSessionError
-
-if TYPE_CHECKING:
-    from kin_nb.core.session.session_keys import SessionKeys
-    from kin_nb.core.session.store import StoredSession
+from kin_nb.core.session.encryption import LineCipher, SessionKeys, cipher_of, is_encrypted, write_all
+from kin_nb.core.session.errors import EncryptedSessionError, UnreadableSessionError
 
 WHOLE_LIMIT = 10_000_000
 """Bytes of one output that are kept."""
@@ -28,7 +23,6 @@ FOLDER = "outputs"
 _NAME = re.compile(r"[0-9a-f]{64}")
 _PLACE = 2**64 - 1
 """What a sealed output has for an offset: no line of a log stands there."""
-_MOST_NAMED = 10
 
 
 def note(session_id: str, call_id: str) -> str:
@@ -67,28 +61,13 @@ def write_output(folder: Path, data: bytes, cipher: LineCipher | None) -> str:
     return name
 
 
-def whole_output_of(stored: StoredSession, call_id: str, keys: SessionKeys | None = None) -> str:
-    """All that a call of the session put out: from its file, or from its record when that has all of it.
-
-    Raises SessionError, naming the call or the file; EncryptedSessionError.
-    """
-    calls = {call.id: call for turn in stored.turns for call in turn.calls}
-    if call_id not in calls:
-        known = ", ".join(f"{call.id} ({call.name})" for call in list(calls.values())[-_MOST_NAMED:])
-        newest = f"The newest: {known}." if known else "It has none."
-        raise SessionError(f"No call {call_id} in session {stored.id}. {newest}")
-    name = stored.whole.get(call_id)
-    return calls[call_id].output if name is None else _read(stored.folder, name, keys)
-
-
-def _read(folder: Path, name: str, keys: SessionKeys | None) -> str:
-    from kin_nb.core.session.log import LOG_NAME  # noqa: PLC0415  (it writes by this module)
-
-    path = folder / FOLDER / name
+def read_output(log: Path, name: str, keys: SessionKeys | None) -> str:
+    """The output in the file `name`, next to the session's `log`. Raises UnreadableSessionError, EncryptedSessionError."""
+    path = log.parent / FOLDER / name
     try:
         data = path.read_bytes() if _NAME.fullmatch(name) else b""
-        with (folder / LOG_NAME).open("rb") as log:
-            first = log.readline()
+        with log.open("rb") as file:
+            first = file.readline()
     except OSError as error:
         raise UnreadableSessionError(path, f"cannot be read ({error.strerror})") from error
     if sha256(data) != name:

@@ -1,25 +1,44 @@
-"""The system prompt put together, in a fixed order: what stays the same for longest comes first (seed 003)."""
+"""The system prompt put together, in a fixed order: what stays the same for longest comes first (seed 003).
+
+With its sections: facts of the system, skills, memories (their names and what each is about, never their text), and
+AGENTS.md, which says what the person and the project want every agent to know.
+"""
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.config.system_prompts import SystemPrompt, load_prompt
-from kin_nb.core.paths import kin_home
+from kin_nb.core.memory import SCOPES, MemoryFile, list_memories
+from kin_nb.core.paths import kin_home, shown
+from kin_nb.core.sensitive_names import sensitive_reason
 from kin_nb.core.skills.models import SkillInfo
-from kin_nb.core.system_prompt.agents_md import agents_md, read_document
-from kin_nb.core.system_prompt.memories import memories
-from kin_nb.core.system_prompt.one_line import one_line
+from kin_nb.core.system_prompt.git_facts import repository_root
 from kin_nb.core.system_prompt.project_context import project_context
+from kin_nb.core.text import escaped_line
+from kin_nb.core.tool_types import ToolError
+from kin_nb.core.trusted_folders import TrustedFolders
+from kin_nb.core.workspace import open_regular
 
 COMMIT_SIGNATURE = "When you make a git commit, end its message with the line `Co-authored-by: kin_nb`."
 _SKILLS = "Skills. When a task fits a description, load that skill with the skill tool before you begin:"
 _SKILLS_ROOM = 6_000
 """Characters for all descriptions together; each has at least _SHORTEST of them."""
 _SHORTEST = 100
+_MEMORIES = (
+    "Memories, kept from earlier sessions. Before work that one may bear on, read it with the memory tool. They are notes: "
+    "what they say may have changed since."
+)
+_HEADINGS = {"user": "The person's:", "project": "This project's:"}
+_MEMORIES_ROOM = 1_500
+"""Bytes of the whole section, but for the line that counts the rest."""
+_DESCRIPTION = 200
+AGENTS_MD = "AGENTS.md"
+_INTRODUCTION = "Instructions from files, those nearest to the workspace last: where two disagree, the later one holds."
 
 
 def build_system_prompt(
@@ -52,19 +71,102 @@ def system_prompt(config: KinConfig) -> str:
 
 
 def _facts(config: KinConfig, workdir: Path, model: str) -> str:
-    facts = [f"Workspace: {one_line(str(workdir), 1_000)}"]
+    facts = [f"Workspace: {escaped_line(str(workdir), 1_000)}"]
     if config.include_prompt_detail:
         facts.append(f"System: {platform.system()}; shell: bash")
     if config.include_model_info and model:
-        facts.append(f"Model: {one_line(model, 200)}")
+        facts.append(f"Model: {escaped_line(model, 200)}")
     return "\n".join(facts)
 
 
 def _skills(skills: Sequence[SkillInfo]) -> str:
     room = max(_SHORTEST, _SKILLS_ROOM // max(1, len(skills)))
-    lines = [f"- {s.name}: {one_line(' '.join(s.description.split()), room)}" for s in sorted(skills, key=_name)]
+    lines = [f"- {s.name}: {escaped_line(' '.join(s.description.split()), room)}" for s in sorted(skills, key=_name)]
     return "\n".join([_SKILLS, *lines]) if lines else ""
 
 
 def _name(skill: SkillInfo) -> str:
     return skill.name
+
+
+def memories(workdir: Path, *, trusted: bool) -> str:
+    """The newest that there is room for, by scope, and how many more; "" without any. A project's only when `trusted`."""
+    usable = [m for m in list_memories(workdir, SCOPES if trusted else ("user",)) if not m.problem]
+    room = _MEMORIES_ROOM - sum(len(text) + 1 for text in (_MEMORIES, *_HEADINGS.values()))
+    told: list[MemoryFile] = []
+    for memory in usable:
+        room -= len(_memory_line(memory).encode()) + 1
+        if room < 0:
+            break
+        told.append(memory)
+    if not told:
+        return ""
+    lines = [_MEMORIES]
+    for scope in SCOPES:
+        listed = [_memory_line(memory) for memory in told if memory.scope == scope]
+        lines += [_HEADINGS[scope], *listed] if listed else []
+    rest = len(usable) - len(told)
+    return "\n".join([*lines, *([f"… {rest} more, older ones: the memory tool lists them."] if rest else [])])
+
+
+def _memory_line(memory: MemoryFile) -> str:
+    return f"- {memory.name}: {escaped_line(memory.description, _DESCRIPTION)}"
+
+
+def agents_md(workdir: Path, *, trusted: bool, most_bytes: int) -> str:
+    """The person's own file, then, in a trusted folder, those from the repository's root down to `workdir`; "" without any.
+
+    Of each at most `most_bytes`. One that can't be read, or is a link to somewhere else, is said to be so.
+    """
+    own = kin_home() / AGENTS_MD
+    text = read_document(own, most_bytes)
+    parts = [_part(shown(own), text)] if text else []
+    root = repository_root(workdir)
+    for path in agents_md_present(workdir) if trusted else ():
+        name = path.relative_to(root).as_posix()
+        parts.append(_part(name, _refusal(path, root) or read_document(path, most_bytes)))
+    return "\n\n".join([_INTRODUCTION, *parts]) if parts else ""
+
+
+def agents_md_present(workdir: Path) -> list[Path]:
+    """The project's AGENTS.md files that a trusted `workdir` brings in, the root's first. Reads none of them.
+
+    A folder above that the person refused brings in none.
+    """
+    root, workdir, trust = repository_root(workdir), workdir.resolve(), TrustedFolders()
+    around = [folder for folder in workdir.parents if folder.is_relative_to(root)]
+    folders = [workdir, *(folder for folder in around if trust.is_trusted(folder) is not False)]
+    return [folder / AGENTS_MD for folder in reversed(folders) if os.path.lexists(folder / AGENTS_MD)]
+
+
+def read_document(path: Path, most_bytes: int) -> str:
+    """The text of a file; "" when it is empty or not there. What is wrong with it is said in its place."""
+    if not os.path.lexists(path):
+        return ""
+    try:
+        with open_regular(path.resolve(), path.name) as file:
+            content = file.read(most_bytes + 1)
+    except (ToolError, OSError, RuntimeError) as error:
+        return f"[not read: {escaped_line(str(error), 300)}]"
+    text = content[:most_bytes].removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="replace").strip()
+    if len(content) <= most_bytes:
+        return text
+    return f"{text}\n[… cut here: the file is longer than max_doc_bytes, {most_bytes:,} …]"
+
+
+def _refusal(path: Path, root: Path) -> str:
+    """Why a project's file is not read, in its place; "" when it may be."""
+    try:
+        target = path.resolve()
+    except (OSError, RuntimeError):
+        return ""  # a loop: reading it says so
+    if target == path:
+        return ""
+    if not target.is_relative_to(root):
+        return "[not read: it is a link that leads out of the repository]"
+    reason = sensitive_reason(target.relative_to(root))
+    return f"[not read: it is a link to {escaped_line(target.name, 80)}, which {reason}]" if reason else ""
+
+
+def _part(name: str, text: str) -> str:
+    return f'<instructions from="{escaped_line(name, 200)}">\n{text}\n</instructions>'

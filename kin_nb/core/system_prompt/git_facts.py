@@ -14,8 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kin_nb.core.environment import child_environment
-from kin_nb.core.system_prompt.agents_md import repository_root
-from kin_nb.core.system_prompt.one_line import one_line
+from kin_nb.core.text import escaped_line
 
 NO_GIT = "Git: not a repository, or git is not there."
 TIMED_OUT = "Git: no answer in time; ask it yourself when you need to know."
@@ -56,6 +55,24 @@ def git_facts(workdir: Path, *, commits: int, timeout: float) -> str:
     main = answers["main"] or (branches[0] if branches else "")
     subjects = [line.rstrip() for line in (answers["log"] or "").split("\0") if line]
     return "\n".join([*_status_lines(status, prefix), *_main_line(main), *_commit_lines(subjects)])
+
+
+def repository_root(workdir: Path) -> Path:
+    """The nearest folder above that has `.git`; `workdir` itself without one. No process is started.
+
+    Only folders of the same owner count: anyone may put a `.git` into a shared folder above.
+    """
+    workdir = workdir.resolve()
+    try:
+        owner = workdir.stat().st_uid
+        for folder in (workdir, *workdir.parents):
+            if folder.stat().st_uid != owner:
+                break
+            if os.path.lexists(folder / ".git"):
+                return folder
+    except OSError:
+        pass
+    return workdir
 
 
 def _is_its_own(git: Path) -> bool:
@@ -128,7 +145,7 @@ def _status_lines(status: str | None, prefix: str) -> list[str]:
             changes.append(_change(kind, rest, prefix))
             if kind == "2":
                 next(fields, None)  # where the file came from
-    where = "no branch (detached HEAD)" if branch == "(detached)" else f"branch {one_line(branch, _NAME)}"
+    where = "no branch (detached HEAD)" if branch == "(detached)" else f"branch {escaped_line(branch, _NAME)}"
     if not changes:
         return [f"Git: {where}, clean."]
     more = [f"  … {len(changes) - MOST_CHANGES} more"] if len(changes) > MOST_CHANGES else []
@@ -142,12 +159,14 @@ _FIELDS_BEFORE_PATH = {"1": 7, "2": 8, "u": 9, "?": 0}
 def _change(kind: str, rest: str, prefix: str) -> str:
     *fields, path = rest.split(" ", _FIELDS_BEFORE_PATH[kind])
     letters = fields[0].replace(".", "") if fields else "?"
-    return f"  {letters} {one_line(path.removeprefix(prefix) or './', _NAME)}"
+    return f"  {letters} {escaped_line(path.removeprefix(prefix) or './', _NAME)}"
 
 
 def _main_line(main: str) -> list[str]:
-    return [f"Main branch: {one_line(main, _NAME)}"] if main else []
+    return [f"Main branch: {escaped_line(main, _NAME)}"] if main else []
 
 
 def _commit_lines(subjects: list[str]) -> list[str]:
-    return ["Recent commits:", *(f"  {one_line(subject, _SUBJECT + 20)}" for subject in subjects)] if subjects else []
+    return (
+        ["Recent commits:", *(f"  {escaped_line(subject, _SUBJECT + 20)}" for subject in subjects)] if subjects else []
+    )

@@ -20,8 +20,8 @@ from kin_nb.core.context.history import images_of, tool_message
 from kin_nb.core.events import BaseEvent, ToolCallEvent, ToolOutputEvent, ToolResultEvent
 from kin_nb.core.messages import LLMMessage, ToolCall
 from kin_nb.core.records import IDENTICAL, RecordedCall, RecordedDecision, RecordedImage, RecordedSubagent
-from kin_nb.core.session.log import INTERRUPTED
 from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.session.state import INTERRUPTED
 from kin_nb.core.tool_types import ToolDecision, ToolError
 from kin_nb.core.tools.approval_gate import NOT_RUN, ApprovalGate
 from kin_nb.core.tools.base import tool_output

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kin_nb.core.file_history.names import file_name
+from kin_nb.core.file_history.file_state import file_name
 from kin_nb.core.paths import real_path, shown
 from kin_nb.core.records import FileChange
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kin_nb.core.file_history.names import file_name
-from kin_nb.core.file_history.patches import backwards, patched
+from kin_nb.core.file_history.file_changes import backwards, patched
+from kin_nb.core.file_history.file_state import file_name
 from kin_nb.core.records import FileChange, RecordedCall, sha256
 from kin_nb.core.redaction import SECRET, WORKSPACE
 from kin_nb.render import clean, one_line

@@ -17,7 +17,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from kin_nb.core.config import KinConfig, MCPServer
 from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.file_history import BlobStore, FileHistory, StoreError, workspace_store
-from kin_nb.core.file_history.patches import patched
+from kin_nb.core.file_history.file_changes import patched
 from kin_nb.core.file_history.plan import CHANGED_SINCE
 from kin_nb.core.messages import FunctionCall, LLMChunk, LLMMessage, LLMUsage, Role, ToolCall
 from kin_nb.core.records import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kin_nb.core.autocompletion.completers import CommandCompleter, Completion, MultiCompleter, PathCompleter
-from kin_nb.core.autocompletion.file_indexer.indexer import FileIndexer
+from kin_nb.core.autocompletion.file_indexer import FileIndexer
 from kin_nb.core.autocompletion.path_prompt import path_mentions
 
 FILES = [

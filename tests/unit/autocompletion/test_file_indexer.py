@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.autocompletion.file_indexer import indexer as module
-from kin_nb.core.autocompletion.file_indexer.indexer import FileIndexer
-from kin_nb.core.autocompletion.file_indexer.watcher import TreeWatcher
+from kin_nb.core.autocompletion import file_indexer as module
+from kin_nb.core.autocompletion.file_indexer import FileIndexer, TreeWatcher
 
 
 def make(root: Path, *paths: str) -> None:

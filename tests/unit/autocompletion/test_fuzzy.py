@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.core.autocompletion.fuzzy import best_matches, fuzzy_match
+from kin_nb.core.autocompletion.completers import best_matches, fuzzy_match
 
 
 def ranked(pattern: str, *texts: str) -> list[str]:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.ignore.gitignore import Patterns
-from kin_nb.core.ignore.ignore_rules import IgnoreRules, walk
+from kin_nb.core.gitignore import Patterns
+from kin_nb.core.ignore_rules import IgnoreRules, walk
 
 
 def write(root: Path, *paths: str, **contents: str) -> None:

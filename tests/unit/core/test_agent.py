@@ -31,7 +31,8 @@ from kin_nb.core.paths import kin_home
 from kin_nb.core.resume import Resumption
 from kin_nb.core.safety.approvals import ApprovalResponse
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.core.session.log import fold, read_lines
+from kin_nb.core.session.log import read_lines
+from kin_nb.core.session.state import SessionState
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -298,7 +299,7 @@ async def test_closing_the_generator_after_any_event_leaves_a_valid_session(mode
     calls = trusted.turns[-1].calls
     assert all(call.status in {"ok", "interrupted"} for call in calls)
     await run_turn(trusted)  # the server checks that the history is valid
-    assert fold(read_lines(trusted.log.path))[1] == trusted.turns
+    assert SessionState.of(read_lines(trusted.log.path)).records == trusted.turns
 
 
 async def _first(count: int, events):

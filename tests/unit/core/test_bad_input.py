@@ -15,7 +15,8 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.events import LoopEvent, WarningEvent
 from kin_nb.core.records import RecordedCall
-from kin_nb.core.session.log import LOST, fold, read_lines
+from kin_nb.core.session.log import LOST, read_lines
+from kin_nb.core.session.state import SessionState
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -317,4 +318,4 @@ async def test_a_full_disk_is_said_once_and_the_session_goes_on_in_memory(model_
     lines = agent.log.path.read_bytes().splitlines()
     assert agent.log.path.stat().st_size <= before + 300
     assert all(json.loads(line) for line in lines[:-1])
-    assert fold(read_lines(agent.log.path))[1][0] == agent.turns[0]
+    assert SessionState.of(read_lines(agent.log.path)).records[0] == agent.turns[0]

@@ -23,7 +23,7 @@ from kin_nb.core.records import (
     UndoRecord,
 )
 from kin_nb.core.session.lineage import Lineage, turns_along
-from kin_nb.core.session.log import fold
+from kin_nb.core.session.state import SessionState
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -235,4 +235,4 @@ def test_a_record_that_goes_back_to_a_step_that_is_not_there_is_an_error():
 
 def test_a_step_may_have_begun_in_a_turn_that_was_killed():
     turn = {"type": "turn", "record": {"turn": 1, "prompt": "p"}}
-    assert fold([turn])[1][0].no_reply is True
+    assert SessionState.of([turn]).records[0].no_reply is True

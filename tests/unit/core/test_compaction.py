@@ -23,7 +23,8 @@ from kin_nb.core.events import (
 )
 from kin_nb.core.middleware import MiddlewareResult, ResetReason
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.log import fold, read_lines
+from kin_nb.core.session.log import read_lines
+from kin_nb.core.session.state import SessionState
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -103,7 +104,7 @@ async def test_a_resumed_session_is_compacted_as_it_was(model_server, trusted):
     assert await trusted.compact() == "By hand."
     model_server.enqueue("Fine.", usage=SMALL)
     await run_turn(trusted, "two")
-    _, records = fold(read_lines(trusted.log.path))
+    records = SessionState.of(read_lines(trusted.log.path)).records
     assert records == trusted.records
     assert [record.type for record in records] == ["turn", "compact", "turn"]
     assert records[1].compaction.summary == "By hand."
@@ -234,7 +235,7 @@ async def test_a_cleared_session_begins_anew_and_keeps_its_records(model_server,
     renamed = [line for line in lines if line["type"] == "renamed"]
     assert [(line["session_id"], line["why"]) for line in renamed] == [(agent.session_id, "clear")]
     again = History(agent.messages[0].content, agent.redact)
-    again.extend_from([record for record in fold(lines)[1] if record.type == "turn"], str)
+    again.extend_from([record for record in SessionState.of(lines).records if record.type == "turn"], str)
     assert again.messages == agent.messages
     await agent.aclose()
 

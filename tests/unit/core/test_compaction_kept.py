@@ -16,7 +16,8 @@ from kin_nb.core.context.history import History, user_message
 from kin_nb.core.events import CompactEndEvent, CompactStartEvent, ErrorEvent, PruneEvent
 from kin_nb.core.messages import LLMMessage, LLMUsage, Role
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.log import fold, read_lines
+from kin_nb.core.session.log import read_lines
+from kin_nb.core.session.state import SessionState
 from kin_nb.render import render_compaction
 from kin_nb.replay.rerun.turns import Rerun
 from tests.anthropic_server import AnthropicServer
@@ -53,7 +54,7 @@ async def chat(agent: Agent, server, turns: int, usage: dict[str, int] = SMALL) 
 
 
 def resumed(agent: Agent) -> History:
-    _, turns = fold(read_lines(agent.log.path))
+    turns = SessionState.of(read_lines(agent.log.path)).records
     again = History(agent.messages[0].content, agent.redact)
     again.extend_from(turns, agent.parts.settings.here)
     return again

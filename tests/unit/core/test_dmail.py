@@ -12,7 +12,8 @@ from kin_nb.core.events import CheckpointEvent, DMailEvent, ToolResultEvent, Tur
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import RecordedDMail
 from kin_nb.core.safety.decision import ApprovalDecision
-from kin_nb.core.session.log import fold, read_lines
+from kin_nb.core.session.log import read_lines
+from kin_nb.core.session.state import SessionState
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -36,7 +37,7 @@ async def resumed(agent: Agent) -> Agent:
 
 
 async def assert_resumes(agent: Agent) -> None:
-    _, records = fold(read_lines(agent.log.path))
+    records = SessionState.of(read_lines(agent.log.path)).records
     assert records == agent.records
     again = await resumed(agent)
     assert again.messages[1:] == agent.messages[1:]

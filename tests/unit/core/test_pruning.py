@@ -14,7 +14,8 @@ from kin_nb.core.context.pruning import prunable
 from kin_nb.core.events import PruneEvent
 from kin_nb.core.messages import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.log import fold, read_lines
+from kin_nb.core.session.log import read_lines
+from kin_nb.core.session.state import SessionState
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -67,7 +68,7 @@ async def test_the_record_keeps_the_results_and_a_resume_has_the_same_messages(m
     await read_much(trusted, model_server)
     model_server.enqueue("Done.", usage=SMALL)
     await run_turn(trusted, "go on")
-    _, turns = fold(read_lines(trusted.log.path))
+    turns = SessionState.of(read_lines(trusted.log.path)).records
     assert turns == trusted.turns
     assert turns[0].calls[0].output.count("one word") == 250
     again = History(trusted.messages[0].content, trusted.redact)

@@ -24,7 +24,8 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import RecordedCall
 from kin_nb.core.safety.audit import read_audit
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.core.session.log import fold, read_lines
+from kin_nb.core.session.log import read_lines
+from kin_nb.core.session.state import SessionState
 from kin_nb.core.tool_types import Accesses, BaseToolConfig
 from kin_nb.core.tools.builtins.task import Task
 from kin_nb.core.tools.subagent_profiles import PROFILES
@@ -247,7 +248,7 @@ async def test_the_log_has_one_turn_and_the_subagents_calls_are_in_none(model_se
     model_server.enqueue("Found.")
     model_server.enqueue("Done.")
     await run_turn(agent)
-    turns = fold(read_lines(agent.log.path))[1]
+    turns = SessionState.of(read_lines(agent.log.path)).records
     assert turns == agent.turns
     assert [call.name for call in turns[0].calls] == ["task"]
 

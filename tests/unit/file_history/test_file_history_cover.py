@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.file_history import FileHistory, Limits, workspace_store
-from kin_nb.core.file_history import stat_cache as cache
+from kin_nb.core.file_history import FileHistory, Limits, scan, workspace_store
 from tests.unit.file_history.tree import bash, git, make_repository, run, tree, write
 
 
@@ -193,7 +192,7 @@ def test_a_change_that_hides_in_the_same_tick_of_the_clock_is_seen(root, history
 
 
 def test_an_unchanged_file_is_not_read_again_not_even_by_the_next_session(root, monkeypatch):
-    monkeypatch.setattr(cache, "_TICK", 0)  # files made a moment ago are settled
+    monkeypatch.setattr(scan, "_TICK", 0)  # files made a moment ago are settled
     (root / "a").write_text("before\n")
     first = limited(root)
     assert run(first, root, "true") == ((), "")

@@ -10,8 +10,8 @@ import pytest
 
 from kin_nb.core.file_history import FileHistory
 from kin_nb.core.file_history.compare import not_covered
-from kin_nb.core.file_history.look import State, Unknown
-from kin_nb.core.file_history.scan import Skipped, Snapshot
+from kin_nb.core.file_history.file_state import State, Unknown
+from kin_nb.core.file_history.scan import FolderSnapshot, Skipped
 from kin_nb.core.records import FileChange
 from kin_nb.core.redaction import Redactor
 from tests.unit.file_history.tree import bash, run, tree, write
@@ -104,11 +104,13 @@ def test_a_file_that_cannot_be_read_any_more_is_named(root, history):
     assert (files, uncovered) == ((), "not covered: a changed and is not readable")
 
 
-@pytest.mark.parametrize("before", [Snapshot(entries={"a": State("100644", "0" * 64)}), Snapshot(folders={"", "a"})])
+@pytest.mark.parametrize(
+    "before", [FolderSnapshot(entries={"a": State("100644", "0" * 64)}), FolderSnapshot(folders={"", "a"})]
+)
 def test_what_was_covered_and_cannot_be_read_any_more_is_named(root, before):
-    after = Snapshot(skipped={"a": Skipped(Unknown.UNREADABLE, 0, None)})
+    after = FolderSnapshot(skipped={"a": Skipped(Unknown.UNREADABLE, 0, None)})
     assert not_covered(before, after, root, 1_000_000, ()) == "not covered: a changed and is not readable"
-    assert not_covered(Snapshot(), after, root, 1_000_000, ()) == "", "it was not covered before"
+    assert not_covered(FolderSnapshot(), after, root, 1_000_000, ()) == "", "it was not covered before"
 
 
 @pytest.mark.parametrize("name", [".env", "sub/prod.env", "id_rsa", ".aws/config", ".kin-code/.env"])

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.file_history import FileHistory, workspace_store
-from kin_nb.core.file_history.file_changes import Content, file_change
-from kin_nb.core.file_history.patches import backwards, patched
+from kin_nb.core.file_history.file_changes import Content, backwards, file_change, patched
 from kin_nb.core.records import FileChange, sha256
 from tests.unit.file_history.tree import run, tree
 

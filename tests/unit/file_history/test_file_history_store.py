@@ -172,7 +172,7 @@ def test_the_oldest_go_first_until_the_rest_fits(path):
 
 
 def test_what_the_workspace_holds_and_what_it_just_held_outlive_older_contents(root, monkeypatch):
-    monkeypatch.setattr("kin_nb.core.file_history.stat_cache._TICK", 0)
+    monkeypatch.setattr("kin_nb.core.file_history.scan._TICK", 0)
     (root / "a").write_text("a" * 100)
     (root / "b").write_text("b" * 100)
     history = FileHistory(root, workspace_store(root))

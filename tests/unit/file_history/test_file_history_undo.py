@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from kin_nb.core.file_history import FileHistory, workspace_store
-from kin_nb.core.file_history.names import file_name, recorded_name
+from kin_nb.core.file_history.file_state import file_name, recorded_name
 from kin_nb.core.paths import kin_home
 from kin_nb.core.records import FileChange, sha256
 from tests.unit.file_history.tree import bash, run, tree, write

@@ -14,7 +14,8 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.session.log import fold, read_lines
+from kin_nb.core.session.log import read_lines
+from kin_nb.core.session.state import SessionState
 from kin_nb.notebook.live import move_in
 from kin_nb.notebook.pump import Interrupted
 from kin_nb.render import render_turn, render_undo
@@ -77,7 +78,7 @@ def test_a_module_that_was_imported_and_changed_is_named_with_what_to_do(said, a
 def test_the_log_has_it_so_that_playback_shows_the_same(said, agent):
     importlib.import_module("hinted")
     said(EDIT)
-    _, [stored] = fold(read_lines(agent.log.path))
+    [stored] = SessionState.of(read_lines(agent.log.path)).records
     assert stored == agent.turns[-1]
 
 

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kin_nb.core.events import SubagentEvent, TurnEndEvent
-from kin_nb.core.observability.counters import MOST_NAMES, Counters
+from kin_nb.core.observability.file_observers import MOST_NAMES, Counters
 from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
 from tests.model_server import tool_call
 
@@ -96,7 +96,7 @@ def test_sessions_at_the_same_time_lose_nothing(path, home):
     script = (
         "import sys; from kin_nb.core.config import KinConfig;"
         "from kin_nb.core.events import TurnEndEvent; from kin_nb.core.records import TurnRecord;"
-        "from kin_nb.core.observability.counters import Counters;"
+        "from kin_nb.core.observability.file_observers import Counters;"
         "S = type('S', (), {'config': KinConfig(observability={'prometheus': 'kin.prom'})}); c = Counters(S());"
         "[c.on_event(TurnEndEvent(record=TurnRecord(turn=1, prompt='p', model='m', outcome='done'))) for _ in range(10)]"
     )

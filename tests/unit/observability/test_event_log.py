@@ -17,7 +17,7 @@ from kin_nb.core.events import (
     TurnStartEvent,
     WarningEvent,
 )
-from kin_nb.core.observability.event_log import EventLog
+from kin_nb.core.observability.file_observers import EventLog
 from kin_nb.core.records import TurnRecord
 from tests.model_server import tool_call
 from tests.unit.observability.conftest import SECRET

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.observability.counters import _HELP
+from kin_nb.core.observability.file_observers import _HELP
 from kin_nb.core.tools.builtins.web_fetch import WebFetchConfig
 from kin_nb.core.tools.builtins.web_search import WebSearchConfig
 

@@ -43,7 +43,7 @@ def listening(monkeypatch):
     """Observers of our own in the place of those that the settings name."""
 
     def listening(*listeners):
-        monkeypatch.setattr("kin_nb.core.observability.observers.observers_for", lambda session, warn: list(listeners))
+        monkeypatch.setattr("kin_nb.core.observability.observers_for", lambda session, warn: list(listeners))
         return Observers(Session())
 
     return listening
@@ -60,8 +60,8 @@ def test_by_default_there_is_nobody_and_nothing_is_imported():
         "from kin_nb.core.events import ErrorEvent;"
         "S = type('S', (), {'config': KinConfig(), 'session_id': 's', 'redact': str});"
         "o = Observers(S()); o.on_event(ErrorEvent(message='x')); o.close();"
-        "names = ('opentelemetry', 'prometheus_client', 'kin_nb.core.wire', 'kin_nb.core.observability.traces',"
-        " 'kin_nb.core.observability.event_log', 'kin_nb.core.observability.counters');"
+        "names = ('opentelemetry', 'prometheus_client', 'kin_nb.core.wire', 'kin_nb.core.observability.tracing',"
+        " 'kin_nb.core.observability.file_observers');"
         "print([n for n in names if n in sys.modules], o.warnings)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -123,7 +123,7 @@ def test_what_cannot_be_had_is_a_warning_that_names_the_place(settings, said):
 
 def test_a_missing_library_says_what_to_install(monkeypatch):
     for name in [
-        name for name in sys.modules if name.startswith(("opentelemetry", "kin_nb.core.observability.traces"))
+        name for name in sys.modules if name.startswith(("opentelemetry", "kin_nb.core.observability.tracing"))
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)

@@ -34,7 +34,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from kin_nb.core.observability.traces import Traces
+from kin_nb.core.observability.tracing import Traces
 
 
 @pytest.fixture

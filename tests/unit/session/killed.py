@@ -15,7 +15,7 @@ from typing import Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import Backend, KinConfig, ModelConfig, ProviderConfig
-from kin_nb.core.file_history.folder import Tree
+from kin_nb.core.file_history.restore import Tree
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.tools.watched_files import WatchedFiles

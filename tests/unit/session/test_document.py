@@ -10,9 +10,9 @@ import pytest
 from kin_nb.core.documents.document import SessionMetadata, session_document, total_cost, write_document
 from kin_nb.core.messages import LLMMessage
 from kin_nb.core.records import RecordedCompaction, RecordedDecision, RecordedImage, RecordedStep, TurnRecord
-from kin_nb.core.session.config_snapshot import config_snapshot
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import SessionLog
+from kin_nb.core.session.metadata import config_snapshot
 from kin_nb.core.usage_stats import AgentStats
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn

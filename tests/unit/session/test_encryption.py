@@ -18,10 +18,10 @@ from kin_nb.core.config import ConfigError, KinConfig, SessionLoggingConfig
 from kin_nb.core.documents.document import session_document
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
-from kin_nb.core.session.encryption import is_encrypted
+from kin_nb.core.session.encryption import PASSPHRASE, SessionKeys, is_encrypted
 from kin_nb.core.session.errors import EncryptedSessionError, SessionError, SessionNotFoundError, UnreadableSessionError
-from kin_nb.core.session.log import SessionLog, fold, read_lines, session_log
-from kin_nb.core.session.session_keys import PASSPHRASE, SessionKeys
+from kin_nb.core.session.log import SessionLog, read_lines, session_log
+from kin_nb.core.session.state import SessionState
 from kin_nb.core.session.store import SessionStore
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.saving.named_recording import session_in_log
@@ -435,7 +435,7 @@ def test_a_session_that_began_plain_stays_plain(settings, store, write_session):
     write_turns(resumed, "second", first=2)
     resumed.close()
     assert log.path.read_bytes().startswith(before)
-    assert len(fold(read_lines(log.path))[1]) == 2
+    assert len(SessionState.of(read_lines(log.path)).records) == 2
     assert not (kin_home() / "session.key").exists()
 
 
@@ -474,7 +474,7 @@ async def test_an_agent_goes_on_with_its_encrypted_session(model_server, config,
     model_server.enqueue("Hello again.")
     await run_turn(again, "second")
     await again.aclose()
-    _, turns = fold(read_lines(agent.log.path, SessionKeys(settings)))
+    turns = SessionState.of(read_lines(agent.log.path, SessionKeys(settings))).records
     assert [turn.prompt for turn in turns if turn.type == "turn"] == ["first", "second"]
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from kin_nb.core.config import SessionLoggingConfig
-from kin_nb.core.documents.document import session_document
-from kin_nb.core.documents.interaction_logger import InteractionLogger
+from kin_nb.core.documents.document import InteractionLogger, session_document
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.session.log import SessionLog, session_log
 from kin_nb.core.usage_stats import AgentStats

@@ -14,8 +14,9 @@ from kin_nb.core.config import SessionLoggingConfig
 from kin_nb.core.context.history import History
 from kin_nb.core.records import TurnRecord
 from kin_nb.core.session.errors import LogRecordError
-from kin_nb.core.session.log import LOST, SessionLog, fold, read_lines, session_log, sessions_root
+from kin_nb.core.session.log import LOST, SessionLog, read_lines, session_log, sessions_root
 from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.session.state import SessionState
 from tests.model_server import broken_rules, tool_call
 from tests.unit.core.conftest import run_turn
 from tests.unit.session.conftest import write_turns
@@ -34,7 +35,8 @@ async def logged(model_server, trusted) -> Path:
 
 
 async def test_the_log_holds_what_the_agent_holds(logged, trusted):
-    header, turns = fold(read_lines(logged))
+    state = SessionState.of(read_lines(logged))
+    header, turns = state.header, state.records
     assert turns == trusted.turns
     assert header["session"] == trusted.session_id
 
@@ -45,7 +47,7 @@ async def test_a_log_cut_at_any_byte_gives_a_valid_history(logged, trusted, tmp_
     cut = tmp_path / "cut.jsonl"
     for end in {*ends, *(end - 7 for end in ends)}:
         cut.write_bytes(data[:end])
-        _, turns = fold(read_lines(cut))
+        turns = SessionState.of(read_lines(cut)).records
         history = History("system", str)
         history.extend_from(turns, str)
         request = {"messages": [_wire(message) for message in history.messages]}
@@ -75,13 +77,13 @@ async def test_a_completed_result_is_in_the_log_before_the_next_thing_happens(mo
     seen = []
     async for event in trusted.act("go"):
         if type(event).__name__ == "ToolResultEvent":
-            _, turns = fold(read_lines(trusted.log.path))
+            turns = SessionState.of(read_lines(trusted.log.path)).records
             seen.append([call.status for call in turns[-1].calls])
     assert seen[0][0] == "ok"
 
 
 async def test_the_same_messages_come_back_from_the_records(logged, trusted, workspace):
-    _, turns = fold(read_lines(logged))
+    turns = SessionState.of(read_lines(logged)).records
     back = History(trusted.messages[0].content, trusted.redact)
     back.extend_from(turns, lambda t: t.replace("{workspace}", str(workspace)))
     assert [(m.role, m.content, m.tool_call_id) for m in back.messages[1:]] == [
@@ -150,7 +152,7 @@ async def test_turns_continued_from_a_recording_are_in_the_log_too(model_server,
     agent.continue_from(trusted.turns)
     model_server.enqueue("Second.")
     await run_turn(agent, "two")
-    _, turns = fold(read_lines(agent.log.path))
+    turns = SessionState.of(read_lines(agent.log.path)).records
     assert [turn.prompt for turn in turns] == ["one", "two"]
     assert turns == agent.turns
     assert [m["content"] for m in model_server.requests[-1]["messages"][1:]] == ["one", "First.", "two"]
@@ -160,7 +162,8 @@ async def test_turns_continued_from_a_recording_are_in_the_log_too(model_server,
 def test_types_of_a_later_version_are_passed_over():
     lines = [{"type": "session", "session": "s"}, {"type": "hologram", "depth": 3}, {"type": "resumed", "time": 1}, {}]
     turn = {"type": "turn", "record": {"turn": 1, "prompt": "x"}}
-    header, turns = fold([*lines, turn, {"type": "hologram"}, {"type": "end", "turn": {"outcome": "done"}}])
+    state = SessionState.of([*lines, turn, {"type": "hologram"}, {"type": "end", "turn": {"outcome": "done"}}])
+    header, turns = state.header, state.records
     assert header["session"] == "s"
     assert [(t.prompt, t.outcome) for t in turns] == [("x", "done")]
 
@@ -183,7 +186,7 @@ def test_a_record_of_ours_that_makes_no_sense_is_named(line):
     turn = {"type": "turn", "record": {"turn": 1, "prompt": "x"}}
     reply = {"type": "reply", "step": {"calls": [{"id": "c1", "name": "bash", "arguments": "{}"}]}}
     with pytest.raises(LogRecordError, match=f"record 4, of type {line['type']}"):
-        fold([{"type": "session"}, turn, reply, line])
+        SessionState.of([{"type": "session"}, turn, reply, line])
 
 
 def test_what_belongs_to_a_lost_prompt_ends_in_no_other_turn(write_session):
@@ -191,7 +194,7 @@ def test_what_belongs_to_a_lost_prompt_ends_in_no_other_turn(write_session):
     lines = log.path.read_bytes().splitlines(keepends=True)
     second = next(i for i, line in enumerate(lines) if b'"second"' in line)
     log.path.write_bytes(b"".join([*lines[:second], lines[second][:40] + b"\n", *lines[second + 1 :]]))
-    _, turns = fold(read_lines(log.path))
+    turns = SessionState.of(read_lines(log.path)).records
     assert [(turn.prompt, len(turn.steps)) for turn in turns] == [("first", 1)]
 
 
@@ -199,7 +202,7 @@ def test_a_line_nested_without_end_is_skipped(write_session):
     log = write_session("s", "first")
     with log.path.open("ab") as file:
         file.write(b"[" * 200_000 + b"\n")
-    assert len(fold(read_lines(log.path))[1]) == 1
+    assert len(SessionState.of(read_lines(log.path)).records) == 1
 
 
 def test_a_warning_stands_in_its_turn(root):
@@ -209,7 +212,7 @@ def test_a_warning_stands_in_its_turn(root):
     recorder.warn("tools/x.py cannot be used")
     recorder.end("done")
     log.close()
-    assert fold(read_lines(log.path))[1] == [recorder.record]
+    assert SessionState.of(read_lines(log.path)).records == [recorder.record]
 
 
 def test_sessions_that_are_not_logged_leave_nothing(root):

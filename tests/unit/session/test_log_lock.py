@@ -11,7 +11,8 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.session.errors import SessionInUseError, UnreadableSessionError
-from kin_nb.core.session.log import SessionLog, fold, read_lines
+from kin_nb.core.session.log import SessionLog, read_lines
+from kin_nb.core.session.state import SessionState
 from kin_nb.core.session.store import SessionStore
 from tests.unit.core.conftest import run_turn
 from tests.unit.session.conftest import write_turns
@@ -76,7 +77,7 @@ def test_a_resumed_log_says_so_once_and_has_one_header(write_session, root):
     write_turns(resumed, "second", "third", first=len(stored.turns) + 1)
     resumed.close()
     assert types(log) == ["session", *("turn", "reply", "end"), "resumed", *("turn", "reply", "end") * 2]
-    _, turns = fold(read_lines(log.path))
+    turns = SessionState.of(read_lines(log.path)).records
     assert [(turn.turn, turn.prompt, turn.outcome) for turn in turns] == [
         (1, "first", "done"),
         (2, "second", "done"),
@@ -93,7 +94,7 @@ def test_after_a_crash_in_the_middle_of_a_line_the_session_goes_on(write_session
     assert stored.turns[-1].outcome == "interrupted"
     write_turns(resumed, "third", first=3)
     resumed.close()
-    _, turns = fold(read_lines(log.path))
+    turns = SessionState.of(read_lines(log.path)).records
     assert [(turn.prompt, turn.outcome) for turn in turns] == [
         ("first", "done"),
         ("second", "interrupted"),
@@ -124,5 +125,5 @@ async def test_an_agent_goes_on_in_a_log_and_reads_back_as_one_conversation(mode
     await run_turn(agent, "two")
     await agent.aclose()
     assert [m["content"] for m in model_server.requests[-1]["messages"][1:]] == ["one", "First.", "two"]
-    assert [turn.prompt for turn in fold(read_lines(log.path))[1]] == ["one", "two"]
+    assert [turn.prompt for turn in SessionState.of(read_lines(log.path)).records] == ["one", "two"]
     assert SessionStore().list()[0].turns == 2

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.session.header import workspace_place
-from kin_nb.core.session.surroundings import session_surroundings
+from kin_nb.core.session.metadata import session_surroundings, workspace_place
 from kin_nb.core.workspace_commit import GitHead, git_head, head_commit
 
 IDENTITY = {f"GIT_{role}_{what}": "x" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}

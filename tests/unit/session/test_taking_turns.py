@@ -20,9 +20,9 @@ from kin_nb.core.events import ToolResultEvent
 from kin_nb.core.file_history import FileHistory, workspace_store
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.errors import SessionInUseError, SessionWentOnError
-from kin_nb.core.session.log import LOG_NAME, LOST, SessionLog, fold, read_lines
+from kin_nb.core.session.log import LOG_NAME, LOST, SessionLog, read_lines
+from kin_nb.core.session.state import SessionState, Totals
 from kin_nb.core.session.store import SessionStore
-from kin_nb.core.session.totals import Totals
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -51,7 +51,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 def prompts(log: Path) -> list[tuple[int, str]]:
-    return [(turn.turn, turn.prompt) for turn in fold(read_lines(log))[1]]
+    return [(turn.turn, turn.prompt) for turn in SessionState.of(read_lines(log)).records]
 
 
 @pytest.fixture

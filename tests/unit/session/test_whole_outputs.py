@@ -19,11 +19,12 @@ from kin_nb.core.messages import FunctionCall
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import RecordedCall, sha256
 from kin_nb.core.session import whole_outputs
+from kin_nb.core.session.encryption import SessionKeys
 from kin_nb.core.session.errors import EncryptedSessionError, SessionError, UnreadableSessionError
-from kin_nb.core.session.log import SessionLog, fold, read_lines
-from kin_nb.core.session.session_keys import SessionKeys
-from kin_nb.core.session.store import StoredSession
-from kin_nb.core.session.whole_outputs import WHOLE_LIMIT, limited, note, whole_output_of
+from kin_nb.core.session.log import SessionLog, read_lines
+from kin_nb.core.session.state import SessionState
+from kin_nb.core.session.store import StoredSession, whole_output_of
+from kin_nb.core.session.whole_outputs import WHOLE_LIMIT, limited, note
 from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools import truncation
 from kin_nb.core.tools.base import BaseTool
@@ -109,7 +110,8 @@ async def test_it_is_whole_before_the_log_names_it(model_server, trusted, monkey
 async def test_records_know_nothing_of_it_and_a_resume_has_the_same_conversation(model_server, trusted):
     (call,) = await ran(trusted, model_server)
     (file,) = outputs(trusted.log)
-    header, turns = fold(read_lines(trusted.log.path))
+    state = SessionState.of(read_lines(trusted.log.path))
+    header, turns = state.header, state.records
     assert turns == trusted.turns
     assert file.name not in json.dumps([header, *(turn.model_dump(mode="json") for turn in turns)])
     await trusted.aclose()

@@ -6,13 +6,13 @@ import gc
 
 import pytest
 
-from kin_nb.core.session.without_collecting import without_collecting
+from kin_nb.core.session.store import gc_paused
 
 
 def test_it_is_off_inside_and_on_again_after_an_error_too():
     seen = []
 
-    @without_collecting()
+    @gc_paused()
     def fails() -> None:
         seen.append(gc.isenabled())
         raise KeyError
@@ -25,7 +25,7 @@ def test_it_is_off_inside_and_on_again_after_an_error_too():
 def test_who_had_switched_it_off_has_it_off():
     gc.disable()
     try:
-        with without_collecting():
+        with gc_paused():
             pass
         assert not gc.isenabled()
     finally:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.system_prompt.agents_md import agents_md, agents_md_present, repository_root
+from kin_nb.core.system_prompt.builder import agents_md, agents_md_present
+from kin_nb.core.system_prompt.git_facts import repository_root
 from kin_nb.core.trusted_folders import TrustedFolders
 
 

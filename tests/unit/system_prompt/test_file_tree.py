@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import ProjectContextConfig
-from kin_nb.core.system_prompt.tree import EMPTY, NOT_LISTED, file_tree
+from kin_nb.core.system_prompt.project_context import EMPTY, NOT_LISTED, file_tree
 
 TITLE = "Files (ignored ones are left out):\n"
 

@@ -18,7 +18,7 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.system_prompt import build_system_prompt
-from kin_nb.core.system_prompt.memories import memories
+from kin_nb.core.system_prompt.builder import memories
 from kin_nb.core.tool_types import BaseToolConfig, ToolError
 from kin_nb.core.tools.builtins.memory import Memory
 from tests.model_server import tool_call

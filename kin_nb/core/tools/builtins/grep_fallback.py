@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 if __name__ == "__main__":  # run by its path, without site-packages
     sys.path.append(str(Path(__file__).resolve().parents[4]))
 
-from kin_nb.core.ignore.gitignore import BrokenRuleError, name_regex, path_regex
+from kin_nb.core.gitignore import BrokenRuleError, name_regex, path_regex
 from kin_nb.core.safe_fs import folder_of
 
 HEAD = 65_536

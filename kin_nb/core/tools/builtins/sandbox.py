@@ -29,7 +29,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from kin_nb.core.file_history.names import recorded_name
+from kin_nb.core.file_history.file_state import recorded_name
 from kin_nb.core.paths import kin_home, read_settings
 from kin_nb.core.safety.shell.read_only.working_dir import HIDING
 from kin_nb.core.sensitive_names import SECRET_NAMES, sensitive_reason

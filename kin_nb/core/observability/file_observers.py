@@ -1,22 +1,122 @@
-"""Counters: a text file for Prometheus (the node exporter's textfile collector), written at the end of each turn.
-
-The file is the store: what it holds is read, added to and replaced under a lock, so that it counts for all sessions and
-goes on after a restart. Labels come from bounded sets.
-"""
+"""Observers that write files: a log of events as JSON lines, and counters for Prometheus."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from kin_nb.core.events import BaseEvent, SubagentEvent, TurnEndEvent
-from kin_nb.core.observability.observers import OTHER, Observed, name_or_other, place
-from kin_nb.core.paths import read_settings, sole_writer
+from kin_nb.core.events import (
+    AssistantEvent,
+    BaseEvent,
+    ReasoningEvent,
+    StepStartEvent,
+    SubagentEvent,
+    ToolOutputEvent,
+    TurnEndEvent,
+    TurnStartEvent,
+)
+from kin_nb.core.observability.observer import OTHER, Observed, name_or_other, setting_path
+from kin_nb.core.paths import private_folder, read_settings, sole_writer
 from kin_nb.core.records import CompactRecord, Sent, TurnRecord
+from kin_nb.core.wire import to_wire
+
+_WORDS = frozenset(
+    {
+        *("type", "kind", "action", "status", "outcome", "verdict", "by", "scope", "risk", "policy", "mode", "model"),
+        *("name", "tool_name", "id", "tool_call_id", "cost", "finish_reason"),
+    }
+)
+"""Fields whose text is a name or a figure. All other text is contents, and so is whatever lies in the next ones."""
+_CONTENTS = frozenset({"args", "arguments", "edited_args", "edited_arguments", "result", "images", "preview", "scopes"})
+_TOLD_BEFORE = frozenset({"steps"})
+"""Of a turn's record: each step and call had an event of its own."""
+
+
+class EventLog:
+    """`{"time": UTC, "session": id, "turn": n, "step": n, "event": type, "fields": {...}}`, the fields as the wire has them.
+
+    Text that comes in pieces is not in it: the whole follows. Opened for each turn, so that the file may be moved away;
+    made with mode 0600.
+    """
+
+    def __init__(self, session: Observed) -> None:
+        self._session = session
+        self._path = setting_path(session.config.observability.log)
+        self._file: int | None = None
+        self._turn = self._step = 0
+
+    def on_event(self, event: BaseEvent) -> None:
+        """Raises OSError when the line cannot be written whole."""
+        if isinstance(event, TurnStartEvent):
+            self._turn, self._step = event.turn, 0
+        elif isinstance(event, StepStartEvent):
+            self._step = event.step
+        if not _is_piece(event):
+            self._write(self._line(event))
+        if isinstance(event, TurnEndEvent):
+            self.close()
+
+    def compacted(self, record: CompactRecord) -> None:
+        """Nothing: only events are logged."""
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _line(self, event: BaseEvent) -> dict[str, Any]:
+        wire = to_wire(event, self._session.redact)
+        payload = wire["payload"] if self._session.config.observability.contents else _bare(wire["payload"])
+        if isinstance(event, TurnEndEvent):
+            payload["record"] = {key: item for key, item in payload["record"].items() if key not in _TOLD_BEFORE}
+        return {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "session": self._session.session_id,
+            "turn": self._turn,
+            "step": self._step,
+            "event": wire["type"],
+            "fields": payload,
+        }
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if self._file is None:
+            private_folder(self._path.parent)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+            self._file = os.open(self._path, flags, 0o600)
+        data = json.dumps(line, allow_nan=False).encode() + b"\n"
+        if os.write(self._file, data) != len(data):  # one write a line: processes that share a file do not mix theirs
+            raise OSError(f"{self._path}: the disk is full")
+
+
+def _is_piece(event: BaseEvent) -> bool:
+    while isinstance(event, SubagentEvent):
+        event = event.event
+    if isinstance(event, AssistantEvent):
+        return not event.stopped_by_middleware
+    return isinstance(event, ReasoningEvent | ToolOutputEvent)
+
+
+def _bare(value: Any) -> Any:
+    """`value` without contents: numbers, names, and what holds some."""
+    if isinstance(value, list):
+        return [_bare(item) for item in value if not isinstance(item, str)]
+    if not isinstance(value, dict):
+        return value
+    kept = {
+        key: name_or_other(item) if isinstance(item, str) and item else _bare(item)
+        for key, item in value.items()
+        if key not in _CONTENTS and (key in _WORDS or not isinstance(item, str))
+    }
+    return {key: item for key, item in kept.items() if item not in (None, [], {})}
+
 
 MOST_NAMES = 200
 """Different tools, and different models: a model may invent names, and whatever comes after these is "other"."""
@@ -37,9 +137,15 @@ _Samples = dict[tuple[str, str], float]
 
 
 class Counters:
+    """A text file for Prometheus (the node exporter's textfile collector), written at the end of each turn.
+
+    The file is the store: what it holds is read, added to and replaced under a lock, so that it counts for all sessions and
+    goes on after a restart. Labels come from bounded sets.
+    """
+
     def __init__(self, session: Observed) -> None:
         """Raises FileNotFoundError when the folder is not there: a new one would be the user's alone to read."""
-        self._path = place(session.config.observability.prometheus)
+        self._path = setting_path(session.config.observability.prometheus)
         if not self._path.parent.is_dir():
             raise FileNotFoundError(2, "there is no such folder", str(self._path.parent))
         self._pending: list[tuple[str, TurnRecord]] = []
@@ -57,20 +163,20 @@ class Counters:
     def compacted(self, record: CompactRecord) -> None:
         """Count what it took, in the file at once: no turn may follow. Raises as `on_event`."""
         with sole_writer(self._path):
-            samples = _read(self._path)
+            samples = _read_samples(self._path)
             _count_used(samples, record)
-            _replace(self._path, _text(samples))
+            _replace_file(self._path, _samples_text(samples))
 
     def close(self) -> None:
         pending, self._pending = self._pending, []
         if not pending:
             return
         with sole_writer(self._path):
-            samples = _read(self._path)
+            samples = _read_samples(self._path)
             subagents = [record for agent, record in pending if agent == "sub"]
             for agent, record in pending:
                 _add(samples, agent, record, () if agent == "sub" else subagents)
-            _replace(self._path, _text(samples))
+            _replace_file(self._path, _samples_text(samples))
 
 
 def _add(samples: _Samples, agent: str, record: TurnRecord, within: Sequence[TurnRecord]) -> None:
@@ -99,12 +205,12 @@ def _count_used(samples: _Samples, record: Sent, within: Sequence[TurnRecord] = 
 
 
 def _count(samples: _Samples, metric: str, by: float = 1, **labels: str) -> None:
-    bounded = {name: _bounded(samples, name, value) for name, value in labels.items()}
+    bounded = {name: _bounded_label(samples, name, value) for name, value in labels.items()}
     text = ",".join(f'{name}="{value}"' for name, value in bounded.items())
     samples[metric, f"{{{text}}}"] += by
 
 
-def _bounded(samples: Mapping[tuple[str, str], float], label: str, value: str) -> str:
+def _bounded_label(samples: Mapping[tuple[str, str], float], label: str, value: str) -> str:
     value = name_or_other(value)
     if label not in {"tool", "model"} or any(f'{label}="{value}"' in labels for _, labels in samples):
         return value
@@ -112,7 +218,7 @@ def _bounded(samples: Mapping[tuple[str, str], float], label: str, value: str) -
     return value if len(known) < MOST_NAMES else OTHER
 
 
-def _read(path: Path) -> _Samples:
+def _read_samples(path: Path) -> _Samples:
     text = read_settings(path) or ""
     if text and not text.startswith(_MARK):
         raise ValueError(f"{path} holds something else, and stays as it is")
@@ -124,11 +230,11 @@ def _read(path: Path) -> _Samples:
     return samples
 
 
-def _text(samples: _Samples) -> str:
-    return _MARK + "".join(_lines(samples))
+def _samples_text(samples: _Samples) -> str:
+    return _MARK + "".join(_sample_lines(samples))
 
 
-def _lines(samples: _Samples) -> Iterator[str]:
+def _sample_lines(samples: _Samples) -> Iterator[str]:
     for metric, about in _HELP.items():
         own = sorted((labels, value) for (name, labels), value in samples.items() if name == metric)
         if own:
@@ -137,7 +243,7 @@ def _lines(samples: _Samples) -> Iterator[str]:
             yield f"{metric}{labels} {round(value, 6):.15g}\n"
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace_file(path: Path, text: str) -> None:
     """At once, and readable by others: the collector is another user. Its name keeps the half-written file from it."""
     with tempfile.NamedTemporaryFile(
         "w", dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False

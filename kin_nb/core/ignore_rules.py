@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kin_nb.core.ignore.gitignore import Patterns
+from kin_nb.core.gitignore import Patterns
 from kin_nb.core.paths import real_path
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.workspace import read_bytes

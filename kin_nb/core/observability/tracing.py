@@ -29,7 +29,7 @@ from kin_nb.core.events import (
     TurnEndEvent,
     TurnStartEvent,
 )
-from kin_nb.core.observability.observers import Observed, name_or_other
+from kin_nb.core.observability.observer import Observed, name_or_other
 from kin_nb.core.redaction import redact_json
 
 if TYPE_CHECKING:

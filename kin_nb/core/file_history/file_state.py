@@ -1,8 +1,14 @@
-"""What is at a path: never through a link, never opening what could block, never more than so many bytes."""
+r"""What is at a path (`observe`), and how records name a file.
+
+Never through a link, never opening what could block, never more than so many bytes. A file name is bytes; a record is text
+that every JSON reader takes, on one line: what is no UTF-8, a control character or a backslash is written `\xNN`, one for
+each byte, and all else stays as it is. So each name has one spelling, and gets its bytes back from it.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +22,8 @@ EMPTY = sha256(b"")
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY
 _SIXTY_THREE_BITS = (1 << 63) - 1
 """What a database can hold; some file systems number their files beyond."""
+_UNSAFE = re.compile(r"[\\\x00-\x1f\x7f\udc80-\udcff]")
+_ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 
 
 class State(NamedTuple):
@@ -39,7 +47,7 @@ class Unknown(StrEnum):
 
 
 @dataclass(frozen=True)
-class Look:
+class ObservedFile:
     """`state` None: not known, for the reason in `unknown`. `settled`: nobody wrote while it was read."""
 
     state: State | None
@@ -49,7 +57,7 @@ class Look:
     settled: bool = True
 
 
-def look(path: str, limit: int, *, dir_fd: int | None = None, status: os.stat_result | None = None) -> Look:
+def observe(path: str, limit: int, *, dir_fd: int | None = None, status: os.stat_result | None = None) -> ObservedFile:
     """`path`: relative to `dir_fd` when given. `status`: of os.lstat, when it is known. Files over `limit` stay unread."""
     try:
         status = status or os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
@@ -58,25 +66,27 @@ def look(path: str, limit: int, *, dir_fd: int | None = None, status: os.stat_re
             return _file(path, limit, dir_fd, status)
         if kind == stat.S_IFLNK:
             target = os.fsencode(os.readlink(path, dir_fd=dir_fd))
-            return Look(State(LINK, sha256(target)), status, target)
+            return ObservedFile(State(LINK, sha256(target)), status, target)
     except (FileNotFoundError, NotADirectoryError):
-        return Look(NOTHING)
+        return ObservedFile(NOTHING)
     except (OSError, ValueError):
-        return Look(None, status, unknown=Unknown.UNREADABLE)
-    return Look(FOLDER, status) if kind == stat.S_IFDIR else Look(None, status, unknown=Unknown.SPECIAL)
+        return ObservedFile(None, status, unknown=Unknown.UNREADABLE)
+    return ObservedFile(FOLDER, status) if kind == stat.S_IFDIR else ObservedFile(None, status, unknown=Unknown.SPECIAL)
 
 
-def look_without_links(path: str | os.PathLike[str], limit: int, status: os.stat_result | None = None) -> Look:
-    """`look` at an absolute, resolved path: not readable when a folder in it is a link by now."""
+def observe_without_links(
+    path: str | os.PathLike[str], limit: int, status: os.stat_result | None = None
+) -> ObservedFile:
+    """`observe` at an absolute, resolved path: not readable when a folder in it is a link by now."""
     try:
         with folder_of(path) as (folder, name):
-            return look(name, limit, dir_fd=folder, status=status)
+            return observe(name, limit, dir_fd=folder, status=status)
     except PathChangedError:
-        return Look(None, status, unknown=Unknown.UNREADABLE)
+        return ObservedFile(None, status, unknown=Unknown.UNREADABLE)
     except (FileNotFoundError, NotADirectoryError):
-        return Look(NOTHING)
+        return ObservedFile(NOTHING)
     except (OSError, ValueError):
-        return Look(None, status, unknown=Unknown.UNREADABLE)
+        return ObservedFile(None, status, unknown=Unknown.UNREADABLE)
 
 
 def file_mode(status: os.stat_result) -> str:
@@ -94,21 +104,21 @@ def mark(status: os.stat_result) -> tuple[int, int, int, int, int]:
     )
 
 
-def _file(path: str, limit: int, dir_fd: int | None, status: os.stat_result) -> Look:
+def _file(path: str, limit: int, dir_fd: int | None, status: os.stat_result) -> ObservedFile:
     if status.st_size > limit:
-        return Look(None, status, unknown=Unknown.LARGE)
+        return ObservedFile(None, status, unknown=Unknown.LARGE)
     descriptor = os.open(path, _FLAGS, dir_fd=dir_fd)
     try:
         opened = os.fstat(descriptor)
         if not stat.S_ISREG(opened.st_mode):  # swapped since
-            return Look(None, opened, unknown=Unknown.SPECIAL)
+            return ObservedFile(None, opened, unknown=Unknown.SPECIAL)
         content = _read(descriptor, limit + 1)
         settled = mark(os.fstat(descriptor)) == mark(opened)
     finally:
         os.close(descriptor)
     if len(content) > limit:
-        return Look(None, opened, unknown=Unknown.LARGE)
-    return Look(State(file_mode(opened), sha256(content)), opened, content, settled=settled)
+        return ObservedFile(None, opened, unknown=Unknown.LARGE)
+    return ObservedFile(State(file_mode(opened), sha256(content)), opened, content, settled=settled)
 
 
 def _read(descriptor: int, most: int) -> bytes:
@@ -117,3 +127,22 @@ def _read(descriptor: int, most: int) -> bytes:
         chunks.append(chunk)
         most -= len(chunk)
     return b"".join(chunks)
+
+
+def recorded_name(path: str) -> str:
+    """`path` as Python gives it: what is no UTF-8 came in as surrogates."""
+    return _UNSAFE.sub(lambda match: "".join(f"\\x{byte:02x}" for byte in os.fsencode(match[0])), path)
+
+
+def file_name(recorded: str) -> str:
+    """The other way round. A backslash that begins no `\\xNN` stands for itself: records of before had no escapes."""
+    raw = _ESCAPED.sub(lambda match: os.fsdecode(bytes([int(match[1], 16)])), recorded)
+    return os.fsdecode(os.fsencode(raw)) if is_file_name(raw) else raw
+
+
+def is_file_name(path: str) -> bool:
+    """Whether a file can have that name: no NUL, no surrogate that stands for no byte."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
