@@ -7,9 +7,9 @@ theirs, so that undo restores it; some of it may be the user's own, which the re
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
@@ -34,9 +34,6 @@ _NAMED = 5
 """Files in a warning; the others are counted."""
 _WRITER = "write_file"
 _EDITORS = frozenset({"edit_file", "search_replace"})
-
-When: TypeAlias = dict[tuple[str, str], int]
-"""(type of the log's line, the call's id) -> its time in milliseconds: "run" before a call began, "result" when it had ended."""
 
 
 class Resumed(Protocol):
@@ -102,12 +99,11 @@ class Resumption:
 
     def take_up_stored(self, stored: StoredSession) -> None:
         """Take up a session of the log. Raises UnreadableSessionError for records that lead to no conversation."""
-        when: When = {}
+        state = stored.state
         try:
-            undoing = _cut_off_undos(_noting(when, stored.lines))
-            self.take_up(stored.records)
-            self._settle_cut_off_undos(undoing)
-            self._know_files_again(when)
+            self.take_up(state.records)
+            self._settle_cut_off_undos(state.unfinished_undos)
+            self._know_files_again(state.call_times)
         except (NoSuchCheckpointError, UndoError, LookupError, TypeError, ValueError) as error:
             raise UnreadableSessionError(stored.folder / LOG_NAME, f"cannot be gone on with ({error})") from error
         self._conversation.transcript.turns[:] = self._settle_cut_off_calls(stored)
@@ -125,7 +121,7 @@ class Resumption:
     def _settle_cut_off_calls(self, stored: StoredSession) -> list[TurnRecord]:
         """The stored turns, what the last one's cut-off calls changed included: in the log, too."""
         turns = list(stored.turns)
-        open_ids = _open_calls(turns[-1], stored) if turns else set()
+        open_ids = stored.state.open_calls(turns[-1]) if turns else set()
         if open_ids:
             try:
                 changed = self._files.cut_off(open_ids)
@@ -184,9 +180,10 @@ class Resumption:
 
     # Which files the model knows: those that it read or wrote, and that are still as they were then.
 
-    def _know_files_again(self, when: When) -> None:
-        """What was changed since, by whomever, counts as changed since the model read it: it is not overwritten as a whole.
+    def _know_files_again(self, when: Mapping[tuple[str, str], int]) -> None:
+        """Tell the tools which files the model knows. `when`: SessionState.call_times.
 
+        What was changed since, by whomever, counts as changed since the model read it: it is not overwritten as a whole.
         An edit tells what is in the file only where it followed the model's own writing: what came between a read and an edit
         is in no record.
         """
@@ -220,17 +217,6 @@ class Resumption:
             return None
 
 
-def _open_calls(turn: TurnRecord, stored: StoredSession) -> set[str]:
-    """Those of the turn's last step that may have begun, and have no answer in the log."""
-    if not turn.steps or all(call.status != "interrupted" for call in turn.steps[-1].calls):
-        return set()
-    ids: dict[str, set[str]] = {"run": set(), "result": set()}
-    for line in stored.lines:
-        if line.get("type") in ids:
-            ids[line["type"]].add(line["call"]["id"])
-    return (ids["run"] - ids["result"]) & {call.id for call in turn.steps[-1].calls}
-
-
 def _shown(change: FileChange) -> str:
     """Its path as `kept_by_undo` has it."""
     return change.path.removesuffix("/")
@@ -251,22 +237,3 @@ def _warning(turn: int, call: RecordedCall, kept: Mapping[str, str]) -> str:
 def _names(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
     return f"{', '.join(paths[:_NAMED])}{more}"
-
-
-def _noting(when: When, lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The log's `lines`; the times of calls are in `when` as they go by. Raises LookupError, TypeError, ValueError."""
-    for line in lines:
-        if line.get("type") in {"run", "result"}:
-            when[line["type"], line["call"]["id"]] = int(line["time"])
-        yield line
-
-
-def _cut_off_undos(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the lines of undos that began, and that no record of them follows."""
-    undoing: list[dict[str, Any]] = []
-    for line in lines:
-        if line.get("type") == "undoing":
-            undoing.append(line)
-        elif line.get("type") in {"undo", "turn", "reply", "continued"}:
-            undoing.clear()
-    return undoing
