@@ -11,6 +11,6 @@ from kin_nb.core.file_history.database import StoreError
 from kin_nb.core.file_history.history import FileHistory
 from kin_nb.core.file_history.notes import Before
 from kin_nb.core.file_history.restore import Begin, Restored
-from kin_nb.core.file_history.scan import Limits
+from kin_nb.core.file_history.scan import ScanLimits
 
-__all__ = ["Before", "Begin", "BlobStore", "FileHistory", "Limits", "Restored", "StoreError", "workspace_store"]
+__all__ = ["Before", "Begin", "BlobStore", "FileHistory", "Restored", "ScanLimits", "StoreError", "workspace_store"]

@@ -21,11 +21,11 @@ from kin_nb.core.file_history.file_state import (
     recorded_name,
 )
 from kin_nb.core.file_history.plan import states, why_forbidden
-from kin_nb.core.file_history.scan import FolderSnapshot, Limits, Skipped, skip_mark
+from kin_nb.core.file_history.scan import FolderSnapshot, ScanLimits, Skipped, skip_mark
 from kin_nb.core.records import FileChange
 
 
-def seen(root: Path, named: Iterable[str], limits: Limits, scan: Callable[[], FolderSnapshot]) -> FolderSnapshot:
+def seen(root: Path, named: Iterable[str], limits: ScanLimits, scan: Callable[[], FolderSnapshot]) -> FolderSnapshot:
     """Only these. One that is a folder needs a scan, and stands for all that is covered in it."""
     snapshot = FolderSnapshot()
     for path in named:

@@ -33,7 +33,7 @@ from kin_nb.core.file_history.notes import (
 )
 from kin_nb.core.file_history.plan import inverted, states, unknown_file
 from kin_nb.core.file_history.restore import Begin, Restored, Restorer
-from kin_nb.core.file_history.scan import DEFAULT_LIMITS, FolderSnapshot, Limits, Scanner
+from kin_nb.core.file_history.scan import DEFAULT_LIMITS, FolderSnapshot, ScanLimits, Scanner
 from kin_nb.core.paths import kin_home, real_path
 from kin_nb.core.records import FileChange
 from kin_nb.core.redaction import SECRET, WORKSPACE
@@ -58,7 +58,7 @@ class FileHistory:
         self,
         root: Path,
         store: BlobStore | None,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: ScanLimits = DEFAULT_LIMITS,
         apart: Collection[Path] = (),
         session: str = "",
         report: Callable[[str], None] = lambda _: None,

@@ -119,7 +119,7 @@ def _is_fresh(status: os.stat_result, read_at: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ScanLimits:
     """`seconds`: of one scan. `total_bytes`: of all files of the workspace that are covered.
 
     A file over `file_bytes` is not covered; when a tool names it, changes to it are recorded up to `named_bytes`.
@@ -132,7 +132,7 @@ class Limits:
     total_bytes: int = 256_000_000
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = ScanLimits()
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class CutError(Exception):
 class Scanner:
     """`apart`: files and folders that others write, never looked at (the session's own log and notebook, our settings)."""
 
-    def __init__(self, root: Path, store: BlobStore, limits: Limits, apart: Collection[Path]) -> None:
+    def __init__(self, root: Path, store: BlobStore, limits: ScanLimits, apart: Collection[Path]) -> None:
         self._root, self._limits = root, limits
         self._apart = {path.relative_to(root).as_posix() for path in apart if path.is_relative_to(root)}
         self._cache = StatCache(store)
@@ -252,7 +252,7 @@ class Scanner:
 
 class _Walk:
     def __init__(
-        self, root: Path, limits: Limits, apart: Collection[str], cache: StatCache, snapshot: FolderSnapshot
+        self, root: Path, limits: ScanLimits, apart: Collection[str], cache: StatCache, snapshot: FolderSnapshot
     ) -> None:
         self._root, self._limits, self._apart, self._cache, self._snapshot = root, limits, apart, cache, snapshot
         self._rules = IgnoreRules(root)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.file_history import FileHistory, Limits, scan, workspace_store
+from kin_nb.core.file_history import FileHistory, ScanLimits, scan, workspace_store
 from tests.unit.file_history.tree import bash, git, make_repository, run, tree, write
 
 
 def limited(root: Path, **limits: float) -> FileHistory:
-    return FileHistory(root, workspace_store(root), Limits(**limits))
+    return FileHistory(root, workspace_store(root), ScanLimits(**limits))
 
 
 def paths(files) -> list[str]:
