@@ -11,11 +11,10 @@ from kin_nb.core import compacting
 from kin_nb.core.beginning import begin_anew, begin_log, begin_turn
 from kin_nb.core.callback_errors import guarded
 from kin_nb.core.config import KinConfig
-from kin_nb.core.context.compaction import Compaction
+from kin_nb.core.context.compaction import Compaction, SimpleCompaction
+from kin_nb.core.context.context_window import about_tokens
 from kin_nb.core.context.history import History
 from kin_nb.core.context.loop_detector import LoopDetector
-from kin_nb.core.context.simple_compaction import SimpleCompaction
-from kin_nb.core.context.size import about_tokens
 from kin_nb.core.conversation import Conversation
 from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.dmail import DenwaRenji

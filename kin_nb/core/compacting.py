@@ -8,10 +8,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kin_nb.core.context.compaction import Compacted
+from kin_nb.core.context.context_window import (
+    AIM,
+    LARGER_WINDOW,
+    about_tokens,
+    fewest_tokens,
+    prunable,
+    share_of_each,
+    size_of,
+    tokens_of,
+)
 from kin_nb.core.context.history import user_message
-from kin_nb.core.context.pruning import prunable
-from kin_nb.core.context.room import AIM, LARGER_WINDOW
-from kin_nb.core.context.size import about_tokens, fewest_tokens, share_of_each, size_of, tokens_of
 from kin_nb.core.events import BaseEvent, CompactEndEvent, CompactStartEvent, PruneEvent
 from kin_nb.core.llm.asking import NOTICES
 from kin_nb.core.llm.errors import ContextTooLongError

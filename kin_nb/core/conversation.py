@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, delivered
+from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, HistoryState, delivered
 from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.context.history import Expand, History, user_message
-from kin_nb.core.context.state import HistoryState
 from kin_nb.core.middleware import ResetReason
 from kin_nb.core.records import BEFORE_PROMPT, ClearRecord, CompactRecord, Ref, Sent, SessionRecord, TurnRecord
 from kin_nb.core.session.lineage import Lineage

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kin_nb.core.commands.toolbox import toolbox_of
 from kin_nb.core.commands.values import CommandHost, CommandResult, Table
 from kin_nb.core.config import KinConfig
-from kin_nb.core.context.size import about_tokens
+from kin_nb.core.context.context_window import about_tokens
 from kin_nb.core.messages import LLMMessage, Role
 
 _LARGEST = 5

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from kin_nb.core.context.repair import UNANSWERED
+from kin_nb.core.context.history import UNANSWERED
 from kin_nb.core.messages import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 from kin_nb.core.records import (
     CallStatus,
