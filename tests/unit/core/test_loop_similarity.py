@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kin_nb.core.context.call_signatures import EmbeddingSimilarity, ShingleSimilarity
 from kin_nb.core.context.loop_detector import LoopDetector
-from kin_nb.core.context.loops import EmbeddingSimilarity, ShingleSimilarity
 
 LINES = "\n".join(f"line {number}" for number in range(10))
 LOCAL = ShingleSimilarity()
