@@ -1,8 +1,10 @@
-"""/model, /mode and /trust."""
+"""/model, /mode, /trust and /memory: what holds for the prompts to come."""
 
 from __future__ import annotations
 
-from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult
+from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult, Table
+from kin_nb.core.memory import delete_memory, list_memories, read_memory, scope_of
+from kin_nb.core.paths import shown
 from kin_nb.core.project_snapshot import Changes, Snapshot
 from kin_nb.core.trusted_folders import TrustedFolders, project_files
 from kin_nb.core.workspace import Workspace
@@ -61,3 +63,22 @@ def _changed(seen: Snapshot, changes: Changes, code: str) -> CommandResult:
     how = f"To trust it as it is now: `/trust {seen.code}`, or `%kin trust {seen.code}`."
     title = f"{seen.folder} has changed since it was trusted: {changes.summary()}"
     return CommandResult(title, lines=(*wrong, *changes.diff, *filter(None, [seen.limit]), how))
+
+
+def memory(host: CommandHost, words: list[str]) -> CommandResult:
+    workdir = host.config().effective_workdir
+    match words:
+        case [] | ["list"]:
+            found = list_memories(workdir)
+            if not found:
+                return CommandResult("No memories yet", lines=("The agent keeps one when you ask it to.",))
+            rows = tuple((each.name, each.scope, each.description or each.problem) for each in found)
+            return CommandResult(
+                f"{len(rows)} memor{'y' if len(rows) == 1 else 'ies'}", Table(("name", "scope", "what"), rows)
+            )
+        case ["show", name]:
+            scope = scope_of(name, workdir)
+            return CommandResult(f"{name} ({scope})", lines=tuple(read_memory(name, scope, workdir).splitlines()))
+        case ["forget", name]:
+            return CommandResult(f"{shown(delete_memory(name, scope_of(name, workdir), workdir))} is gone")
+    raise CommandError("Usage: /memory [list | show NAME | forget NAME]")

@@ -1,4 +1,4 @@
-"""What commands work on, and what they give."""
+"""CommandHost: the session that commands work on, and what they return."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kin_nb.core.modes import AgentMode
     from kin_nb.core.records import FileChange, SessionRecord
     from kin_nb.core.skills.flows import Flow
+
 
 T = TypeVar("T")
 
