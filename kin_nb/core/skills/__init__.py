@@ -5,8 +5,7 @@ are read only when it is trusted, and `allowed-tools` approves nothing. May impo
 core.paths, core.safety's workspace, core.tools.base.
 """
 
-from kin_nb.core.skills.manager import SkillManager
+from kin_nb.core.skills.manager import SkillManager, expand_skill
 from kin_nb.core.skills.models import SkillError, SkillInfo, SkillMetadata
-from kin_nb.core.skills.prompt import expand_skill
 
 __all__ = ["SkillError", "SkillInfo", "SkillManager", "SkillMetadata", "expand_skill"]
