@@ -21,7 +21,7 @@ from kin_nb.core.dmail import DenwaRenji
 from kin_nb.core.documents.interaction_logger import InteractionLogger
 from kin_nb.core.ending import let_go
 from kin_nb.core.events import BaseEvent
-from kin_nb.core.llm.asking import ModelLink
+from kin_nb.core.llm.model_client import ModelClient
 from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.loop_guard import LoopGuard
 from kin_nb.core.messages import ImageContent, LLMChunk, LLMMessage
@@ -96,7 +96,7 @@ class Agent:
         self.middleware_pipeline.warn = self.journal.warn
         observer = message_observer and guarded(message_observer, self.journal.warn, "The message observer")
         self.history = History(self.system_prompt(), self.redact, observer)
-        self.link = ModelLink(backend, streaming=enable_streaming)
+        self.link = ModelClient(backend, streaming=enable_streaming)
         self.approvals = Approvals()
         self.files = watched_files(self.workspace.root, self.journal)
         self.conversation = Conversation(self.history, self.usage, forget=self._forget)

@@ -20,8 +20,8 @@ from kin_nb.core.context.context_window import (
 )
 from kin_nb.core.context.history import user_message
 from kin_nb.core.events import BaseEvent, CompactEndEvent, CompactStartEvent, PruneEvent
-from kin_nb.core.llm.asking import NOTICES
 from kin_nb.core.llm.errors import ContextTooLongError
+from kin_nb.core.llm.model_client import NOTICES
 from kin_nb.core.messages import BackendNotice, LLMChunk, LLMMessage, LLMUsage, Role
 from kin_nb.core.middleware import ConversationContext
 from kin_nb.core.records import CompactRecord, RecordedCompaction

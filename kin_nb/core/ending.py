@@ -13,7 +13,7 @@ from kin_nb.core.usage import cost_of
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
-    from kin_nb.core.llm.asking import ModelLink
+    from kin_nb.core.llm.model_client import ModelClient
     from kin_nb.core.session.recorder import TurnRecorder
 
 
@@ -30,7 +30,7 @@ def end_turn(
     return recorder.end(outcome, why, cost=cost, milliseconds=round(elapsed * 1000), begun=begun)
 
 
-async def let_go(agent: Agent, link: ModelLink) -> None:
+async def let_go(agent: Agent, link: ModelClient) -> None:
     """What `Agent.aclose` promises, the log last. Raises what one of them raises, when all are closed."""
     async with AsyncExitStack() as stack:
         stack.callback(agent.log.close)

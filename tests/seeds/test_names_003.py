@@ -9,9 +9,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import Backend, KinConfig
-from kin_nb.core.llm.backend.factory import BACKEND_FACTORY
-from kin_nb.core.llm.backend.generic import GenericBackend
-from kin_nb.core.llm.backend.mistral import MistralBackend
+from kin_nb.core.llm.backend.generic import BACKEND_FACTORY, GenericBackend, MistralBackend
 from kin_nb.core.middleware import MiddlewarePipeline
 from kin_nb.core.modes import AgentMode, ModeSafety
 from kin_nb.core.tools.base import BaseTool, BaseToolConfig, ToolPermission
@@ -73,10 +71,11 @@ NAMES = {
             "ResolvedMessage",
         ),
     ],
-    "llm.exceptions": ["BackendError", "BackendErrorBuilder"],
-    "llm.backend.factory": ["BACKEND_FACTORY"],
-    "llm.backend.generic": ["GenericBackend", "register_adapter", "BACKEND_ADAPTERS", "APIAdapter", "OpenAIAdapter"],
-    "llm.backend.mistral": ["MistralBackend"],
+    "llm.errors": ["BackendError", "BackendErrorBuilder"],
+    "llm.backend.generic": [
+        *("GenericBackend", "register_adapter", "BACKEND_ADAPTERS", "APIAdapter", "OpenAIAdapter"),
+        *("BACKEND_FACTORY", "MistralBackend"),
+    ],
     "tools.base": ["BaseTool", "BaseToolConfig", "BaseToolState", "ToolPermission", "ToolError", "ToolDecision"],
     "tools.manager": ["ToolManager"],
     "tools.mcp": ["MCPServers"],

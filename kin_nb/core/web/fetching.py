@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from kin_nb import __version__
-from kin_nb.core.llm.error_words import certificates_problem, reason_of
+from kin_nb.core.llm.errors import certificates_problem, reason_of
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.web.addresses import checked, is_address
 from kin_nb.core.web.url import canonical, host_and_port
