@@ -90,7 +90,7 @@ def _home() -> Iterator[Finding]:
 def _settings(loaded: list[KinConfig]) -> Iterator[Finding]:
     """Puts the configuration into `loaded` when there is one."""
     from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415
-    from kin_nb.core.config.files import config_path  # noqa: PLC0415
+    from kin_nb.core.config.loading import config_path  # noqa: PLC0415
     from kin_nb.core.llm.adapters.dialects import thinking_warnings  # noqa: PLC0415
     from kin_nb.core.paths import shown  # noqa: PLC0415
 

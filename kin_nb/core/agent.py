@@ -11,12 +11,12 @@ from kin_nb.core import compacting
 from kin_nb.core.beginning import begin_anew, begin_log, begin_turn
 from kin_nb.core.callback_errors import guarded
 from kin_nb.core.config import KinConfig
+from kin_nb.core.config.custom_modes import CustomMode
 from kin_nb.core.context.compaction import Compaction, SimpleCompaction
 from kin_nb.core.context.context_window import about_tokens
 from kin_nb.core.context.history import History
 from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.conversation import Conversation
-from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.dmail import DenwaRenji
 from kin_nb.core.documents.interaction_logger import InteractionLogger
 from kin_nb.core.ending import let_go

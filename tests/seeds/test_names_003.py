@@ -58,7 +58,7 @@ NAMES = {
     "documents.interaction_logger": ["InteractionLogger"],
     "output_formatters": ["OutputFormatter"],
     "programmatic": ["run_programmatic"],
-    "trusted_folders": ["TrustedFolders"],
+    "config.trusted_folders": ["TrustedFolders"],
     "paths": ["kin_home"],
     "llm.types": ["BackendLike"],
     "tools.format_handler": [
@@ -90,7 +90,7 @@ NAMES = {
     "autocompletion.path_prompt": ["path_mentions"],
     "autocompletion.file_indexer.indexer": ["FileIndexer"],
     "ignore.ignore_rules": ["IgnoreRules"],
-    "config.system_prompts": ["SystemPrompt", "load_prompt"],
+    "config.values": ["SystemPrompt", "load_prompt"],
 }
 
 METHODS = {

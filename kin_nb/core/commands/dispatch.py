@@ -171,8 +171,8 @@ def escaped(prompt: str) -> str:
 def run_command(host: CommandHost, typed: TypedCommand) -> CommandResult:
     """Raises CommandError, in a line or two, and whatever the host raises of its own."""
     from kin_nb.core.config import ConfigError  # noqa: PLC0415  (importing the commands stays cheap)
+    from kin_nb.core.config.loading import explain  # noqa: PLC0415
     from kin_nb.core.context.compaction import CompactionError  # noqa: PLC0415
-    from kin_nb.core.first_steps import explain  # noqa: PLC0415
     from kin_nb.core.llm.errors import BackendError  # noqa: PLC0415
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
     from kin_nb.core.tool_types import ToolError  # noqa: PLC0415

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult, Table
 from kin_nb.core.config import overlaid
-from kin_nb.core.config.mcp_servers import MCPServer
+from kin_nb.core.config.entries import MCPServer
 from kin_nb.core.modes import Policy
 from kin_nb.core.paths import shown
 from kin_nb.core.tool_types import ToolError, ToolPermission

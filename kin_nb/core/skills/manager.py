@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.name_patterns import chosen
+from kin_nb.core.config.values import chosen
 from kin_nb.core.paths import kin_home, shown
 from kin_nb.core.skills.models import SkillError, SkillInfo, read_skill
 from kin_nb.core.workspace import error_text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kin_nb.core.config.trusted_folders import TrustedFolders
 from kin_nb.core.paths import kin_home, shown
 from kin_nb.core.sensitive_names import sensitive_reason
 from kin_nb.core.system_prompt.one_line import one_line
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.trusted_folders import TrustedFolders
 from kin_nb.core.workspace import open_regular
 
 NAME = "AGENTS.md"

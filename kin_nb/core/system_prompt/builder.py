@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.config.system_prompts import SystemPrompt, load_prompt
+from kin_nb.core.config.values import SystemPrompt, load_prompt
 from kin_nb.core.paths import kin_home
 from kin_nb.core.skills.models import SkillInfo
 from kin_nb.core.system_prompt.agents_md import agents_md, read_document

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.config.secrets import key_names
+from kin_nb.core.config.values import chosen
 from kin_nb.core.messages import AvailableFunction, AvailableTool
-from kin_nb.core.name_patterns import chosen
 from kin_nb.core.tool_types import BaseToolConfig, ToolError
 from kin_nb.core.tools.base import AnyTool
 

@@ -9,7 +9,7 @@ import pytest
 
 from kin_nb import __version__
 from kin_nb.core.config import Backend, ModelConfig, ProviderConfig
-from kin_nb.core.config.providers import default_models, default_providers
+from kin_nb.core.config.entries import default_models, default_providers
 from kin_nb.core.llm.backend.generic import BACKEND_ADAPTERS, BACKEND_FACTORY, MistralBackend, get_user_agent
 
 PROVIDERS = {provider.name: provider for provider in default_providers()}

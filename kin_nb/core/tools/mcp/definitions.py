@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kin_nb.core.name_patterns import matches
+from kin_nb.core.config.values import matches
 
 LARGEST_DEFINITION = 100_000
 """Characters of description and schema; a longer one would fill the context of every request."""

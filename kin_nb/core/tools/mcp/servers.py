@@ -7,7 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kin_nb.core.config.mcp_servers import MCPServer
+from kin_nb.core.config.entries import MCPServer
 from kin_nb.core.tools.base import AnyTool
 from kin_nb.core.tools.mcp.definitions import RemoteTool, tool_name
 from kin_nb.core.tools.mcp.managed_server import ManagedServer
