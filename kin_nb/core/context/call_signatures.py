@@ -171,7 +171,7 @@ class PollingDetector:
     def forget(self) -> None:
         self._seen.clear()
 
-    def goes_on(self, call: CallSignature) -> bool:
+    def is_polling(self, call: CallSignature) -> bool:
         """Whether a count in its result has moved one way through the latest results of this call, whatever its numbers."""
         key = call.name, call.shape
         seen = self._seen.pop(key, None) or deque(maxlen=_RESULTS_COMPARED)
@@ -307,14 +307,15 @@ _SUBSTANCE = 200
 """A shorter result ("Edited a.py: 1 line.") is like many others and says nothing, unless the call failed."""
 _NEWS = 3
 """Lines that the result before did not have: with more of them a call brings something."""
-_LEAST_OF_ARGUMENTS = 0.9
-_LEAST_OF_RESULTS = 0.8
-"""Likeness of results when the arguments differ in numbers alone (`sed -n 1,10p`, `sed -n 2,11p`)."""
-_LEAST_OF_OTHER_WORDS = 0.95
-"""When they differ in words (`grep foo`, `grep 'foo\\b'`)."""
+SIMILARITY_THRESHOLD = 0.8
+"""How alike two results are, from 0 to 1, from which two calls whose arguments differ only in numbers (`sed -n 1,10p`,
+`sed -n 2,11p`) are near repeats. Where the arguments differ in words (`grep foo`, `grep 'foo\\b'`) results must be closer, at a
+quarter of the distance from 1, and the arguments at half of it: with 0.8, at least 0.95 and 0.9."""
 
 
-def alike_by(similarity: Similarity) -> Callable[[CallSignature, CallSignature], bool]:
+def alike_by(
+    similarity: Similarity, threshold: float = SIMILARITY_THRESHOLD
+) -> Callable[[CallSignature, CallSignature], bool]:
     """The same call is alike when its results differ in times and the like alone, and these do not count: that is polling.
 
     Calls about different files or addresses never are, however alike these: that is going through them one by one. Nor
@@ -330,10 +331,10 @@ def alike_by(similarity: Similarity) -> Callable[[CallSignature, CallSignature],
             return False
         if before.subjects != now.subjects or _has_another_outcome(before, now):
             return False
-        least = _LEAST_OF_RESULTS
+        least = threshold
         if before.shape != now.shape:
-            least = _LEAST_OF_OTHER_WORDS
-            if similarity.of(before.arguments, now.arguments) < _LEAST_OF_ARGUMENTS:
+            least = 1 - (1 - threshold) / 4
+            if similarity.of(before.arguments, now.arguments) < 1 - (1 - threshold) / 2:
                 return False
         return similarity.of(before.result, now.result) >= least
 

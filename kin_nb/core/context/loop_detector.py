@@ -12,8 +12,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kin_nb.core.context.call_signatures import CallSignature, ShingleSimilarity, Similarity, alike_by, quoted
-from kin_nb.core.context.call_signatures import PollingDetector as Counting
+from kin_nb.core.context.call_signatures import (
+    SIMILARITY_THRESHOLD,
+    CallSignature,
+    PollingDetector,
+    ShingleSimilarity,
+    Similarity,
+    alike_by,
+    quoted,
+)
 from kin_nb.core.context.chanting import Chant, Chanting
 from kin_nb.core.stopping import ADVICE
 
@@ -215,13 +222,16 @@ _LEAST_REPLY = 200
 class LoopDetector:
     """One conversation's. Bounded: the last calls with their results, a hundred keys, two thousand characters of a reply.
 
-    `similarity` judges near repeats; by default a local measure.
+    `similarity` measures how alike two texts are, by default without a service; from `threshold` on, above 0 and at most 1,
+    two results are near repeats. Raises ValueError for another threshold.
     """
 
-    def __init__(self, similarity: Similarity | None = None) -> None:
+    def __init__(self, similarity: Similarity | None = None, *, threshold: float = SIMILARITY_THRESHOLD) -> None:
+        if not 0 < threshold <= 1:
+            raise ValueError(f"The threshold of similarity must be above 0 and at most 1, got {threshold}.")
         self._same = Repeats(lambda before, now: before.key == now.key, SAME)
-        self._near = Repeats(alike_by(similarity or ShingleSimilarity()), NEAR, NEAR)
-        self._counting = Counting()
+        self._near = Repeats(alike_by(similarity or ShingleSimilarity(), threshold), NEAR, NEAR)
+        self._polling = PollingDetector()
         self._stale, self._said_again = Escalation(NOTHING_NEW), Escalation(REPLY)
         self._text = Chanting()
         self.forget()
@@ -230,7 +240,7 @@ class LoopDetector:
         """Nothing was seen yet. After the person spoke, an undo, a D-Mail, a compaction: to repeat may be right then."""
         self._same.forget()
         self._near.forget()
-        self._counting.forget()
+        self._polling.forget()
         self._stale.reset()
         self._said_again.reset()
         self._text.reset()
@@ -251,7 +261,7 @@ class LoopDetector:
     def observe(self, name: str, arguments: str, result: str, *, ok: bool, call_id: str = "") -> Loop | None:
         """After each call, in call order. `arguments`: JSON text; `ok`: it did not fail (a command: it left with 0)."""
         call = CallSignature(name, arguments, result, ok=ok)
-        call.counts = self._counting.goes_on(call)
+        call.counts = self._polling.is_polling(call)
         same, near, stale = self._same.add(call), self._near.add(call), self._nothing_new(call, call_id)
         if same is not None:
             what = describe_same(same.period, same.count, self._same.last[-same.period :])
