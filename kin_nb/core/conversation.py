@@ -13,16 +13,36 @@ So a warning about the size of the context comes again whenever the context has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kin_nb.core.config import KinConfig
 from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, HistoryState, delivered
 from kin_nb.core.context.compaction import Compacted
+from kin_nb.core.context.context_window import about_tokens
 from kin_nb.core.context.history import Expand, History, user_message
-from kin_nb.core.middleware import ResetReason
-from kin_nb.core.records import BEFORE_PROMPT, ClearRecord, CompactRecord, Ref, Sent, SessionRecord, TurnRecord
+from kin_nb.core.middleware import ConversationContext, ResetReason
+from kin_nb.core.records import (
+    BEFORE_PROMPT,
+    ClearRecord,
+    CompactRecord,
+    RecordedCompaction,
+    Ref,
+    Sent,
+    SessionRecord,
+    TurnRecord,
+)
 from kin_nb.core.session.lineage import Lineage
+from kin_nb.core.transcript import Transcript
 from kin_nb.core.usage import UsageTracker
+
+
+class TurnRunningError(RuntimeError):
+    """A turn was begun, or undone, while another one runs, or a compaction: an agent has one conversation."""
+
+    def __init__(self) -> None:
+        super().__init__("The turn before, or a compaction, is still ending. Try again in a moment.")
 
 
 @dataclass(frozen=True)
@@ -36,17 +56,44 @@ class Snapshot:
 
 
 class Conversation:
-    """`lineage`: its place among the session's records. `forget` makes loop detection and middleware begin again.
+    """`transcript`: the session's records; `lineage`: its place among them. `busy`: a turn, an undo or a compaction runs.
 
+    `forget` makes loop detection and middleware begin again.
     `notes`: what is added to the next request, and only to it; `reminders`: those of them that are shown in the turn's card.
     """
 
     def __init__(self, history: History, usage: UsageTracker, *, forget: Callable[[ResetReason], None]) -> None:
         self.history, self.usage, self._forget = history, usage, forget
         self.checkpoints = Checkpoints()
-        self.lineage = Lineage()
+        self.transcript, self.lineage = Transcript(), Lineage()
+        self.busy = False
         self.notes: list[str] = []
         self.reminders: list[str] = []
+
+    def check_idle(self) -> None:
+        """Raises TurnRunningError while a turn, an undo or a compaction has not ended."""
+        if self.busy:
+            raise TurnRunningError
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let nothing else move the conversation meanwhile. Raises TurnRunningError."""
+        self.check_idle()
+        self.busy = True
+        try:
+            yield
+        finally:
+            self.busy = False
+
+    def take(self, record: SessionRecord) -> None:
+        """Note a record that was made now, and move to where it leads."""
+        self.transcript.add(record)
+        self.lineage.take(record)
+
+    def context(self, config: KinConfig) -> ConversationContext:
+        """Return what middleware, pruning and compaction look at."""
+        uncounted = about_tokens(self.history.messages[self.history.counted :])
+        return ConversationContext(self.history.messages, self.usage.stats, config, uncounted)
 
     def mark(self, turn_id: str, step: int) -> Checkpoint:
         """Mark the place before the prompt (BEFORE_PROMPT) or a step of that turn, or after all of it (END)."""
@@ -96,7 +143,7 @@ class Conversation:
     def replay(self, records: Sequence[SessionRecord], expand: Expand) -> None:
         """Take up recorded turns, and what came between them; the last record is a turn. Raises NoSuchCheckpointError."""
         for record in records:
-            self.lineage.take(record)
+            self.take(record)
         sent = [record for record in records if isinstance(record, Sent)]
         self.history.extend_from(sent, expand, self.checkpoints)
         turns = [record for record in records if isinstance(record, TurnRecord)]
@@ -110,7 +157,15 @@ class Conversation:
         else:
             self.history.take_compaction(record.compaction, expand)
             self.usage.count_compaction(record.compaction)
-        self.lineage.take(record)
+        self.take(record)
+
+    def start_over(self) -> None:
+        """Keep only the system prompt, and record nothing of it: for a recorded turn that runs again at the beginning."""
+        self.history.restart()
+
+    def take_compaction(self, compaction: RecordedCompaction, expand: Expand) -> None:
+        """Put a recorded summary in place of old messages, and record nothing of it."""
+        self.history.take_compaction(compaction, expand)
 
     def remind(self, text: str) -> None:
         """Add a note to the next request that is shown in the turn's card too."""

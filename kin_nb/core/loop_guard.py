@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import Callable, Iterable
 
 from kin_nb.core.callback_errors import failure, must_propagate, unless_cancelled
 from kin_nb.core.context.loop_detector import Loop, LoopDetector
+from kin_nb.core.event_stream import Emit
 from kin_nb.core.events import AssistantEvent, BaseEvent, LoopEvent, ReasoningEvent
 from kin_nb.core.questions import Question
 from kin_nb.core.records import RecordedStep
@@ -42,25 +43,26 @@ class LoopGuard:
         """The model no longer sees these results: to ask for one of them again is no loop."""
         self.detector.forget_results(call_ids)
 
-    async def after_step(self, step: RecordedStep) -> AsyncGenerator[LoopEvent, None]:
-        """Look at a step whose calls were answered.
+    async def after_step(self, step: RecordedStep, emit: Emit) -> LoopEvent | None:
+        """Look at a step whose calls were answered, and report each loop.
 
-        Ends after an event whose action is "stop": the turn must end there, because it repeats itself again and again, or
-        because the user says so or cannot be asked.
+        Returns the event with which the turn must end, because it repeats itself again and again, or because the user says so
+        or cannot be asked.
         """
-        if not self._enabled():
-            return
-        for loop in self._found(step):
-            yield _event(loop)
+        for loop in self._found(step) if self._enabled() else ():
+            event = _event(loop)
+            await emit(event)
             if loop.action == "remind":
                 self._remind(loop.message)
             elif loop.action == "stop":
-                return
+                return event
             elif await self._is_wanted(loop):
                 self.detector.go_on()
             else:
-                yield _event(loop, action="stop")
-                return
+                event = _event(loop, action="stop")
+                await emit(event)
+                return event
+        return None
 
     def repeating_text(self, event: BaseEvent) -> LoopEvent | None:
         """Look at a reply while it streams: text that repeats without an end is always a reason to stop."""

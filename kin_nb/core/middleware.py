@@ -6,8 +6,8 @@ A "turn" in these names is one request to the model, which the rest of the code 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -92,6 +92,21 @@ class ConversationMiddleware(Protocol):
     def reset(self, reset_reason: ResetReason = ResetReason.STOP) -> None: ...
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Of a session: requests to the model, and USD; None: no limit. `steps_before`, `cost_before`: what does not count."""
+
+    max_turns: int | None = None
+    max_price: float | None = None
+    steps_before: int = 0
+    cost_before: float = 0.0
+
+    def changed(self, max_turns: int | None, max_price: float | None) -> Limits:
+        """Return these with other limits; None: as before."""
+        turns, price = (self.max_turns if max_turns is None else max_turns), max_price
+        return replace(self, max_turns=turns, max_price=self.max_price if price is None else price)
+
+
 class MiddlewareError(Exception):
     """A program's middleware failed. The text names it: a limit that cannot be checked ends the turn."""
 
@@ -103,21 +118,40 @@ class MiddlewarePipeline:
     `warn` hears of a `reset` that fails: the others are reset all the same.
     """
 
-    def __init__(self) -> None:
-        self.middlewares: list[ConversationMiddleware] = []
-        self.warn: Callable[[str], object] = lambda _: None
+    def __init__(
+        self,
+        limits: Limits = Limits(),
+        *,
+        only: Sequence[ConversationMiddleware] | None = None,
+        warn: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        """`only`: these in place of the built-in ones."""
+        self.middlewares: list[ConversationMiddleware] = list(only or ())
+        self.limits, self.warn = limits, warn
+        self._has_builtin = only is None
 
     def add(self, middleware: ConversationMiddleware) -> Self:
         self.middlewares.append(middleware)
         return self
 
-    def renew(self, builtin: list[ConversationMiddleware]) -> None:
-        """These in place of the built-in ones, before those that were added; a warning that was said stays said."""
+    def set_builtin(self, config: KinConfig, mode: Callable[[], AgentMode]) -> None:
+        """Make the built-in ones again, as the settings and `limits` are now, before those that were added.
+
+        A context warning that was given is not repeated.
+        """
+        if not self._has_builtin:
+            return
+        builtin = builtin_middleware(config, mode, self.limits)
         own = self.middlewares
         added = [middleware for middleware in own if not isinstance(middleware, BuiltinMiddleware)]
         warned = next((middleware for middleware in own if isinstance(middleware, ContextWarningMiddleware)), None)
         self.middlewares[:] = [warned if warned and isinstance(m, ContextWarningMiddleware) else m for m in builtin]
         self.middlewares += added
+
+    def replace(self, middlewares: Sequence[ConversationMiddleware]) -> None:
+        """Use only these from now on, also when the settings change."""
+        self.middlewares[:] = middlewares
+        self._has_builtin = False
 
     def clear(self) -> None:
         self.middlewares.clear()
@@ -279,21 +313,14 @@ class PlanModeMiddleware(BuiltinMiddleware):
 
 
 def builtin_middleware(
-    config: KinConfig,
-    mode: Callable[[], AgentMode],
-    max_turns: int | None,
-    max_price: float | None,
-    before: tuple[int, float] = (0, 0.0),
+    config: KinConfig, mode: Callable[[], AgentMode], limits: Limits
 ) -> list[ConversationMiddleware]:
-    """Those that an agent has from the start. Limits come first: a session that must stop pays for no summary.
-
-    `before`: steps and USD that the limits do not count.
-    """
+    """Those that an agent has from the start. Limits come first: a session that must stop pays for no summary."""
     found: list[ConversationMiddleware] = []
-    if max_turns is not None:
-        found.append(TurnLimitMiddleware(max_turns, before[0]))
-    if max_price is not None:
-        found.append(PriceLimitMiddleware(max_price, before[1]))
+    if limits.max_turns is not None:
+        found.append(TurnLimitMiddleware(limits.max_turns, limits.steps_before))
+    if limits.max_price is not None:
+        found.append(PriceLimitMiddleware(limits.max_price, limits.cost_before))
     found.append(AutoCompactMiddleware())
     if config.context_warnings:
         found.append(ContextWarningMiddleware())

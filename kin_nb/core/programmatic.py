@@ -7,7 +7,6 @@ from contextlib import aclosing
 from typing import Any
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.beginning import failed_after_all
 from kin_nb.core.config import KinConfig
 from kin_nb.core.config.custom_modes import CustomMode
 from kin_nb.core.events import BaseEvent, ErrorEvent, RetryEvent, SubagentEvent, WarningEvent
@@ -69,7 +68,7 @@ async def run_programmatic(
                 if isinstance(told, WarningEvent | RetryEvent):
                     warn(told.message)
                 stopped = event.message if isinstance(event, ErrorEvent) else ""
-        turn = failed_after_all(agent, stopped) if stopped else agent.turns[-1]
+        turn = agent.fail_last_turn(stopped) if stopped else agent.turns[-1]
     finally:
         await agent.aclose()
         for text in agent.new_warnings():  # of an interrupted turn, and of closing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kin_nb.core.config import KinConfig
@@ -12,6 +13,7 @@ from kin_nb.core.tools.manager import ToolManager
 
 if TYPE_CHECKING:
     from kin_nb.core.tools.mcp import MCPServers
+    from kin_nb.core.tools.resolve import APIToolFormatHandler
 
 _SKILL = "skill"
 
@@ -25,6 +27,13 @@ class Toolbox:
         self._mcp: MCPServers | None = None
         self._left: list[MCPServers] = []
         self._remote: dict[str, type[AnyTool]] = {}
+
+    @cached_property
+    def format_handler(self) -> APIToolFormatHandler:
+        """How a reply's calls become calls of tools (seed 003). A program may assign another one."""
+        from kin_nb.core.tools.resolve import APIToolFormatHandler  # noqa: PLC0415  (few programs look at it)
+
+        return APIToolFormatHandler()
 
     def system_prompt(self) -> str:
         """Raises ConfigError for a prompt that cannot be read."""
@@ -50,18 +59,18 @@ class Toolbox:
         before, self._config = self._config, config
         if _places(before) == _places(config):
             self.manager.reconfigure(config)
-            self._give_skills()
+            self.give_skills(self.manager)
             return
         known = self.manager
         self._find()
         self.manager.take_over(known)
-        self._give_skills()
+        self.give_skills(self.manager)
         self._remote = {}  # found again, and registered, before the next turn
 
     def reset(self) -> None:
         """Every tool forgets what it remembers."""
         self.manager.reset_all()
-        self._give_skills()
+        self.give_skills(self.manager)
 
     async def ready(self) -> list[str]:
         """Before each turn. Returns warnings: what could not be used."""
@@ -107,7 +116,7 @@ class Toolbox:
         config = self._config
         self.skills = SkillManager(config, trusted=config.project_trusted)
         self.manager = ToolManager(config, without=self._of_no_use())
-        self._give_skills()
+        self.give_skills(self.manager)
 
     def _of_no_use(self) -> set[str]:
         """Tools that this session has nothing for."""
@@ -121,9 +130,10 @@ class Toolbox:
         }
         return {name for name, is_useful in useful.items() if not is_useful}
 
-    def _give_skills(self) -> None:
-        if _SKILL in self.manager.available_tools():
-            self.manager.get(_SKILL).state.skills = self.skills
+    def give_skills(self, manager: ToolManager) -> None:
+        """Let the tool that loads skills, if `manager` has it, find those of this session."""
+        if _SKILL in manager.available_tools():
+            manager.get(_SKILL).state.skills = self.skills
 
 
 def _places(config: KinConfig) -> tuple[object, ...]:

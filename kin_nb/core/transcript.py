@@ -18,6 +18,13 @@ class Transcript:
         else:
             self.moves.append(record)
 
+    def fail_last(self, message: str) -> bool:
+        """Note that the last turn, which was done, failed after all. False when it was not done."""
+        if self.turns[-1].outcome != "done":
+            return False
+        self.turns[-1] = self.turns[-1].model_copy(update={"outcome": "error", "message": message})
+        return True
+
     @property
     def undos(self) -> list[UndoRecord]:
         """Every undo and redo."""

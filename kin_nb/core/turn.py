@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, get_args
+from dataclasses import dataclass
+from typing import get_args
 
-from kin_nb.core.compacting import compacting, prune
 from kin_nb.core.config import ConfigError
 from kin_nb.core.context.compaction import CompactionError
 from kin_nb.core.context.history import user_message
-from kin_nb.core.dmail import BackToTheFuture
-from kin_nb.core.ending import end_turn
+from kin_nb.core.dmail import BackToTheFuture, DenwaRenji
+from kin_nb.core.event_stream import Emit
 from kin_nb.core.events import (
     AssistantEvent,
     BaseEvent,
@@ -32,9 +32,10 @@ from kin_nb.core.events import (
 )
 from kin_nb.core.llm.errors import BackendError, ContextTooLongError, IncompleteReplyError
 from kin_nb.core.messages import ImageContent, LLMMessage, Role
-from kin_nb.core.middleware import SHORTEST, MiddlewareAction, MiddlewareError, MiddlewareResult
+from kin_nb.core.middleware import SHORTEST, ConversationContext, MiddlewareAction, MiddlewareError, MiddlewareResult
 from kin_nb.core.records import (
     BEFORE_PROMPT,
+    END,
     Outcome,
     RecordedDMail,
     RecordedImage,
@@ -43,229 +44,187 @@ from kin_nb.core.records import (
     TurnRecord,
 )
 from kin_nb.core.reply import Reply
+from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.skills.models import SkillError
 from kin_nb.core.stopping import CUT_OFF, Stop, crashed, refused, too_many_steps
-from kin_nb.core.usage import count_reply
+from kin_nb.core.turn_context import TurnContext
+from kin_nb.core.usage import cost_of, count_reply
 
-if TYPE_CHECKING:
-    from kin_nb.core.agent import Agent
 
-Events = AsyncGenerator[BaseEvent, None]
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """What the user asks. `sent`: what the model gets in place of `text`, "" for the same; `attached` names that for the card.
+
+    `key`, `cell_id`: the cell that asks, for the record.
+    """
+
+    text: str
+    images: tuple[ImageContent, ...] = ()
+    key: str = ""
+    cell_id: str | None = None
+    attached: tuple[str, ...] = ()
+    sent: str = ""
 
 
 class Turn:
-    """The agent's next turn. Made: it has a number and a record. Run: everything else."""
+    """The next turn of a conversation. Made: it has a number and a record. Run: everything else."""
 
-    def __init__(
-        self,
-        agent: Agent,
-        prompt: str,
-        *,
-        images: tuple[ImageContent, ...],
-        key: str,
-        cell_id: str | None,
-        attached: tuple[str, ...],
-        sent: str,
-    ) -> None:
-        self._agent, self._images = agent, images
+    def __init__(self, context: TurnContext, prompt: Prompt, begin: Callable[[TurnRecord], TurnRecorder]) -> None:
+        """`begin` gives the turn its number and its record. Raises what that raises."""
+        self._context, self._prompt = context, prompt
+        self._conversation, self._history = context.conversation, context.conversation.history
+        self._sent = prompt.sent or prompt.text
         self._wrong: SkillError | None = None
-        self._prompt, self._sent = prompt, sent or prompt
         try:
-            self._sent = agent.toolbox.expand(self._sent)
+            self._sent = context.toolset.expand(self._sent)
         except SkillError as error:
             self._wrong = error
-        recorded = tuple(RecordedImage(**image.model_dump()) for image in images)
-        turn = TurnRecord(
-            turn=0,
-            prompt=prompt,
-            sent=self._sent if self._sent != prompt else "",
-            key=key,
-            cell_id=cell_id,
-            images=recorded,
-            attached=attached,
-        )
-        self._recorder = agent.begin_turn(turn)
-        self._checkpoint = agent.conversation.mark(self._recorder.record.id, BEFORE_PROMPT)
-        self._position = len(agent.turns) - 1
+        self._recorder = begin(self._record_of_prompt())
+        config = context.settings.config
+        self._mailbox = DenwaRenji(config.max_dmails_per_turn) if config.dmail else None
+        self._checkpoint = self._conversation.mark(self._recorder.record.id, BEFORE_PROMPT)
+        self._position = len(self._conversation.transcript.turns) - 1
         self._stopped: Stop | None = None
         self._dmail: RecordedDMail | None = None
         """What the next step begins with."""
         self._reminders: list[str] = []
         """What middleware said before this step: for its request alone, sent or not."""
 
-    async def run(self) -> Events:
-        """The whole turn. Its record is closed when this ends, however it ends."""
-        agent, recorder = self._agent, self._recorder
+    async def run(self, emit: Emit) -> None:
+        """Run the whole turn. Its record is closed when this ends, however it ends."""
+        self._emit = emit
+        context, recorder = self._context, self._recorder
         started = time.monotonic()
         outcome: Outcome = "interrupted"
         why = Stop()
         try:
-            agent.history.append(user_message(self._sent, self._images))  # it is recorded: a resume has it too
-            yield TurnStartEvent(turn=recorder.record.turn, prompt=self._prompt)
-            yield CheckpointEvent(checkpoint_id=self._checkpoint.id, kind="turn")
-            for warning in self._recorded(await agent.ready_for_turn()):
-                yield warning
+            self._history.append(user_message(self._sent, self._prompt.images))  # it is recorded: a resume has it too
+            await emit(TurnStartEvent(turn=recorder.record.turn, prompt=self._prompt.text))
+            await emit(CheckpointEvent(checkpoint_id=self._checkpoint.id, kind="turn"))
+            for warning in self._recorded(await context.ready_for_turn()):
+                await emit(warning)
             self._check_prompt()
-            async with aclosing(self._steps()) as events:
-                async for event in events:
-                    for warning in self._recorded(agent.new_warnings()):
-                        yield warning
-                    agent.turns[self._position] = recorder.record
-                    yield event
+            await self._run_steps()
             outcome, why = ("done", why) if self._stopped is None else ("stopped", self._stopped)
         except (BackendError, ConfigError, CompactionError, MiddlewareError, SkillError) as error:
             outcome, why = "error", Stop(str(error))
-            yield ErrorEvent(message=why.message, kind=type(error).__name__, status=getattr(error, "status", None))
+            status = getattr(error, "status", None)
+            await emit(ErrorEvent(message=why.message, kind=type(error).__name__, status=status))
         except Exception as error:
             outcome, why = "error", crashed(error)
             raise
         finally:
-            late = self._recorded(agent.new_warnings())
-            end_turn(agent, recorder, outcome, why, first=self._checkpoint.id, started=started)
-            late += self._recorded(agent.new_warnings())  # the end itself may be what cannot be written
-            agent.turns[self._position] = recorder.record
+            late = self._recorded(context.new_warnings(()))
+            self._end(outcome, why, started)
+            late += self._recorded(context.new_warnings(()))  # the end itself may be what cannot be written
+            self._publish()
         for warning in late:
-            yield warning
-        yield TurnEndEvent(record=agent.turns[self._position])
-
-    def _recorded(self, warnings: list[str]) -> list[WarningEvent]:
-        return [self._warn(warning) for warning in warnings]
+            await emit(warning)
+        await emit(TurnEndEvent(record=recorder.record))
 
     def _check_prompt(self) -> None:
         if self._wrong is not None:
             raise self._wrong
 
-    async def _steps(self) -> Events:
-        """Ends after a reply without tools, or after an AssistantEvent that is `stopped_by_middleware`."""
-        agent = self._agent
+    async def _run_steps(self) -> None:
+        """Return after a reply without tools, or once the turn was stopped."""
+        conversation, stats = self._conversation, self._conversation.usage.stats
+        most = self._context.settings.config.max_steps_per_turn
         for number in itertools.count(1):
-            if number > agent.config.max_steps_per_turn:
-                yield self._stop(too_many_steps(agent.config.max_steps_per_turn))
+            if number > most:
+                await self._stop(too_many_steps(most))
                 return
-            checkpoint = agent.conversation.mark(self._recorder.record.id, number)
-            agent.stats.steps += 1
-            yield CheckpointEvent(checkpoint_id=checkpoint.id, kind="step")
-            async with aclosing(self._before_step()) as events:
-                async for event in events:
-                    yield event
+            checkpoint = conversation.mark(self._recorder.record.id, number)
+            stats.steps += 1
+            await self._tell(CheckpointEvent(checkpoint_id=checkpoint.id, kind="step"))
+            await self._before_step()
             if self._stopped is not None:
-                agent.stats.steps -= 1
+                stats.steps -= 1
                 return
-            for warning in await agent.ready_for_step() if number > 1 else ():
-                yield self._warn(warning)
-            yield StepStartEvent(step=number)
+            if number > 1:
+                await self._warn(self._context.new_warnings(await self._context.toolset.refresh()))
+            await self._tell(StepStartEvent(step=number))
             try:
-                async with aclosing(self._step()) as events:
-                    async for event in events:
-                        yield event
+                await self._step()
             except BackToTheFuture as mail:
-                self._dmail = RecordedDMail(step=mail.checkpoint.place.step, message=mail.message)
-                agent.conversation.rewind(mail.checkpoint, mail.message)
-                self._recorder.went_back(self._dmail)
-                yield DMailEvent(checkpoint_id=mail.checkpoint.id, message=mail.message)
-            over = self._stopped is not None or (self._dmail is None and agent.messages[-1].role is not Role.tool)
-            async with aclosing(self._after_step(over=over)) as events:
-                async for event in events:
-                    yield event
+                await self._rewind(mail)
+            over = self._stopped is not None or (
+                self._dmail is None and self._history.messages[-1].role is not Role.tool
+            )
+            await self._after_step(over=over)
             if over or self._stopped is not None:
                 return
 
-    async def _before_step(self) -> Events:
-        """Old results may be pruned; middleware may stop the turn, compact the conversation (once), or add to the request."""
+    async def _before_step(self) -> None:
+        """Prune old results, and let middleware stop the turn, compact the conversation (once), or add to the request."""
         compacted = False
         self._reminders.clear()
-        if (pruned := prune(self._agent)) is not None:
-            yield pruned
+        if (pruned := self._context.compactor.prune()) is not None:
+            await self._tell(pruned)
         while True:
-            result = await self._agent.middleware_pipeline.run_before_turn(self._agent.context())
+            result = await self._context.middleware.run_before_turn(self._looked_at())
             match result.action:
                 case MiddlewareAction.COMPACT if compacted:
-                    raise CompactionError(_STILL_TOO_LONG.format(tokens=self._agent.stats.context_tokens))
+                    tokens = self._conversation.usage.stats.context_tokens
+                    raise CompactionError(_STILL_TOO_LONG.format(tokens=tokens))
                 case MiddlewareAction.COMPACT:
-                    async with aclosing(self._compact(result.metadata.get("threshold", 0))) as events:
-                        async for event in events:
-                            yield event
+                    await self._compact(result.metadata.get("threshold", 0))
                     compacted = True
                     continue
                 case MiddlewareAction.STOP:
-                    yield self._stop(_stop_of(result))
+                    await self._stop(_stop_of(result))
                 case MiddlewareAction.INJECT_MESSAGE:
                     self._reminders.append(result.message or "")
             return
 
-    async def _after_step(self, *, over: bool) -> Events:
-        """What is injected here goes into the next request, of the next turn if this one is over."""
-        result = await self._agent.middleware_pipeline.run_after_turn(self._agent.context())
+    async def _after_step(self, *, over: bool) -> None:
+        """Let middleware stop or compact, or add to the next request: of the next turn if this one is over."""
+        result = await self._context.middleware.run_after_turn(self._looked_at())
         if result.action is MiddlewareAction.INJECT_MESSAGE:
-            self._agent.conversation.notes.append(result.message or "")
+            self._conversation.notes.append(result.message or "")
         elif result.action is MiddlewareAction.STOP and not over:
-            yield self._stop(_stop_of(result))
+            await self._stop(_stop_of(result))
         elif result.action is MiddlewareAction.COMPACT:
-            async with aclosing(self._compact(result.metadata.get("threshold", 0))) as events:
-                async for event in events:
-                    yield event
+            await self._compact(result.metadata.get("threshold", 0))
 
-    async def _step(self) -> Events:
-        """A request and the tools that its reply asks for. A conversation that no longer fits is compacted, once."""
+    async def _step(self) -> None:
+        """Make a request, and run the tools that its reply asks for. A conversation that no longer fits is compacted, once."""
         try:
-            async with aclosing(self._request()) as events:
-                async for event in events:
-                    yield event
+            await self._request()
         except ContextTooLongError:
-            if len(self._agent.messages) <= SHORTEST:
+            if len(self._history.messages) <= SHORTEST:
                 raise
-            model = self._agent.config.get_active_model()
-            for part in (self._compact(model.context_window), self._request()):
-                async with aclosing(part) as events:
-                    async for event in events:
-                        yield event
+            await self._compact(self._context.settings.config.get_active_model().context_window)
+            await self._request()
 
-    async def _request(self, again: str = "") -> Events:
-        """One request, its reply and its tools. A reply without a word or a call is asked for once more, with `again`."""
-        agent = self._agent
-        agent.history.repair()
-        reply = Reply(agent.history.fingerprint(), agent.history.call_ids)
-        notes = [
-            *agent.conversation.notes,
-            *self._reminders,
-            self._checkpoints_to_show(),
-            again,
-        ]
+    async def _request(self, again: str = "") -> None:
+        """Make one request. A reply without a word or a call is asked for once more, with `again`."""
+        self._history.repair()
+        reply = Reply(self._history.fingerprint(), self._history.call_ids)
+        notes = [*self._conversation.notes, *self._reminders, self._checkpoints_to_show(), again]
         injected = "\n\n".join(filter(None, notes))
-        async with aclosing(self._reply(reply, injected)) as events:
-            async for event in events:
-                yield event
+        await self._receive(reply, injected)
         if self._stopped is not None:
             return
         if reply.says_nothing and again:
             raise IncompleteReplyError(
                 "The model's reply was empty, twice.", "Run the prompt again, or say it otherwise."
             )
-        rest = self._request(_SAY_SOMETHING) if reply.answers_nothing and not again else self._calls(reply, injected)
-        async with aclosing(rest) as events:
-            async for event in events:
-                yield event
+        if reply.answers_nothing and not again:
+            await self._request(_SAY_SOMETHING)
+        else:
+            await self._run_calls(reply, injected)
 
-    def _checkpoints_to_show(self) -> str:
-        """What the model is told of its checkpoints; "" where no D-Mail can be sent."""
-        agent = self._agent
-        if agent.denwa_renji is None:
-            return ""
-        agent.denwa_renji.offer(agent.conversation.checkpoints.of_steps(self._recorder.record.id))
-        return agent.denwa_renji.shown()
-
-    async def _reply(self, reply: Reply, injected: str) -> Events:
-        """What is said, as it comes. Of a reply that breaks off, or never ends, the text is kept."""
-        agent = self._agent
+    async def _receive(self, reply: Reply, injected: str) -> None:
+        """Show what the model says, as it comes. Of a reply that breaks off, or never ends, the text is kept."""
+        chunks = self._context.chunks(_with(injected, self._history.messages))
         try:
-            async with aclosing(reply.stream(agent.chunks(_with(injected, agent.messages)))) as events:
+            async with aclosing(reply.stream(chunks)) as events:
                 async for event in events:
-                    if isinstance(event, WarningEvent):
-                        self._recorder.warn(event.message)
-                    yield event
-                    if loop := agent.loop_guard.repeating_text(event):
-                        yield loop
-                        yield self._stop(Stop(loop.message, "loop"))
+                    await self._tell_warned(event)
+                    if loop := self._context.loop_guard.repeating_text(event):
+                        await self._tell(loop)
+                        await self._stop(Stop(loop.message, "loop"))
                         break
         except BaseException:
             if reply.cut():
@@ -274,10 +233,9 @@ class Turn:
         if self._stopped is not None and reply.cut():
             self._keep(reply, injected)
 
-    async def _calls(self, reply: Reply, injected: str) -> Events:
-        """The reply is kept, and its tools run. May raise BackToTheFuture when they have ended."""
-        agent = self._agent
-        executor = agent.executor(self._recorder)
+    async def _run_calls(self, reply: Reply, injected: str) -> None:
+        """Keep the reply, and run its tools. May raise BackToTheFuture when they have ended."""
+        executor = self._context.executor(self._recorder, self._mailbox)
         try:
             step = self._keep(reply, injected)
         except BaseException:
@@ -286,55 +244,111 @@ class Turn:
         complete = StepReplyEvent(step=step, finish_reason=reply.finish_reason)
         async with aclosing(executor.run(reply.calls, complete)) as events:
             async for event in events:
-                yield event
+                await self._tell(event)
         if reply.is_cut_off:
-            yield self._stop(CUT_OFF)
+            await self._stop(CUT_OFF)
         if executor.refused_without_note:
-            yield self._stop(refused(executor.refused_without_note))
+            await self._stop(refused(executor.refused_without_note))
         if self._stopped is None and reply.calls:
-            async with aclosing(agent.loop_guard.after_step(self._recorder.record.steps[-1])) as found:
-                async for event in found:
-                    yield event
-                    if event.action == "stop":
-                        yield self._stop(Stop(event.message, "loop"))
-        if agent.denwa_renji is not None and self._stopped is None:
-            agent.denwa_renji.deliver()
+            loop = await self._context.loop_guard.after_step(self._recorder.record.steps[-1], self._tell)
+            if loop is not None:
+                await self._stop(Stop(loop.message, "loop"))
+        if self._mailbox is not None and self._stopped is None:
+            self._mailbox.deliver()
 
-    async def _compact(self, threshold: int) -> Events:
-        async with aclosing(compacting(self._agent, threshold, self._recorder)) as events:
-            async for event in events:
-                if isinstance(event, WarningEvent):
-                    self._recorder.warn(event.message)
-                yield event
+    async def _rewind(self, mail: BackToTheFuture) -> None:
+        self._dmail = RecordedDMail(step=mail.checkpoint.place.step, message=mail.message)
+        self._conversation.rewind(mail.checkpoint, mail.message)
+        self._recorder.went_back(self._dmail)
+        await self._tell(DMailEvent(checkpoint_id=mail.checkpoint.id, message=mail.message))
 
-    def _warn(self, warning: str) -> WarningEvent:
-        self._recorder.warn(warning)
-        return WarningEvent(message=warning)
+    def _checkpoints_to_show(self) -> str:
+        """What the model is told of its checkpoints; "" where no D-Mail can be sent."""
+        if self._mailbox is None:
+            return ""
+        self._mailbox.offer(self._conversation.checkpoints.of_steps(self._recorder.record.id))
+        return self._mailbox.shown()
 
-    def _stop(self, why: Stop) -> AssistantEvent:
+    async def _compact(self, threshold: int) -> None:
+        await self._context.compactor.compact_in_turn(threshold, self._recorder, self._tell_warned)
+
+    def _looked_at(self) -> ConversationContext:
+        return self._conversation.context(self._context.settings.config)
+
+    # What is reported and recorded.
+
+    async def _tell(self, event: BaseEvent) -> None:
+        """Report `event`, after the warnings that came up before it."""
+        for warning in self._recorded(self._context.new_warnings(())):
+            await self._emit(warning)
+        self._publish()
+        await self._emit(event)
+
+    async def _tell_warned(self, event: BaseEvent) -> None:
+        """Report `event`; a warning goes into the record too."""
+        if isinstance(event, WarningEvent):
+            self._recorder.warn(event.message)
+        await self._tell(event)
+
+    async def _warn(self, warnings: list[str]) -> None:
+        for warning in self._recorded(warnings):
+            await self._tell(warning)
+
+    def _recorded(self, warnings: list[str]) -> list[WarningEvent]:
+        for warning in warnings:
+            self._recorder.warn(warning)
+        return [WarningEvent(message=warning) for warning in warnings]
+
+    async def _stop(self, why: Stop) -> None:
         self._stopped = why
-        return AssistantEvent(content=why.message, stopped_by_middleware=True)
+        await self._tell(AssistantEvent(content=why.message, stopped_by_middleware=True))
+
+    def _publish(self) -> None:
+        """Let the transcript have the record as it is now."""
+        self._conversation.transcript.turns[self._position] = self._recorder.record
 
     def _keep(self, reply: Reply, injected: str) -> RecordedStep:
-        """The reply enters the history and the record: both, even if an observer of the first is interrupted."""
-        reminder = self._agent.conversation.take_notes()
+        """Put the reply into the history and the record: both, even if an observer of the first is interrupted."""
+        reminder = self._conversation.take_notes()
         try:
-            self._agent.history.append(reply.message)
+            self._history.append(reply.message)
         finally:
             step = self._record(reply, injected, reminder)
         return step
 
     def _record(self, reply: Reply, injected: str, reminder: str) -> RecordedStep:
-        agent = self._agent
-        pruned = agent.history.take_pruned()
-        texts = {"injected": injected, "reminder": reminder}
-        more = {**texts, "pruned": pruned, "dmail": self._dmail}
+        pruned = self._history.take_pruned()
+        more = {"injected": injected, "reminder": reminder, "pruned": pruned, "dmail": self._dmail}
         self._dmail = None
         step = self._recorder.reply(reply.step.model_copy(update=more))
-        count_reply(agent.stats, step)
+        count_reply(self._conversation.usage.stats, step)
         if step.prompt_tokens:
-            agent.history.measured()
+            self._history.measured()
         return step
+
+    def _record_of_prompt(self) -> TurnRecord:
+        prompt = self._prompt
+        return TurnRecord(
+            turn=0,
+            prompt=prompt.text,
+            sent=self._sent if self._sent != prompt.text else "",
+            key=prompt.key,
+            cell_id=prompt.cell_id,
+            images=tuple(RecordedImage(**image.model_dump()) for image in prompt.images),
+            attached=prompt.attached,
+        )
+
+    def _end(self, outcome: Outcome, why: Stop, started: float) -> None:
+        """Close the record. `started`: of time.monotonic()."""
+        recorder, conversation = self._recorder, self._conversation
+        files = [change for call in recorder.record.calls for change in call.files]
+        for note in self._context.turn_hooks.end(files, self._context.journal.redact):
+            recorder.warn(note)
+        # each step has had a checkpoint
+        begun = conversation.mark(recorder.record.id, END).id - self._checkpoint.id - 1
+        elapsed = time.monotonic() - started
+        cost = cost_of(conversation.usage.stats, recorder.record)
+        recorder.end(outcome, why, cost=cost, milliseconds=round(elapsed * 1000), begun=begun)
 
 
 _SAY_SOMETHING = "your reply had no text and no tool call; answer the person, or go on with a tool call"
@@ -351,7 +365,7 @@ def _stop_of(result: MiddlewareResult) -> Stop:
 
 
 def _with(injected: str, messages: list[LLMMessage]) -> list[LLMMessage]:
-    """One request's view of the history: a note after the last message's content, which itself stays to the letter."""
+    """One request's view of the history: a note after the last message's content, which itself stays as it is."""
     if not injected:
         return messages
     last = messages[-1]

@@ -9,24 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kin_nb.core.context.checkpoints import NoSuchCheckpointError
-from kin_nb.core.conversation import Snapshot
+from kin_nb.core.conversation import Conversation, Snapshot
 from kin_nb.core.records import BEFORE_PROMPT, FileChange, KeptFile, Ref, TurnRecord, UndoRecord
+from kin_nb.core.session.journal import SessionJournal
 from kin_nb.core.session.lineage import turns_along
-
-if TYPE_CHECKING:
-    from kin_nb.core.agent import Agent
-
-
-class TurnRunningError(RuntimeError):
-    """A turn was begun, or undone, while another one runs, or a compaction: an agent has one conversation."""
-
-    def __init__(self) -> None:
-        super().__init__("The turn before, or a compaction, is still ending. Try again in a moment.")
+from kin_nb.core.tools.watched_files import WatchedFiles
+from kin_nb.core.turn_hooks import TurnHooks
 
 
 class UndoError(Exception):
@@ -41,40 +33,42 @@ _LOST = "not covered: changes in or after turn {turn} that the session log lacks
 _LOST_TURNS = "The session log could not be written then, so what was done in it cannot be restored."
 
 
-@dataclass
 class UndoManager:
-    """Undo and redo of an agent's turns, and what can be redone.
+    """Undo and redo of a conversation's turns, and what can be redone.
 
     `put_back`: what undos began to put back, with whole names, that were cut off: the next undo finishes that, and counts it as
     its own. `cut_off`: the warning about it, and the one that is true once a prompt came between. `lost_after`: turns with or
     after which records are missing, because the log could not be written.
     """
 
-    agent: Agent
-    put_back: tuple[FileChange, ...] = ()
-    cut_off: tuple[str, str] = ("", "")
-    lost_after: frozenset[int] = frozenset()
-    _redo: list[tuple[Snapshot, UndoRecord]] = field(default_factory=list)
-    _warnings_before: int = 0
-    """How many warnings of the session are not this undo's."""
+    def __init__(
+        self, conversation: Conversation, files: WatchedFiles, journal: SessionJournal, turn_hooks: TurnHooks
+    ) -> None:
+        self._conversation, self._files, self._journal, self._hooks = conversation, files, journal, turn_hooks
+        self.put_back: tuple[FileChange, ...] = ()
+        self.cut_off = ("", "")
+        self.lost_after: frozenset[int] = frozenset()
+        self._redo: list[tuple[Snapshot, UndoRecord]] = []
+        self._warnings_before = 0
+        """How many warnings of the session are not this undo's."""
 
     def begin_turn(self) -> None:
         """A turn begins: what was undone before it cannot be redone any more."""
         self._redo.clear()
         if self.put_back:
-            warnings, (before, after) = self.agent.journal.warnings, self.cut_off
+            warnings, (before, after) = self._journal.warnings, self.cut_off
             warnings[:] = [after if text == before else text for text in warnings]
         self.put_back = ()
 
     @property
     def active(self) -> list[TurnRecord]:
         """The turns that lead to here, oldest first: without those that were undone, with those before a clear."""
-        return turns_along(self.agent.conversation.lineage.line(), self.agent.turns)
+        return turns_along(self._conversation.lineage.line(), self._conversation.transcript.turns)
 
     @property
     def conversation(self) -> list[TurnRecord]:
         """The turns that the model is told of, oldest first, also those that were compacted."""
-        return turns_along(self.agent.conversation.lineage.conversation(), self.agent.turns)
+        return turns_along(self._conversation.lineage.conversation(), self._conversation.transcript.turns)
 
     async def undo(self, turns: int = 1, *, key: str = "", cell_id: str | None = None) -> UndoRecord:
         """Take back the last `turns` turns, or all that there are. `key`, `cell_id`: which cell asked. Raises UndoError."""
@@ -90,7 +84,7 @@ class UndoManager:
     async def revert_to(self, checkpoint_id: int) -> UndoRecord:
         """Back to a checkpoint of the conversation as it stands, files included. Raises UndoError."""
         try:
-            place = self.agent.conversation.checkpoints.by_id(checkpoint_id).place
+            place = self._conversation.checkpoints.by_id(checkpoint_id).place
         except NoSuchCheckpointError as error:
             raise UndoError(str(error)) from None
         if place.id not in {turn.id for turn in self.active}:
@@ -106,10 +100,10 @@ class UndoManager:
         return await self._whole(self._forth(key, cell_id))
 
     async def _forth(self, key: str, cell_id: str | None) -> UndoRecord:
-        (tip, undone), before = self._redo[-1], self.agent.conversation.lineage.head
-        restored = await self.agent.files.undo(self._here(undone.files))
+        (tip, undone), before = self._redo[-1], self._conversation.lineage.head
+        restored = await self._files.undo(self._here(undone.files))
         self._redo.pop()
-        self.agent.conversation.restore(tip)
+        self._conversation.restore(tip)
         kept = tuple(KeptFile(path=path, why=why) for path, why in restored.kept)
         record = UndoRecord(
             type="redo",
@@ -124,8 +118,8 @@ class UndoManager:
 
     def take_up(self, record: UndoRecord) -> None:
         """Undo or redo again what a stored session did after its last turn, without the files. Raises UndoError."""
-        conversation = self.agent.conversation
-        self.agent.transcript.add(record)
+        conversation = self._conversation
+        self._conversation.transcript.add(record)
         if record.type == "undo":
             self._redo.append((conversation.snapshot(), record))
             conversation.restore(self._at(_goal(record)))
@@ -138,28 +132,24 @@ class UndoManager:
 
     def go_back(self, head: Ref) -> None:
         """Go to a place in the last turn, without its files: they stay as they are. Raises UndoError."""
-        self.agent.conversation.restore(self._at(head))
+        self._conversation.restore(self._at(head))
 
     def check_between_turns(self) -> None:
         """Raises TurnRunningError while a turn has not ended, and SessionError when somebody else has the session's log."""
-        if self.agent.busy:
-            raise TurnRunningError
-        self.agent.log.check()
+        self._conversation.check_idle()
+        self._journal.log.check()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """No turn begins meanwhile, and nothing is undone, cleared or compacted. Raises as `check_between_turns`."""
         self.check_between_turns()
-        self.agent.busy = True
-        try:
+        with self._conversation.alone():
             yield
-        finally:
-            self.agent.busy = False
 
     async def _whole(self, travel: Coroutine[Any, Any, UndoRecord]) -> UndoRecord:
         """Files, conversation and record together, also when whoever waits is cancelled; no turn begins meanwhile."""
         with closing(travel), self.alone():
-            self._warnings_before = len(self.agent.journal.warnings)
+            self._warnings_before = len(self._journal.warnings)
             task = asyncio.create_task(travel)
             cancelled: asyncio.CancelledError | None = None
             while not task.done():
@@ -173,7 +163,6 @@ class UndoManager:
 
     async def _back_to(self, place: Ref, key: str, cell_id: str | None) -> UndoRecord:
         """`place`: before the prompt or a step of one of the active turns."""
-        agent = self.agent
         goal = self._at(place)
         active = self.active
         first = next(n for n, turn in enumerate(active) if turn.id == place.id)
@@ -182,12 +171,12 @@ class UndoManager:
         calls = [call for step in undone[0].steps[left:] for call in step.calls]
         calls += [call for turn in undone[1:] for call in turn.calls]
         turns = tuple(turn.turn for turn in undone)
-        tip, earlier = agent.conversation.snapshot(), await asyncio.to_thread(agent.files.made, self.put_back)
-        restored = await agent.files.undo(
+        tip, earlier = self._conversation.snapshot(), await asyncio.to_thread(self._files.made, self.put_back)
+        restored = await self._files.undo(
             self._here([change for call in calls for change in call.files]), partial(self._begin, turns)
         )
         self.put_back = ()
-        agent.conversation.restore(goal)
+        self._conversation.restore(goal)
         record = UndoRecord(
             key=key,
             cell_id=cell_id,
@@ -209,35 +198,35 @@ class UndoManager:
         """In the log before the first file is touched: an undo that is cut off can be finished, and redone as a whole."""
         self.put_back += files
         dumps = [change.model_dump(mode="json") for change in self._redacted(files)]
-        self.agent.log.append("undoing", turns=turns, files=dumps)
+        self._journal.log.append("undoing", turns=turns, files=dumps)
 
     def _at(self, place: Ref) -> Snapshot:
         """Raises UndoError."""
         try:
-            return self.agent.conversation.snapshot_at(place)
+            return self._conversation.snapshot_at(place)
         except NoSuchCheckpointError as error:
             raise UndoError(str(error)) from None
 
     def _recorded(self, record: UndoRecord, parent: Ref | None) -> UndoRecord:
         """Complete and log a record of an undo that is done. `parent`: where the conversation was before."""
-        kept = tuple(file.model_copy(update={"path": self.agent.redact(file.path)}) for file in record.kept)
+        kept = tuple(file.model_copy(update={"path": self._journal.redact(file.path)}) for file in record.kept)
         files = self._redacted(record.files)
-        hooks = self.agent.turn_hooks
-        hooks.start(self.agent.journal.warnings.append)
-        said = tuple(hooks.end(files, self.agent.redact))
-        lineage = self.agent.conversation.lineage
+        hooks = self._hooks
+        hooks.start(self._journal.warnings.append)
+        said = tuple(hooks.end(files, self._journal.redact))
+        lineage = self._conversation.lineage
         made = {**lineage.next(), "parent": parent, "head": lineage.head}
         record = record.model_copy(update={**made, "files": files, "kept": kept, "warnings": said})
-        self.agent.log.append("undo", record=record.model_dump(mode="json"))
-        self.agent.log.sync()
-        failures = self.agent.journal.warnings[self._warnings_before :]
-        record = record.model_copy(update={"warnings": (*said, *map(self.agent.redact, failures))})
-        self.agent.transcript.add(record)
+        self._journal.log.append("undo", record=record.model_dump(mode="json"))
+        self._journal.log.sync()
+        failures = self._journal.warnings[self._warnings_before :]
+        record = record.model_copy(update={"warnings": (*said, *map(self._journal.redact, failures))})
+        self._conversation.transcript.add(record)
         lineage.know([record])
         return record
 
     def _redacted(self, files: Sequence[FileChange]) -> tuple[FileChange, ...]:
-        redact = self.agent.redact
+        redact = self._journal.redact
         return tuple(
             change.model_copy(update={"path": redact(change.path), "patch": change.patch and redact(change.patch)})
             for change in files
@@ -245,7 +234,7 @@ class UndoManager:
 
     def _here(self, changes: Sequence[FileChange]) -> list[FileChange]:
         """Recorded paths as this machine has them: redaction took secrets and the home folder out of them."""
-        return self.agent.files.real_names(changes, self.agent.redact)
+        return self._files.real_names(changes, self._journal.redact)
 
 
 def _goal(undo: UndoRecord) -> Ref:

@@ -13,7 +13,6 @@ from kin_nb.core.config.custom_modes import CustomMode, load_mode
 from kin_nb.core.config.loading import explain
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import SessionLog, UnwrittenLog, new_session_id
-from kin_nb.core.tools.watched_files import watched_files
 from kin_nb.notebook.live import move_in
 from kin_nb.notebook.options import KinError
 from kin_nb.notebook.own_file import surroundings
@@ -145,10 +144,7 @@ class LiveAgent:
     def _at_home(self, agent: Agent) -> Agent:
         """`agent` as it is in this notebook: its own file, saved by a front end while commands run, is nobody's change."""
         own = list(surroundings(self._shell).own_files())
-        apart = [place for path in own for place in (path, path.parent / ".ipynb_checkpoints")]
-        agent.files.close()
-        agent.files = watched_files(agent.workspace.root, agent.journal, apart)
-        agent.approvals.open_files = frozenset(path.resolve() for path in own)
+        agent.set_apart(own, [path.parent / ".ipynb_checkpoints" for path in own])
         move_in(agent, self._shell)
         return agent
 

@@ -10,16 +10,16 @@ from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.beginning import failed_after_all
 from kin_nb.core.config import ConfigError
 from kin_nb.core.config.loading import explain
+from kin_nb.core.conversation import TurnRunningError
 from kin_nb.core.events import BaseEvent, ErrorEvent, TurnStartEvent
+from kin_nb.core.middleware import Limits
 from kin_nb.core.questions import AskQuestion, Question
 from kin_nb.core.records import TurnRecord
 from kin_nb.core.safety.callbacks import Ask
 from kin_nb.core.safety.decision import ApprovalRequest
 from kin_nb.core.session.errors import SessionError
-from kin_nb.core.undo import TurnRunningError
 from kin_nb.notebook.approval import CardPlace, choose_channel, choose_question_channel, draws_widgets
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.cell_view import CellView
@@ -136,7 +136,7 @@ def run_flow(
 
     stopped = _run(shell, thread, agent, turns, io, lambda: FlowRunner(flow, turns.act).run(request))
     if stopped:
-        failed_after_all(agent, stopped)
+        agent.fail_last_turn(stopped)
         raise TurnFailedError(stopped)
 
 
@@ -177,8 +177,8 @@ def limits(agent: Agent, options: CellOptions, max_price: float | None, spent_be
     stats, cap = agent.stats, (max_price, -spent_besides)
     prices = [(usd, before) for usd, before in [cap, (options.max_price, stats.all_cost)] if usd is not None]
     price, before = min(prices, key=sum, default=(None, 0.0))  # the one that is reached first
-    agent.limit(options.max_turns, price, (stats.all_steps, before))
+    agent.limit(Limits(options.max_turns, price, stats.all_steps, before))
     try:
         yield
     finally:
-        agent.limit(None, cap[0], (0, cap[1]))
+        agent.limit(Limits(None, cap[0], 0, cap[1]))

@@ -11,14 +11,13 @@ from kin_nb.core import event_names, events
 from kin_nb.core.config import ConfigError, KinConfig, LLMNotConfigured, MissingAPIKeyError, ProviderConfig
 from kin_nb.core.documents.session import Session
 from kin_nb.core.tools.base import Tool
-from kin_nb.core.tools.registry import ToolRegistry
+from kin_nb.core.tools.manager import ToolRegistry
 
 NAMES = {
     "config": ["LLMNotConfigured"],
     "wire": ["WireMessage", "to_wire", "from_wire"],
     "tools.base": ["Tool"],
-    "tools.simple": ["Tool"],
-    "tools.registry": ["ToolRegistry"],
+    "tools.manager": ["ToolRegistry"],
     "tools.discovery": ["discover_tools"],
     "documents.session": ["Session", "save_session", "load_session"],
     "event_names": ["AgentStart", "ToolCall", "ToolResult", "LLMResponse", "ApprovalRequired", "Error"],

@@ -61,7 +61,7 @@ NAMES = {
     "config.trusted_folders": ["TrustedFolders"],
     "paths": ["kin_home"],
     "llm.types": ["BackendLike"],
-    "tools.format_handler": [
+    "tools.resolve": [
         *(
             "APIToolFormatHandler",
             "ParsedToolCall",

@@ -12,7 +12,7 @@ from kin_nb.core.tools.base import ToolError
 from kin_nb.core.tools.builtins.bash import BashConfig
 from kin_nb.core.tools.builtins.read_file import MOST_BYTES
 from kin_nb.core.tools.builtins.text_file import LARGEST
-from kin_nb.core.tools.registry import ToolRegistry
+from kin_nb.core.tools.manager import ToolRegistry
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

@@ -279,10 +279,10 @@ def test_the_core_exports_nothing_else():
 
 
 def test_what_lies_below_the_agent_does_not_know_it():
-    """Values, storage and the single tools: what knows the agent drives it, or is a piece of its loop."""
+    """Only what drives an agent knows it: not values, storage and tools, and not the parts that it is made of."""
     users = {path for path in (PACKAGE / "core").rglob("*.py") if "kin_nb.core.agent" in imports(path)}
     below = ("context", "llm", "config", "safety", "skills", "system_prompt", "tools/builtins", "tools/mcp", "web")
     assert [path for path in users if any(path.is_relative_to(PACKAGE / "core" / name) for name in below)] == []
-    assert PACKAGE / "core" / "turn.py" in users
+    assert {path.name for path in users if path.parent == PACKAGE / "core"} == {"programmatic.py"}
     values = {name for module in ("types", "modes", "events") for name in imports(PACKAGE / "core" / f"{module}.py")}
     assert not {name for name in values if name.startswith(("kin_nb.core.config", "kin_nb.core.llm"))}

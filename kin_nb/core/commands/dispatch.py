@@ -173,10 +173,11 @@ def run_command(host: CommandHost, typed: TypedCommand) -> CommandResult:
     from kin_nb.core.config import ConfigError  # noqa: PLC0415  (importing the commands stays cheap)
     from kin_nb.core.config.loading import explain  # noqa: PLC0415
     from kin_nb.core.context.compaction import CompactionError  # noqa: PLC0415
+    from kin_nb.core.conversation import TurnRunningError  # noqa: PLC0415
     from kin_nb.core.llm.errors import BackendError  # noqa: PLC0415
     from kin_nb.core.session.errors import SessionError  # noqa: PLC0415
     from kin_nb.core.tool_types import ToolError  # noqa: PLC0415
-    from kin_nb.core.undo import TurnRunningError, UndoError  # noqa: PLC0415
+    from kin_nb.core.undo import UndoError  # noqa: PLC0415
 
     if typed.words and not typed.command.usage:
         raise CommandError(

@@ -31,7 +31,9 @@ def context(host: CommandHost, words: list[str]) -> CommandResult:
         ("tools", len(schemas), offered),
         *((name, len(own), about_tokens(own)) for role, name in _PARTS if (own := _of(messages, role))),
     ]
-    measured = agent.context().tokens if agent is not None and agent.stats.context_tokens else 0
+    measured = (
+        agent.conversation.context(agent.config).tokens if agent is not None and agent.stats.context_tokens else 0
+    )
     used = measured or sum(tokens for _, _, tokens in parts)
     model = config.get_active_model()
     share = f" ({used * 100 // model.context_window} %)" if model.context_window > 0 else ""

@@ -23,7 +23,7 @@ from kin_nb.core.records import (
 )
 from kin_nb.core.redaction import redact_json
 from kin_nb.core.session.errors import SessionDataError
-from kin_nb.core.tools.images import usable
+from kin_nb.core.tools.truncation import usable_pictures
 
 Redact = Callable[[str], str]
 _NO_PROMPT = "[a request that is no longer in the conversation]"
@@ -177,7 +177,7 @@ def _answered(turn: TurnRecord, message: LLMMessage, redact: Redact) -> TurnReco
 
 def _images(images: list[ImageContent] | None) -> tuple[RecordedImage, ...]:
     """Those that a model can be sent: one that is broken would have every later request refused."""
-    kept, _ = usable(images or ())
+    kept, _ = usable_pictures(images or ())
     return tuple(RecordedImage(**image.model_dump()) for image in kept)
 
 

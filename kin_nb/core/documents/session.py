@@ -22,7 +22,7 @@ from kin_nb.core.redaction import redact_json
 from kin_nb.core.session.config_snapshot import config_snapshot
 from kin_nb.core.session.errors import SessionDataError, SessionError
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.registry import ToolRegistry
+from kin_nb.core.tools.manager import ToolRegistry
 from kin_nb.core.workspace import read_bytes
 
 if TYPE_CHECKING:
@@ -95,7 +95,6 @@ class Session:
         may be in use; `metadata["loaded_from"]` has it. Raises SessionDataError for what is no such document, ConfigError.
         """
         from kin_nb.core.agent import Agent  # noqa: PLC0415  (it imports this package)
-        from kin_nb.core.beginning import begin_anew  # noqa: PLC0415  (likewise)
         from kin_nb.core.config import KinConfig  # noqa: PLC0415  (likewise)
 
         saved = SavedSession.read(data)
@@ -103,7 +102,7 @@ class Session:
         earlier, turns = saved.turns(agent.redact)
         if earlier:
             agent.continue_from(earlier)
-            begin_anew(agent)
+            agent.clear()
         agent.continue_from(turns)
         session = cls(agent)
         session.created_at = _time(saved.created_at) or session.created_at

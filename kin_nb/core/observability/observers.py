@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -59,8 +60,9 @@ class Observers:
     `warnings`: a line for each that failed, and for what it failed at; it hears of nothing more.
     """
 
-    def __init__(self, session: Observed) -> None:
-        self._session = session
+    def __init__(self, session: Observed, given: Iterable[Observer] = ()) -> None:
+        """`given`: a program's own, besides those of the settings."""
+        self._session, self._given = session, tuple(given)
         self._observers: list[Observer] | None = None
         self._in_turn = False
         self.warnings: list[str] = []
@@ -69,9 +71,7 @@ class Observers:
         """Never raises."""
         if isinstance(event, TurnStartEvent | TurnEndEvent):
             self._in_turn = isinstance(event, TurnStartEvent)
-        if self._observers is None:
-            self._observers = observers_for(self._session, self.warnings.append)
-        for observer in list(self._observers):
+        for observer in self._listening():
             self._guarded(observer, partial(observer.on_event, event))
 
     def turn_over(self, record: TurnRecord) -> None:
@@ -81,16 +81,26 @@ class Observers:
 
     def compacted(self, record: CompactRecord) -> None:
         """Never raises."""
-        if self._observers is None:
-            self._observers = observers_for(self._session, self.warnings.append)
-        for observer in list(self._observers):
+        for observer in self._listening():
             self._guarded(observer, partial(observer.compacted, record))
+
+    async def aclose(self) -> None:
+        """Close them on a thread, for they may wait for a server. While the program ends no thread begins any more."""
+        try:
+            await asyncio.to_thread(self.close)
+        except RuntimeError:
+            self.close()
 
     def close(self) -> None:
         """Never raises. With the next event they begin anew, as the settings are then."""
         observers, self._observers = self._observers or [], None
         for observer in observers:
             self._guarded(observer, observer.close)
+
+    def _listening(self) -> list[Observer]:
+        if self._observers is None:
+            self._observers = [*self._given, *observers_for(self._session, self.warnings.append)]
+        return list(self._observers)
 
     def _guarded(self, observer: Observer, call: Callable[[], None]) -> None:
         try:

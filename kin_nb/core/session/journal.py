@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.config.secrets import secret_values
-from kin_nb.core.records import ClearRecord, CompactRecord
+from kin_nb.core.records import ClearRecord, CompactRecord, TurnRecord
 from kin_nb.core.redaction import Redactor, secrets_redactor
 from kin_nb.core.session.config_snapshot import config_snapshot
 from kin_nb.core.session.log import SessionLog, new_session_id, session_log
+from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.session.surroundings import session_surroundings
 
 NOTE = "[note: not covered by undo"
@@ -73,7 +74,10 @@ class SessionJournal:
         self.warnings: list[str] = []
         self.log = log or session_log(self.root_id, config.session_logging, self.warnings.append)
         self.storage = SessionStorage(lambda: self.log, self.warn)
+        self.header: dict[str, Any] = {}
+        """What the log and the session notebook say about the session as a whole; empty until its first prompt."""
         self._root = root
+        self._reported: set[str] = set()
         self._secrets: list[str] = []
         self._redactor = Redactor((), root)
         self._for_model = secrets_redactor(())
@@ -84,6 +88,16 @@ class SessionJournal:
         text = self.without_secrets(text)
         if text not in self.warnings:
             self.warnings.append(text)
+
+    def unreported(self, texts: Iterable[str]) -> list[str]:
+        """Return those of `texts` that were not returned before: each is reported once in a session."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._reported]
+        self._reported.update(new)
+        return new
+
+    def recorder(self, turn: TurnRecord) -> TurnRecorder:
+        """Record a turn from now on, in this log and without secrets."""
+        return TurnRecorder(self.log, self.redact, turn, self.without_secrets, holds_secret=self.holds_secret)
 
     def redact(self, text: str) -> str:
         """`text` without secrets and without paths of this machine: what may be recorded and shown."""
@@ -106,9 +120,7 @@ class SessionJournal:
         self._for_model = secrets_redactor(secrets)
         return True
 
-    def begin(
-        self, header: Callable[[], dict[str, Any]], config: KinConfig, system_prompt: str, *, auto_approve: bool
-    ) -> None:
+    def begin(self, config: KinConfig, system_prompt: str, *, auto_approve: bool) -> None:
         """The log's first line, once; later on, a check that nobody else went on with it.
 
         Everything that `kin-nb sessions show --json` says comes from the log alone. Raises SessionError; then nothing has
@@ -123,7 +135,7 @@ class SessionJournal:
             "system_prompt_text": self.redact(system_prompt),
             "config": config_snapshot(config),
         }
-        self.log.append("session", **{**header(), **private})
+        self.log.append("session", **{**self.header, **private})
         if self.session_id != self.root_id:
             self._renamed("clear")
 

@@ -25,7 +25,7 @@ from kin_nb.core.safety.saved_rules import save_rule
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.tool_types import Preview, ToolDecision, ToolError, ToolPermission
 from kin_nb.core.tools.edited import chosen_args, editable, told
-from kin_nb.core.tools.resolve import ResolvedToolCall, looked_at_again, resolve_args
+from kin_nb.core.tools.resolve import ResolvedToolCall, re_resolve, resolve_args
 from kin_nb.core.workspace import decided_paths
 
 Tell = Callable[[BaseEvent], Awaitable[None]]
@@ -77,7 +77,7 @@ class ApprovalGate:
                     return call, NOT_RUN
                 scripts: dict[str, str] | None = None
                 for _ in range(_MOST_QUESTIONS):
-                    call = looked_at_again(call, self._context().workspace)
+                    call = re_resolve(call, self._context().workspace)
                     decision, preview = self._judged(call)  # the answer before may have been for the whole session
                     if decision.verdict is not Verdict.ASK:
                         answer = None
@@ -123,7 +123,7 @@ class ApprovalGate:
 
         A link may have been put in a file's place meanwhile, or the file been written: what they said yes to would undo that.
         """
-        if looked_at_again(call, self._context().workspace).request != call.request:
+        if re_resolve(call, self._context().workspace).request != call.request:
             return False
         now = self._preview(call)
         if answer.hunks is None and _DIFF not in {preview.kind, now.kind}:

@@ -23,6 +23,7 @@ from kin_nb.core.tool_types import (
     ToolError,
     ToolPermission,
 )
+from kin_nb.core.workspace import Workspace
 
 if TYPE_CHECKING:
     from kin_nb.core.messages import ImageContent
@@ -77,8 +78,12 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
     @abstractmethod
     async def run(self, args: Args) -> Result: ...
 
-    async def invoke(self, **raw: Any) -> Result:
-        """Validate `raw` and run. Raises ToolError when the arguments do not fit."""
+    async def invoke(self, /, **raw: Any) -> Result:
+        """Validate `raw` and run. Raises ToolError when the arguments do not fit.
+
+        The agent validates a call before it is decided, so it calls `run` itself. Where a subclass overrides `invoke`, it calls
+        that, with the approved arguments as JSON values.
+        """
         return await self.run(self.parse_args(raw))
 
     @classmethod
@@ -88,7 +93,7 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
         try:
             return model.model_validate(raw)  # type: ignore[return-value]
         except ValidationError as error:
-            from kin_nb.core.tools.wrong_arguments import what_is_wrong  # noqa: PLC0415  (for a call that fails)
+            from kin_nb.core.tools.arguments import what_is_wrong  # noqa: PLC0415  (for a call that fails)
 
             raise ToolError(f"{cls.get_name()}: invalid arguments\n{what_is_wrong(model, raw, error)}") from error
 
@@ -159,14 +164,12 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
         return [args.model_dump_json(exclude_none=True)]
 
     def _named(self, pattern: str, args: Args, *, as_written: bool) -> list[bool]:
-        from kin_nb.core.tools.rules import names_path  # noqa: PLC0415  (it needs ToolError from here)
-
         accesses = self.accesses(args)
         paths = () if accesses.everything else (*accesses.reads, *accesses.writes)
         if not paths:
             return [fnmatchcase(subject, pattern) for subject in self.subjects(args)]
         root = self.config.effective_workdir
-        return [names_path(pattern, path, root, as_written=as_written) for path in paths]
+        return [_names_path(pattern, path, root, as_written=as_written) for path in paths]
 
     @classmethod
     def get_name(cls) -> str:
@@ -203,6 +206,22 @@ class BaseTool(ABC, Generic[Args, Result, Config, State]):
         return _type_arguments(cls)
 
 
+def _names_path(pattern: str, path: str, root: Path, *, as_written: bool) -> bool:
+    """Whether a glob names `path`: relative to the workspace, or in full, symlinks resolved; `~` is the home folder.
+
+    `as_written` compares the path as the model wrote it too. That may forbid, never allow: `docs/../x` is not in docs.
+    """
+    spellings = [path] if as_written else []
+    try:
+        workspace = Workspace(root)
+        real = workspace.resolve(path)
+        spellings += [workspace.relative(real), str(real)]
+    except ToolError:  # no file can have this name
+        pass
+    wanted = str(Path(pattern).expanduser()) if pattern.startswith("~") else pattern.removeprefix("./")
+    return any(fnmatchcase(spelling, wanted) for spelling in spellings)
+
+
 _Types: TypeAlias = tuple[type[BaseModel], type[BaseModel], type[BaseToolConfig], type[BaseToolState]]
 AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]
 
@@ -231,7 +250,7 @@ def _look_for_type_arguments(cls: type) -> _Types:
 
 
 def _parameters(model: type[BaseModel]) -> dict[str, Any]:
-    from kin_nb.core.tools.schema import arguments_schema  # noqa: PLC0415  (once per class)
+    from kin_nb.core.tools.arguments import arguments_schema  # noqa: PLC0415  (once per class)
 
     found = _PARAMETERS.get(model)
     if found is None:

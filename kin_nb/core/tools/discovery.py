@@ -1,26 +1,38 @@
-"""Finding tools: the built-in ones, and those that people keep as *.py files in three places (seed 000).
+"""Tools that people write: found as *.py files in three places, loaded, and adapted where they have seed 004's short form.
 
 The nearer place wins where names collide: the project's `.kin-code/tools`, then `tool_paths`, then the user's own
-`~/.kin-code/tools`, then the built-in tools. Whatever lies in the project is loaded only when its folder is trusted.
+`~/.kin-code/tools`, then the built-in tools. What lies in the project is loaded only when its folder is trusted. A file is run
+as a module of its own. A `Tool` of the short form, with nothing but a name, a description and `async def execute`, becomes a
+BaseTool by `adapted`: it may touch anything, so each call asks unless the configuration says otherwise.
 """
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import inspect
+import json
 import os
 import re
+import sys
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.paths import kin_home
-from kin_nb.core.tools.base import AnyTool, Tool
-from kin_nb.core.tools.simple import adapted
-from kin_nb.core.tools.tool_file import ToolFileError, load
-from kin_nb.core.workspace import error_text
+from kin_nb.core.project_snapshot import MayUse, anything
+from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
+from kin_nb.core.tools.base import AnyTool, BaseTool, Parameters, Tool
+from kin_nb.core.workspace import error_text, read_bytes
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What providers take as a function's name."""
+"""What providers accept as a function's name."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +44,7 @@ class Discovered:
 
 
 def discover_tools(config: KinConfig) -> Discovered:
-    """Reads and runs the files anew each time. A file or class that is no good is a warning and stops nothing else."""
+    """Read and run the tool files, each time again. A file or class that cannot be used is a warning and stops nothing else."""
     from kin_nb.core.tools.builtins import builtin_tools  # noqa: PLC0415  (tools are read on first use)
 
     built_in = builtin_tools()
@@ -41,7 +53,7 @@ def discover_tools(config: KinConfig) -> Discovered:
     warnings: list[str] = []
     for file in _files(config, warnings):
         try:
-            loaded = load(file, config.is_as_trusted)
+            loaded = load_tool_file(file, config.is_as_trusted)
         except ToolFileError as error:
             warnings.append(str(error))
             continue
@@ -71,13 +83,14 @@ def usable_name(tool: type[AnyTool]) -> str:
         name = tool.get_name()
         tool._get_tool_config_class()  # noqa: SLF001  (seed 003's name)
         tool.get_info()
-        is_async = inspect.iscoroutinefunction(inspect.unwrap(tool.run))
+        awaited: dict[str, Callable[..., Any]] = {"run": tool.run, "invoke": tool.invoke}
+        wrong = [own for own, method in awaited.items() if not inspect.iscoroutinefunction(inspect.unwrap(method))]
     except Exception as error:  # the class is anybody's, and so is what goes wrong in it
         raise ValueError(first_line(error)) from error
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(f"{name!r} is no name that models can call (letters, digits, _ and -, at most 64)")
-    if not is_async:
-        raise ValueError("its run is not `async def`")
+    if wrong:
+        raise ValueError(f"its {wrong[0]} is not `async def`")
     return name
 
 
@@ -112,3 +125,191 @@ def _files_in(folder: Path, warnings: list[str]) -> list[Path]:
     except OSError as error:
         warnings.append(f"{folder}: its tools are not loaded: {error_text(error)}.")
         return []
+
+
+LARGEST_TOOL_FILE = 1_000_000
+"""Bytes of the largest file that is loaded as a tool."""
+
+
+class ToolFileError(Exception):
+    """A tool file that cannot be used: where it is wrong, and why."""
+
+
+def load_tool_file(path: Path, may_run: MayUse = anything) -> dict[type[AnyTool | Tool], int]:
+    """The tools that a file defines, in its order, each with its line.
+
+    A tool is a class that subclasses BaseTool and has `run`, or subclasses Tool and has `execute`, and whose name does
+    not begin with `_`. The module gets a private name; sys.path stays as it is and no bytecode is written. Raises
+    ToolFileError for a file that cannot be read or run, also when it exits, for one without a tool, and for one whose content
+    `may_run` refuses.
+    """
+    try:
+        source = read_bytes(Path(os.path.realpath(path)), LARGEST_TOOL_FILE, str(path))
+    except ToolError as error:
+        raise ToolFileError(str(error)) from error
+    if not may_run(path, source):
+        raise ToolFileError(f"{path} has changed since its folder was trusted, and is not loaded.")
+    name = f"_kin_tools_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    before = sys.modules.get(name)
+    sys.modules[name] = module  # pydantic and dataclasses look their annotations' names up there
+    try:
+        tree = ast.parse(source, str(path))
+        exec(compile(tree, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102  (that is what a tool file is for)
+    except (Exception, SystemExit) as error:
+        sys.modules.pop(name)
+        if before is not None:
+            sys.modules[name] = before
+        raise ToolFileError(f"{_error_place(path, error)}: not loaded: {_reason(error)}.") from error
+    lines = {node.name: node.lineno for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    tools = {tool: lines.get(tool.__name__, 1) for tool in vars(module).values() if _is_tool(tool, name)}
+    if not tools:
+        raise ToolFileError(
+            f"{path}: defines no tool. A tool is a class with an `async def run`, "
+            "subclass of BaseTool[Args, Result, Config, State], or with an `async def execute`, subclass of Tool."
+        )
+    return tools
+
+
+def _is_tool(value: object, module: str) -> bool:
+    return (
+        isinstance(value, type)
+        and issubclass(value, BaseTool | Tool)
+        and value.__module__ == module
+        and not inspect.isabstract(value)
+        and not value.__name__.startswith("_")
+    )
+
+
+def _error_place(path: Path, error: BaseException) -> str:
+    """`FILE:LINE`, the last line of the file itself that was reached."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f"{path}:{error.lineno or 1}"
+    frames = traceback.extract_tb(error.__traceback__, limit=-50)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    return f"{path}:{lines[-1]}" if lines else str(path)
+
+
+def _reason(error: BaseException) -> str:
+    """One line. What a SyntaxError says of the place is said already."""
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name in {"tools", "tools.base"}:  # as seed 004 has it
+        text += "; write `from kin_nb.core.tools.base import Tool`"
+    return f"{type(error).__name__}: {text}".strip(": ").split("\n")[0].rstrip(".")
+
+
+class TextResult(BaseModel):
+    text: str
+
+
+class SimpleState(BaseToolState):
+    """The session's instance, so that what it remembers stays as long as the session does."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    tool: Tool | None = None
+
+
+class AnyArguments(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class SimpleTool(BaseTool[BaseModel, TextResult, BaseToolConfig, SimpleState]):
+    """Subclasses are made by `adapted`. `source`: the Tool class, or the one instance that a program gave."""
+
+    name: ClassVar[str]
+    source: ClassVar[type[Tool] | Tool]
+    arguments: ClassVar[type[BaseModel]]
+    schema: ClassVar[dict[str, Any] | None]
+
+    @classmethod
+    def get_name(cls) -> str:
+        return cls.name
+
+    @classmethod
+    def get_parameters(cls) -> dict[str, Any]:
+        return cls.schema or super().get_parameters()
+
+    @classmethod
+    def _types(cls) -> tuple[type[BaseModel], type[BaseModel], type[BaseToolConfig], type[BaseToolState]]:
+        return cls.arguments, TextResult, BaseToolConfig, SimpleState
+
+    async def run(self, args: BaseModel) -> TextResult:
+        """Raises ToolError when the tool returns anything but text."""
+        if self.state.tool is None:
+            self.state.tool = self.source() if isinstance(self.source, type) else self.source
+        own = {name: vars(args)[name] for name in type(args).model_fields}
+        text: object = await self.state.tool.execute(**own, **(args.model_extra or {}))
+        if not isinstance(text, str):
+            raise ToolError(f"{self.name} returned {type(text).__name__}, not text.")
+        return TextResult(text=text)
+
+    def to_model(self, result: TextResult) -> str:
+        return result.text
+
+
+def adapted(tool: type[Tool] | Tool) -> type[AnyTool]:
+    """A BaseTool class that runs `tool`. Raises ValueError, with the reason, for one that models cannot call."""
+    kind = tool if isinstance(tool, type) else type(tool)
+    if not inspect.iscoroutinefunction(inspect.unwrap(kind.execute)):
+        raise ValueError("its execute is not `async def`")
+    if not isinstance(tool.description, str):
+        raise ValueError("its description is no text")  # noqa: TRY004  (whoever found the tool says so as one kind)
+    arguments, schema = _arguments(kind, tool.parameters)
+    members = {
+        "__module__": kind.__module__,
+        "__doc__": kind.__doc__,
+        "description": tool.description,
+        "name": tool.name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower(),
+        "source": tool,
+        "arguments": arguments,
+        "schema": schema,
+    }
+    return type(kind.__name__, (SimpleTool,), members)
+
+
+def _arguments(kind: type[Tool], parameters: Parameters) -> tuple[type[BaseModel], dict[str, Any] | None]:
+    """What validates the arguments, and the schema that the model is told when that cannot be derived from it."""
+    if parameters is None:
+        return _from_signature(kind), None
+    if isinstance(parameters, type) and issubclass(parameters, BaseModel):
+        return parameters, None
+    if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
+        raise ValueError("its parameters are neither a pydantic model nor a JSON Schema of an object")
+    try:
+        schema: dict[str, Any] = json.loads(json.dumps({"type": "object", **parameters}, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"its parameters are no JSON: {error}") from error
+    return AnyArguments, schema
+
+
+def _from_signature(kind: type[Tool]) -> type[BaseModel]:
+    own = list(inspect.signature(kind.execute).parameters.values())[1:]
+    if any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in own):
+        raise ValueError("its execute takes arguments by position, and models give them by name")
+    named = [p for p in own if p.kind in {p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY}]
+    try:
+        hints = get_type_hints(kind.execute, include_extras=True)
+    except Exception as error:  # a name that is not there, or whatever an annotation does
+        raise ValueError(f"the annotations of its execute cannot be read: {error}") from error
+    fields: dict[str, Any] = {
+        p.name: (hints.get(p.name, Any), ... if p.default is p.empty else p.default) for p in named
+    }
+    more = any(p.kind is p.VAR_KEYWORD for p in own)
+    return _model(f"{kind.__name__}Args", fields, ConfigDict(extra="allow" if more else "ignore"))
+
+
+def _model(name: str, fields: dict[str, Any], config: ConfigDict) -> type[BaseModel]:
+    import warnings  # noqa: PLC0415  (only for tools of this form)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an argument may be called `json` or `copy`, as methods of models are
+        try:
+            model: type[BaseModel] = create_model(name, __config__=config, **fields)
+        except Exception as error:  # a type without a schema, a name of pydantic's: its errors are of many kinds
+            raise ValueError(f"its arguments cannot be described: {str(error).splitlines()[0]}") from error
+    lost = fields.keys() - model.model_fields.keys()
+    if lost:  # `_x`, `model_config`
+        raise ValueError(f"its execute takes {', '.join(sorted(lost))}, which no argument can be called")
+    return model

@@ -1,15 +1,62 @@
-"""A call that a person changes before it runs: the arguments that run instead, and what the model is told of it."""
+"""A call that the user edits before it runs: the parts of its change, the arguments that run instead, what the model is told.
+
+The parts are the hunks of the diff that the user sees, counted from 0.
+"""
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from typing import Any
 
 from kin_nb.core.redaction import WORKSPACE
 from kin_nb.core.tool_types import Preview, ToolError
-from kin_nb.core.tools.hunks import split_patch, with_hunks
+from kin_nb.core.tools.builtins.text_file import split_lines, unified_diff
 from kin_nb.core.tools.resolve import ResolvedToolCall
+
+_HUNK = re.compile(r"^(?=@@ )", re.MULTILINE)
+_Group = list[tuple[str, int, int, int, int]]
+
+
+def split_patch(patch: str) -> tuple[str, list[str]]:
+    """The lines that name the file, and each hunk of a unified diff of that one file, from its `@@` line on."""
+    header, *parts = _HUNK.split(patch)  # a line of the file begins with its mark, so with no `@@`
+    return header, parts
+
+
+def with_hunks(before: str, after: str, chosen: Collection[int]) -> str:
+    """`before` with the chosen hunks of its change to `after`: all of them give `after`, none `before`, to the byte.
+
+    Where lines differ in their endings alone, which no diff shows, `before` is kept unless all are chosen.
+    Raises ValueError for a hunk that there is not.
+    """
+    old, new = split_lines(before), split_lines(after)
+    groups = _groups(old, new)
+    if wrong := sorted(set(chosen) - set(range(len(groups)))):
+        raise ValueError(f"there is no part {wrong[0] + 1} of {len(groups)}")
+    if len(set(chosen)) == len(groups):
+        return after if groups else before
+    pieces: list[str] = []
+    position = 0
+    for number, group in enumerate(groups):
+        start, end = group[0][1], group[-1][2]
+        pieces += old[position:start]
+        pieces += _taken(old, new, group) if number in chosen else old[start:end]
+        position = end
+    return "".join([*pieces, *old[position:]])
+
+
+def _taken(old: list[str], new: list[str], group: _Group) -> list[str]:
+    return [line for tag, i1, i2, j1, j2 in group for line in (old[i1:i2] if tag == "equal" else new[j1:j2])]
+
+
+def _groups(old: list[str], new: list[str]) -> list[_Group]:
+    """As difflib.unified_diff draws them from lines that all end in LF (text_file.unified_diff)."""
+    left, right = ([line.replace("\r\n", "\n") for line in lines] for lines in (old, new))
+    return [list(group) for group in difflib.SequenceMatcher(None, left, right).get_grouped_opcodes(3)]
+
 
 LONGEST = 2_000
 """Characters of what ran instead that the model is told."""
@@ -63,8 +110,6 @@ def _ran_as(asked: ResolvedToolCall, ran: ResolvedToolCall, previews: tuple[Prev
     """Of a change to a file, what differs from the change that was asked for; else the argument that was edited, or all."""
     was, now = (preview.texts for preview in previews)
     if was and now and was[0] == now[0] and asked.request.write_paths == ran.request.write_paths:
-        from kin_nb.core.tools.builtins.text_file import unified_diff  # noqa: PLC0415  (for a call that was edited)
-
         _, parts = split_patch(unified_diff("", was[1], now[1]))
         if parts:
             return f"your change, but for this:\n{''.join(parts)}".removesuffix("\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,15 +26,11 @@ from kin_nb.core.tool_types import ToolDecision, ToolError
 from kin_nb.core.tools.approval_gate import NOT_RUN, ApprovalGate
 from kin_nb.core.tools.base import tool_output
 from kin_nb.core.tools.call_context import CallContext, call_context
-from kin_nb.core.tools.ending import end, to_its_end
-from kin_nb.core.tools.event_queue import EventQueue
-from kin_nb.core.tools.fitting import Fitted, fits, fitted
-from kin_nb.core.tools.images import usable
-from kin_nb.core.tools.printed import Printed
+from kin_nb.core.tools.cancellation import cancel_and_wait, finish_shielded
 from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve, what_failed
-from kin_nb.core.tools.scheduler import AnyCall, Place, in_its_turn, places
+from kin_nb.core.tools.scheduler import AnyCall, Slot, slots, wait_for_conflicts
+from kin_nb.core.tools.truncation import Fitted, PrintedTails, Whole, fits, fitted, usable_pictures, whole_output
 from kin_nb.core.tools.watched_files import Changed, WatchedFiles
-from kin_nb.core.tools.whole import Whole, whole_output
 from kin_nb.core.usage_stats import AgentStats
 from kin_nb.core.workspace import decided_paths
 
@@ -76,7 +72,7 @@ class ToolExecutor:
         self._answers: dict[str, LLMMessage] = {}
         self._results: dict[str, RecordedCall] = {}
         self._wholes: dict[str, Whole] = {}
-        self._printed = Printed()
+        self._printed = PrintedTails()
         self._order: dict[str, int] = {}
         self._failed_edits: dict[int, str] = {}
 
@@ -98,15 +94,15 @@ class ToolExecutor:
                     yield ToolCallEvent(
                         tool_name=call.tool_name, tool_class=type(call.tool), args=call.args, tool_call_id=call.call_id
                     )
-            for call, place in zip(resolved, places(resolved), strict=True):
-                tasks.append(asyncio.create_task(self._when_due(call, place, resolved, tasks[:])))
+            for call, slot in zip(resolved, slots(resolved), strict=True):
+                tasks.append(asyncio.create_task(self._when_due(call, slot, resolved, tasks[:])))
             async with aclosing(self._events.until_done(tasks)) as events:
                 async for event in events:
                     yield event
         finally:
             self._events.close()
             try:
-                await end(tasks)
+                await cancel_and_wait(tasks)
             finally:
                 self._answer_the_rest()
 
@@ -116,13 +112,13 @@ class ToolExecutor:
         self._answer_the_rest()
 
     async def _when_due(
-        self, call: AnyCall, place: Place, calls: list[AnyCall], earlier: list[asyncio.Task[None]]
+        self, call: AnyCall, slot: Slot, calls: list[AnyCall], earlier: list[asyncio.Task[None]]
     ) -> None:
-        awaited = {earlier[i] for i in (*place.after, *(() if place.same_as is None else (place.same_as,)))}
+        awaited = {earlier[i] for i in (*slot.after, *(() if slot.same_as is None else (slot.same_as,)))}
         if awaited:
             await asyncio.wait(awaited)
-        if place.same_as is not None and isinstance(call, ResolvedToolCall):
-            await self._tell(self._repeated(call, self._results[calls[place.same_as].call_id]))
+        if slot.same_as is not None and isinstance(call, ResolvedToolCall):
+            await self._tell(self._repeated(call, self._results[calls[slot.same_as].call_id]))
         elif isinstance(call, FailedToolCall):
             await self._tell(self._answer(call, status="error", output=call.error))
         else:
@@ -131,7 +127,7 @@ class ToolExecutor:
     async def _one(self, call: ResolvedToolCall, before: Mapping[asyncio.Task[None], AnyCall]) -> ToolResultEvent:
         stats = self._stats
         try:
-            call = await in_its_turn(call, before, self._workspace)
+            call = await wait_for_conflicts(call, before, self._workspace)
             call, decided, snapshot = await self._admitted(call)
         except BaseException as error:
             if must_propagate(error) or self._events.is_closed:
@@ -174,18 +170,18 @@ class ToolExecutor:
         except asyncio.CancelledError:
             ended, seconds = task.done(), time.monotonic() - started
             with suppress(asyncio.CancelledError):  # cancelled once more; this one is raised below
-                await end([task])
+                await cancel_and_wait([task])
             if ended and not task.cancelled():  # the record says how it ended, whoever stopped listening
-                self._finished(call, *await to_its_end(self._outcome(call, task, before)), seconds)
+                self._finished(call, *await finish_shielded(self._outcome(call, task, before)), seconds)
             else:
-                await to_its_end(self._interrupted(call, before))
+                await finish_shielded(self._interrupted(call, before))
             raise
         seconds = time.monotonic() - started
         outcome = asyncio.ensure_future(self._outcome(call, task, before))
         try:
             told, changed = await asyncio.shield(outcome)
         except asyncio.CancelledError:
-            self._finished(call, *await to_its_end(outcome), seconds)
+            self._finished(call, *await finish_shielded(outcome), seconds)
             raise
         return self._finished(call, told, changed, seconds)
 
@@ -203,7 +199,7 @@ class ToolExecutor:
         record = partial(self._record_subagent, call.call_id)
         call_context.set(self._contexts(call_id=call.call_id, emit=tell, ask=self._gate.ask_within, record=record))
         try:
-            result: BaseModel = await call.tool.run(call.args)
+            result: BaseModel = await call.run()
         except (SystemExit, KeyboardInterrupt) as error:
             raise ToolError(f"{call.tool_name} ended with {type(error).__name__}.") from error
         return result
@@ -258,7 +254,7 @@ class ToolExecutor:
             exit_code = call.tool.exit_code(result)
             if not isinstance(result, BaseModel) or not isinstance(exit_code, int | None):
                 raise ToolError(f"{call.tool_name} returned what is no result.")  # noqa: TRY301
-            images, left_out = usable(call.tool.images(result))
+            images, left_out = usable_pictures(call.tool.images(result))
             return {
                 "status": "ok",
                 "result": result,
@@ -390,3 +386,44 @@ def _bound(call: ResolvedToolCall, result: BaseModel) -> tuple[str, ...]:
 
 def _edits(call: ResolvedToolCall) -> bool:
     return bool(call.request.write_paths) and not call.request.accesses.everything
+
+
+class EventQueue:
+    """The events of several running calls as one stream, in the order in which they were put in. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[tuple[BaseEvent, asyncio.Future[None] | None] | None] = asyncio.Queue()
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Nobody reads any more: what is told from now on is not waited for."""
+        self.is_closed = True
+
+    def put(self, event: BaseEvent) -> None:
+        """For what need not be seen before the caller goes on: live output."""
+        self._queue.put_nowait((event, None))
+
+    async def told(self, event: BaseEvent) -> None:
+        """Returns when the reader has dealt with `event` and wants the next. Raises CancelledError when nobody reads any more."""
+        if self.is_closed:
+            raise asyncio.CancelledError
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait((event, taken))
+        await taken
+
+    async def until_done(self, tasks: Sequence[asyncio.Task[None]]) -> AsyncGenerator[BaseEvent, None]:
+        """What is put in until all `tasks` have ended. Raises what the first of them raised, after the last has ended."""
+        for task in tasks:
+            task.add_done_callback(lambda _: self._queue.put_nowait(None))
+        running = len(tasks)
+        while running:
+            item = await self._queue.get()
+            if item is None:
+                running -= 1
+                continue
+            event, taken = item
+            yield event
+            if taken is not None and not taken.done():
+                taken.set_result(None)
+        for task in tasks:
+            task.result()

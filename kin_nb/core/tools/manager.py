@@ -1,19 +1,22 @@
-"""ToolManager: which tools there are, and one instance of each for the session (seed 000)."""
+"""ToolManager: which tools there are, and one instance of each for the session (seed 000). ToolRegistry, seed 004's view of it."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import copy
+from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from kin_nb.core.callback_errors import describe_error, must_propagate
 from kin_nb.core.config import KinConfig
 from kin_nb.core.config.secrets import key_names
 from kin_nb.core.config.values import chosen
 from kin_nb.core.messages import AvailableFunction, AvailableTool
 from kin_nb.core.tool_types import BaseToolConfig, ToolError
-from kin_nb.core.tools.base import AnyTool
+from kin_nb.core.tools.base import AnyTool, BaseTool, Tool
+from kin_nb.core.tools.discovery import adapted, discover_tools, usable_name
 
 ALIASES = {"shell": "bash", "todos": "todo"}
 """What models that know another agent's tools call ours (seed 004): understood when no tool has that name, never offered."""
@@ -27,8 +30,6 @@ class ToolManager:
     """
 
     def __init__(self, config: KinConfig, *, without: Collection[str] = ()) -> None:
-        from kin_nb.core.tools.discovery import discover_tools  # noqa: PLC0415  (tools import base, which we are beside)
-
         discovered = discover_tools(config)
         self._config, self._without = config, frozenset(without)
         self._classes = discovered.classes
@@ -92,8 +93,6 @@ class ToolManager:
         `replacing` names tools that were registered before: those that `classes` has too keep their place in the order,
         and what they remember if they are the same; the others are removed. Names that were refused stay as they are.
         """
-        from kin_nb.core.tools.discovery import usable_name  # noqa: PLC0415
-
         warnings = []
         before = self.available_tools()
         known, ours = list(self._classes), self._registered.intersection(replacing)
@@ -123,8 +122,6 @@ class ToolManager:
 
         Raises ToolError for a name that is taken, and for a class that models cannot be offered.
         """
-        from kin_nb.core.tools.discovery import usable_name  # noqa: PLC0415
-
         try:
             name = usable_name(tool)
         except ValueError as error:
@@ -216,3 +213,55 @@ def _schema(name: str, tool: type[AnyTool]) -> AvailableTool:
     return AvailableTool(
         function=AvailableFunction(name=name, description=info.description, parameters=info.parameters)
     )
+
+
+class ToolRegistry:
+    """A program's view of a ToolManager (seed 004): `ToolRegistry(agent.tool_manager)`. The model is offered what it registers.
+
+    `execute` is for programs, which decide for themselves: it asks nobody and records nothing. The agent's own calls never
+    come this way; each goes through the safety chain.
+    """
+
+    def __init__(self, manager: ToolManager) -> None:
+        self._manager = manager
+
+    def register(self, tool: type[AnyTool | Tool] | Tool) -> None:
+        """Add a tool: a class in either form, or an instance in seed 004's.
+
+        Raises ToolError for a name that is taken, and for a tool that models cannot be offered.
+        """
+        if isinstance(tool, type) and issubclass(tool, BaseTool):
+            self._manager.add(tool)
+            return
+        if not isinstance(tool, Tool) and not (isinstance(tool, type) and issubclass(tool, Tool)):
+            raise ToolError(
+                f"{tool!r} is no tool: a subclass of BaseTool or Tool, or an instance of Tool, was expected."
+            )
+        try:
+            self._manager.add(adapted(tool))
+        except ValueError as error:
+            name = tool.__name__ if isinstance(tool, type) else type(tool).__name__
+            raise ToolError(f"{name} is not added: {error}.") from error
+
+    def get_tool(self, name: str) -> AnyTool:
+        """Raises ToolError for a name that no tool has, and for a tool that is disabled."""
+        return self._manager.get(name)
+
+    def get_schemas(self) -> list[dict[str, Any]]:
+        """`{"type": "function", "function": {"name", "description", "parameters"}}` for each tool on offer."""
+        return [schema.model_dump() for schema in self._manager.schemas()]
+
+    async def execute(self, name: str, args: dict[str, Any]) -> str:
+        """Run a tool and return what a model would read; pictures are left out. Raises ToolError for whatever goes wrong."""
+        tool = self._manager.get(name)
+        try:
+            result: object = await tool.invoke(**args)
+            if not isinstance(result, BaseModel):
+                raise ToolError(f"{name} returned what is no result.")  # noqa: TRY301
+            return tool.to_model(result)
+        except ToolError:
+            raise
+        except BaseException as error:  # a tool's own code
+            if must_propagate(error):
+                raise
+            raise ToolError(f"{name} failed: {describe_error(error)}") from error

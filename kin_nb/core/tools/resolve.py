@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,10 +10,12 @@ from pydantic import BaseModel
 
 from kin_nb.core.bounded_json import read_json
 from kin_nb.core.callback_errors import describe_error, error_text
-from kin_nb.core.messages import ToolCall
+from kin_nb.core.config import KinConfig, ProviderConfig
+from kin_nb.core.messages import AvailableTool, LLMMessage, StrToolChoice, ToolCall
 from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.base import AnyTool
+from kin_nb.core.tools.arguments import raw_arguments
+from kin_nb.core.tools.base import AnyTool, BaseTool
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.workspace import Workspace
 
@@ -46,6 +49,15 @@ class ResolvedToolCall:
     def validated_args(self) -> BaseModel:
         """Seed 003's name for `args`."""
         return self.args
+
+    async def run(self) -> BaseModel:
+        """Run the tool with `args`: by `invoke` where its class overrides that, else by `run`, which need not validate again."""
+        result: BaseModel
+        if getattr(self.tool.invoke, "__func__", None) is BaseTool.invoke:
+            result = await self.tool.run(self.args)
+        else:
+            result = await self.tool.invoke(**raw_arguments(self.args))
+        return result
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,7 @@ def resolve_args(name: str, call_id: str, tool: AnyTool, raw: dict[str, Any], wo
     return ResolvedToolCall(name, call_id, tool, args, _request(name, call_id, tool, args, workspace))
 
 
-def looked_at_again(call: ResolvedToolCall, workspace: Workspace) -> ResolvedToolCall:
+def re_resolve(call: ResolvedToolCall, workspace: Workspace) -> ResolvedToolCall:
     """What it touches may have changed with the calls before it: where links lead, what a command would run."""
     return replace(call, request=_request(call.tool_name, call.call_id, call.tool, call.args, workspace))
 
@@ -116,3 +128,62 @@ def _arguments(text: str | None) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise ToolError("The arguments must be a JSON object. Nothing was run; send the call again.")
     return raw
+
+
+@dataclass(frozen=True)
+class ParsedMessage:
+    tool_calls: list[ParsedToolCall] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ResolvedMessage:
+    """Every call of the message, in one list or the other, each in the order of the message."""
+
+    tool_calls: list[ResolvedToolCall] = field(default_factory=list)
+    failed_calls: list[FailedToolCall] = field(default_factory=list)
+
+
+class APIToolFormatHandler:
+    """Tool calls between messages of an API and tools (seed 003), for programs that run a reply's calls themselves.
+
+    The agent uses the functions above directly.
+    """
+
+    def get_available_tools(self, tool_manager: ToolManager, config: KinConfig) -> list[AvailableTool]:  # noqa: ARG002
+        return tool_manager.schemas()
+
+    def get_tool_choice(self) -> StrToolChoice | AvailableTool | None:
+        return "auto"
+
+    def process_api_response_message(self, message: LLMMessage | Mapping[str, Any]) -> LLMMessage:
+        """A reply as a message for the history: what is no part of one is left out, what is malformed is empty."""
+        if isinstance(message, LLMMessage):
+            return message
+        from kin_nb.core.llm.adapters.openai import OpenAIAdapter  # noqa: PLC0415  (only here, and few programs call it)
+
+        reply = {"choices": [{"message": dict(message)}]}
+        return OpenAIAdapter().parse_response(reply, ProviderConfig(name="any", api_base="http://localhost")).message
+
+    def parse_message(self, message: LLMMessage) -> ParsedMessage:
+        """Arguments that are not JSON stay with their call, as its `error`."""
+        return ParsedMessage([parse(call) for call in message.tool_calls or ()])
+
+    def resolve_tool_calls(
+        self, parsed: ParsedMessage, tool_manager: ToolManager, config: KinConfig
+    ) -> ResolvedMessage:
+        workspace = Workspace(config.effective_workdir)
+        resolved = [resolve(call, tool_manager, workspace) for call in parsed.tool_calls]
+        return ResolvedMessage(
+            [call for call in resolved if isinstance(call, ResolvedToolCall)],
+            [call for call in resolved if isinstance(call, FailedToolCall)],
+        )
+
+    def create_tool_response_message(self, tool_call: ResolvedToolCall, result: str) -> dict[str, Any]:
+        return _response(tool_call.call_id, tool_call.tool_name, result)
+
+    def create_failed_tool_response_message(self, failed: FailedToolCall, error: str) -> dict[str, Any]:
+        return _response(failed.call_id, failed.tool_name, error)
+
+
+def _response(call_id: str, name: str, content: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "name": name, "content": content}

@@ -1,7 +1,7 @@
 """Which calls of one reply may run side by side, by what they say that they touch.
 
 Contract: calls that conflict keep the model's order, also those that do so only once the calls before them have run
-(`in_its_turn`); the others do not wait for each other. A path stands for the tree
+(`wait_for_conflicts`); the others do not wait for each other. A path stands for the tree
 below it. What is said here orders calls and nothing else: whether a call may run at all is the safety chain's business.
 """
 
@@ -14,31 +14,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kin_nb.core.safety.decision import ToolRequest
-from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, looked_at_again
+from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, re_resolve
 from kin_nb.core.workspace import Workspace
 
 AnyCall = ResolvedToolCall | FailedToolCall
 
 
 @dataclass(frozen=True)
-class Place:
-    """`after`: positions of the calls that must have ended before this one begins; `same_as`: the call whose answer it shares."""
+class Slot:
+    """`after`: positions of the calls that must end before this one begins; `same_as`: the call whose answer it shares."""
 
     after: tuple[int, ...] = ()
     same_as: int | None = None
 
 
-def places(calls: Sequence[AnyCall]) -> list[Place]:
-    """The place of each call, in call order."""
-    found: list[Place] = []
+def slots(calls: Sequence[AnyCall]) -> list[Slot]:
+    """Return the slot of each call, in call order."""
+    found: list[Slot] = []
     for index, call in enumerate(calls):
         before = calls[:index]
         after = tuple(i for i, other in enumerate(before) if _conflict(call, other))
-        found.append(Place(after, _same(call, before)))
+        found.append(Slot(after, _same(call, before)))
     return found
 
 
-async def in_its_turn(
+async def wait_for_conflicts(
     call: ResolvedToolCall, before: Mapping[asyncio.Task[None], AnyCall], workspace: Workspace
 ) -> ResolvedToolCall:
     """The call as the disk is now, when none of those in `before` that conflict with it now runs any more.
@@ -46,7 +46,7 @@ async def in_its_turn(
     `before`: the calls before it, none where it waited for none: what was no link may have become one.
     """
     while before:
-        call = looked_at_again(call, workspace)
+        call = re_resolve(call, workspace)
         running = [
             task for task, other in before.items() if not task.done() and _conflict(call, _as_now(other, workspace))
         ]
@@ -75,7 +75,7 @@ def _as_now(call: AnyCall, workspace: Workspace) -> AnyCall:
     if isinstance(call, FailedToolCall):
         return call
     try:
-        return looked_at_again(call, workspace)
+        return re_resolve(call, workspace)
     except KeyboardInterrupt:
         raise
     except BaseException:  # noqa: BLE001  (a custom tool's own code; that call says so itself)

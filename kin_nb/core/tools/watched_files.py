@@ -10,28 +10,31 @@ from pathlib import Path
 from kin_nb.core.file_history import Before, Begin, FileHistory, Restored, workspace_store
 from kin_nb.core.records import FileChange
 from kin_nb.core.safety.decision import ToolRequest
-from kin_nb.core.session.journal import SessionJournal, SessionStorage
+from kin_nb.core.session.journal import SessionStorage
 
 Changed = tuple[tuple[FileChange, ...], str]
 """What a call changed, and what it may have changed that is not known."""
 
 
-def watched_files(root: Path, journal: SessionJournal, apart: Collection[Path] = ()) -> WatchedFiles:
-    """Those of the workspace at `root` (resolved), for the calls of the journal's session, whose storage hears of failures.
-
-    `apart`: files and folders that others write meanwhile, an open notebook: no call's change, and never undone.
-    """
-    session, storage = journal.root_id, journal.storage
-    history = FileHistory(root, workspace_store(root), apart=apart, session=session, report=storage.history_failed)
-    return WatchedFiles(history, session, storage)
-
-
 class WatchedFiles:
-    """A call that names what it writes costs a look at those files; one that may touch anything, a look at all of them."""
+    """The files of the workspace at `root` (resolved), for the calls of the session `session`; `storage` hears of failures.
 
-    def __init__(self, history: FileHistory, session: str, storage: SessionStorage) -> None:
-        self._history, self._session, self._storage = history, session, storage
+    A call that names what it writes costs a look at those files; one that may touch anything, a look at all of them.
+    """
+
+    def __init__(self, root: Path, session: str, storage: SessionStorage) -> None:
+        self._root, self._session, self._storage = root, session, storage
         self._answered: list[str] = []
+        self._history = self._history_without(())
+
+    def set_apart(self, paths: Collection[Path]) -> None:
+        """Leave out files and folders that others write meanwhile, an open notebook: no call's change, and never undone."""
+        self._history.close()
+        self._history = self._history_without(paths)
+
+    def _history_without(self, apart: Collection[Path]) -> FileHistory:
+        store, report = workspace_store(self._root), self._storage.history_failed
+        return FileHistory(self._root, store, apart=apart, session=self._session, report=report)
 
     async def before(self, request: ToolRequest) -> Before | None:
         """Taken before the call runs, and kept until it is `answered`; None for a call that changes nothing here."""

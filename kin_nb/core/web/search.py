@@ -17,7 +17,7 @@ from kin_nb.core.config.keys import find_key
 from kin_nb.core.llm.errors import reason_of
 from kin_nb.core.tool_types import BaseToolConfig, ToolError
 from kin_nb.core.urls import is_local, shown
-from kin_nb.core.web.readable import clean
+from kin_nb.core.web.pages import clean
 
 MOST_BYTES = 2_000_000
 _LIBRARY = "ddgs"
@@ -32,7 +32,7 @@ _REFUSED, _TOO_MANY = {401, 403}, 429
 _Path = tuple[str, ...]
 
 
-class Found(BaseModel):
+class SearchHit(BaseModel):
     title: str
     url: str
     snippet: str = ""
@@ -64,7 +64,7 @@ def engine_site(settings: SearchSettings) -> str:
     return f"{scheme}://{re.split(r'[/?#]', rest, maxsplit=1)[0].rpartition('@')[2]}"
 
 
-async def search(query: str, count: int, settings: SearchSettings) -> list[Found]:
+async def search(query: str, count: int, settings: SearchSettings) -> list[SearchHit]:
     """At most `count`. Raises ToolError in words that say whether trying again helps. The caller bounds the time."""
     if settings.url:
         results = _results(await _ask(query, count, settings), settings.url)
@@ -175,14 +175,14 @@ def _lists(answer: Any) -> Iterator[tuple[_Path, list[Any]]]:
             places.extend(((*path, name.lower()), item) for name, item in value.items())
 
 
-def _found(entry: Any) -> Found | None:
+def _found(entry: Any) -> SearchHit | None:
     """None for what has no title or no address on the web."""
     if not isinstance(entry, dict):
         return None
     url, title, snippet = (_text(entry, names) for names in (_URLS, _TITLES, _SNIPPETS))
     if not title or not url.startswith(("http://", "https://")) or len(url) > _LONGEST_URL:
         return None
-    return Found(title=title[:_LONGEST_TEXT], url=url.replace(" ", "%20"), snippet=snippet[:_LONGEST_TEXT])
+    return SearchHit(title=title[:_LONGEST_TEXT], url=url.replace(" ", "%20"), snippet=snippet[:_LONGEST_TEXT])
 
 
 def _text(entry: dict[str, Any], names: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""HTML on stdin, `{"title": ..., "text": ...}` on stdout: a program of its own, started by readable.py and killed by it.
+"""HTML on stdin, `{"title": ..., "text": ...}` on stdout: a program of its own, started by pages.py and killed by it.
 
 No parser of HTML is quick with whatever a page may hold, and a thread that never ends cannot be stopped: a process can.
 It imports nothing of kin_nb.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import Preview
-from kin_nb.core.tools.hunks import split_patch
+from kin_nb.core.tools.edited import split_patch
 from kin_nb.notebook.approval.card import FOCUS, Card, Fold, html_widget, show, show_html, text, with_parts
 from kin_nb.notebook.cell_io import CellOutput
 from kin_nb.notebook.tap import TapRun

@@ -21,13 +21,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from kin_nb.core.autocompletion.path_prompt import START, path_mentions
 from kin_nb.core.messages import ImageContent
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.builtins.names import printable
-from kin_nb.core.tools.builtins.notebook_text import notebook_text
-from kin_nb.core.tools.builtins.read_file import picture_kind
+from kin_nb.core.tools.builtins.path_arguments import printable
+from kin_nb.core.tools.builtins.read_file import notebook_text, picture_kind
 from kin_nb.core.tools.builtins.text_file import decode
-from kin_nb.core.tools.images import LARGEST, usable
-from kin_nb.core.tools.images import MOST as MOST_PICTURES
-from kin_nb.core.tools.limits import capped, closed
+from kin_nb.core.tools.truncation import LARGEST_PICTURE, MOST_PICTURES, capped, closed, usable_pictures
 from kin_nb.core.workspace import Workspace, error_text, open_regular, read_bytes
 from kin_nb.notebook.live import pictures
 from kin_nb.notebook.live.capture import plain
@@ -140,7 +137,7 @@ def _folder(path: Path) -> tuple[str, str, None]:
 
 
 def _picture(path: Path, kind: str, written: str) -> ImageContent:
-    content = read_bytes(path, LARGEST, written)
+    content = read_bytes(path, LARGEST_PICTURE, written)
     return ImageContent(media_type=f"image/{kind}", data=base64.b64encode(content).decode())
 
 
@@ -261,7 +258,7 @@ def _settled(pieces: list[_Piece], agent: Agent) -> Iterator[_Piece]:
         why = "" if model.supports_images else f"{model.alias} takes no pictures"
         if not why and sent == MOST_PICTURES:
             why = f"more than {MOST_PICTURES} pictures"
-        if not why and not usable([piece.picture])[0]:
+        if not why and not usable_pictures([piece.picture])[0]:
             why = "it is too large, or no picture"
         sent += not why
         yield _Piece(f"{piece.label}, not sent: {why}") if why else piece

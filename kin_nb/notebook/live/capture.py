@@ -18,9 +18,8 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kin_nb.core.messages import ImageContent
-from kin_nb.core.tools.builtins.bash import OUTPUT_LIMIT, CappedOutput
 from kin_nb.core.tools.builtins.text_file import decode
-from kin_nb.core.tools.images import MOST
+from kin_nb.core.tools.truncation import MOST_PICTURES, OUTPUT_LIMIT, CappedOutput
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -54,7 +53,7 @@ class Printed:
         for media_type in _PICTURES:
             found = data.get(media_type)
             if isinstance(found, bytes | str) and found:
-                if len(self.pictures) <= MOST:  # one too many, so that it is said
+                if len(self.pictures) <= MOST_PICTURES:  # one too many, so that it is said
                     encoded = base64.b64encode(found).decode() if isinstance(found, bytes) else "".join(found.split())
                     self.pictures.append(ImageContent(media_type=media_type, data=encoded))
                 return True

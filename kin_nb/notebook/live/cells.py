@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError, ToolPermission
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.builtins.notebook_text import cell_text
+from kin_nb.core.tools.builtins.read_file import cell_text
 from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.live.time_limit import on_main_thread
 from kin_nb.notebook.own_file import surroundings

@@ -187,7 +187,7 @@ class ChangedModules:
         root, changes = self._agent.workspace.root, [change for change in files if change.path.endswith(".py")]
         first: dict[Path, str | None] = {}
         names: dict[Path, str] = {}
-        for change, real in zip(changes, self._agent.files.real_names(changes, self._agent.redact), strict=True):
+        for change, real in zip(changes, self._agent.real_changes(changes), strict=True):
             path = real_path(root / file_name(real.path))
             names[path] = change.path
             if first.setdefault(path, change.before) == change.after:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from kin_nb.core.messages import ImageContent
-from kin_nb.core.tools.images import LARGEST
+from kin_nb.core.tools.truncation import LARGEST_PICTURE
 
 LONGEST_SIDE = 1_568
 """Pixels."""
@@ -86,7 +86,7 @@ def of_image(image: Any) -> ImageContent:
     made = io.BytesIO()
     small.save(made, "png")
     kind = "png"
-    if made.tell() > LARGEST:
+    if made.tell() > LARGEST_PICTURE:
         made, kind = io.BytesIO(), "jpeg"
         small.convert("RGB").save(made, "jpeg")
     return ImageContent(media_type=f"image/{kind}", data=base64.b64encode(made.getvalue()).decode())

@@ -137,4 +137,4 @@ def move_in(agent: Agent, shell: InteractiveShell) -> None:
     """The tools, and a hint in the receipt when this kernel goes on with code that a turn has changed."""
     imports = Imports()
     add_live_tools(agent, shell, imports)
-    agent.turn_hooks += [ChangedModules(agent, shell, imports), ChangedPackages()]
+    agent.turn_hooks.extend([ChangedModules(agent, shell, imports), ChangedPackages()])

@@ -19,7 +19,6 @@ from kin_nb.core.questions import Question
 from kin_nb.core.records import SessionRecord
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.single_call import run_single_call
 from kin_nb.notebook.approval import CardPlace, choose_question_channel, somebody_answers
 from kin_nb.notebook.cell_io import CellOutput, somebody_reads
 from kin_nb.notebook.live import main_thread
@@ -161,8 +160,8 @@ class _Rerun:
         arguments: dict[str, Any] = {"code": part.source}
         if part.timeout is not None and part.timeout <= _LONGEST_LIMIT:
             arguments["timeout"] = part.timeout
-        ended = await run_single_call(
-            self._agent, Python.get_name(), arguments, call_id=f"again-{number}", turn=self._missing.turn
+        ended = await self._agent.run_tool(
+            Python.get_name(), arguments, call_id=f"again-{number}", turn=self._missing.turn
         )
         decision = ended.call.decision if ended.call is not None else None
         asked = bool(self._answers)

@@ -113,12 +113,11 @@ def go_on(agent: Agent, book: Book, at: SessionRecord | None) -> Conversation:
     that the notebook holds.
     """
     found = book.conversation(at)
-    if book.records:
-        recorded = book.meta.workspace
-        agent.header = {**agent.header, "commit": recorded.commit, "branch": recorded.branch}
+    recorded = book.meta.workspace if book.records else None
+    header = {"commit": recorded.commit, "branch": recorded.branch} if recorded is not None else {}
     last = max((number for record in book.records.values() for number in _numbers(record)), default=0)
     try:
-        agent.continue_from(found.whole, known=book.records.values(), last=last)
+        agent.continue_from(found.whole, known=book.records.values(), last=last, header=header)
         place = at.head if at is not None else None
         if place is not None and place.step != END and found.whole and found.whole[-1].id == place.id:
             agent.undos.go_back(place)

@@ -175,16 +175,13 @@ class Rerun:
         """The agent answers from the recording, and begins the turn where it began: gone back, cleared, or compacted."""
         mails = sum(call.name == DMAIL and call.status == "ok" for call in self.turn.calls)
         steps = len(self.turn.steps) if self.turn.stop_reason == "max_steps" else sys.maxsize
-        limits = {"max_dmails_per_turn": mails, "max_steps_per_turn": steps}
-        agent.config = agent.config.model_copy(update=limits)
+        agent.override(max_dmails_per_turn=mails, max_steps_per_turn=steps)
         agent.backend = self.backend
-        agent.middleware_pipeline.clear()
         follow = FollowRecording(self.backend)
-        agent.middleware_pipeline.add(follow)
-        agent.compaction_strategy, agent.prunes = follow, follow.prunes
+        agent.use(middleware=[follow], compaction=follow, prunes=follow.prunes)
         self._play_tasks(agent)
         if self.turn.parent is None:
-            agent.history.restart()
+            agent.conversation.start_over()
         elif self._so_far.is_at(self.turn.parent):
             self._compact(agent, self.turn.parent)
         else:
@@ -268,7 +265,7 @@ class Rerun:
         """Compact the conversation as recorded, where `ref` is a compaction."""
         compaction = self._so_far.compactions.get(ref.id)
         if compaction is not None:
-            agent.history.take_compaction(compaction, partial(here, workspace=self._workspace))
+            agent.conversation.take_compaction(compaction, partial(here, workspace=self._workspace))
 
     def _as_played(self, turn: TurnRecord, workspace: Path, known_ids: Container[str]) -> TurnRecord:
         """The turn with this run's folder in it, and ids that the agent takes as they are: portable, each once."""

@@ -26,7 +26,7 @@ from kin_nb.core.config.secrets import key_names
 from kin_nb.core.environment import child_environment
 from kin_nb.core.interrupts import Interrupted
 from kin_nb.core.tools.builtins import sandbox
-from kin_nb.core.tools.builtins.run_later import Look
+from kin_nb.core.tools.builtins.sandbox import WorkspaceScan
 from kin_nb.render import one_line
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.format.taken_out import HiddenText
@@ -171,7 +171,7 @@ class ConfinedPlay:
             places = {"KIN_RECORDING": str(inside), "JPY_SESSION_NAME": str(inside)}
             hidden = HiddenText.of(self.nb)
             argv = [*WORKER, str(inside), str(_memory()), str(hidden.number)]
-            command = sandbox.confined(argv, copied, Look(), network=False, closed=sandbox.sockets())
+            command = sandbox.confined(argv, copied, WorkspaceScan(), network=False, closed=sandbox.sockets())
             with tempfile.TemporaryFile() as stderr:
                 process = subprocess.Popen(
                     command,

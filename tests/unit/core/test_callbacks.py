@@ -19,7 +19,7 @@ from kin_nb.core.middleware import MiddlewareAction, MiddlewareResult, ResetReas
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.registry import ToolRegistry
+from kin_nb.core.tools.manager import ToolRegistry
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -434,7 +434,7 @@ async def test_a_strategy_that_fails_raises_its_own_error_and_the_conversation_i
 
     agent = start()
     await two_turns(agent, model_server)
-    agent.compaction_strategy = Strategy()
+    agent.use(compaction=Strategy())
     before, session = list(agent.messages), agent.session_id
     with pytest.raises(type(error)):
         await agent.compact()

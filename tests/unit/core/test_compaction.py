@@ -12,6 +12,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
 from kin_nb.core.context.compaction import CompactionError
 from kin_nb.core.context.history import History
+from kin_nb.core.conversation import TurnRunningError
 from kin_nb.core.events import (
     CheckpointEvent,
     CompactEndEvent,
@@ -23,7 +24,6 @@ from kin_nb.core.events import (
 from kin_nb.core.middleware import MiddlewareResult, ResetReason
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import fold, read_lines
-from kin_nb.core.undo import TurnRunningError
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

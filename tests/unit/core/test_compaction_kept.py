@@ -55,7 +55,7 @@ async def chat(agent: Agent, server, turns: int, usage: dict[str, int] = SMALL) 
 def resumed(agent: Agent) -> History:
     _, turns = fold(read_lines(agent.log.path))
     again = History(agent.messages[0].content, agent.redact)
-    again.extend_from(turns, agent.here)
+    again.extend_from(turns, agent.parts.settings.here)
     return again
 
 
@@ -225,7 +225,7 @@ async def test_another_strategy_takes_the_place_of_the_built_in_one(model_server
             reply = await ask([*messages, user_message("Sum up.")])
             return Compacted(reply.message.content, 2, LLMUsage(), words=5)
 
-    trusted.compaction_strategy = KeepTwo()
+    trusted.use(compaction=KeepTwo())
     await chat(trusted, model_server, 3)
     tail = trusted.messages[-2:]
     model_server.enqueue("Mine.")
@@ -283,7 +283,7 @@ async def test_what_still_takes_too_much_is_summed_up_again(model_server, truste
             reply = await ask([*messages, user_message("Sum up.")])
             return Compacted(reply.message.content, 4 if len(self.asked) == 1 else 0, reply.usage)
 
-    trusted.compaction_strategy = KeepsMuch()
+    trusted.use(compaction=KeepsMuch())
     for number in range(4):
         model_server.enqueue("Read.", usage=SMALL)
         await run_turn(trusted, f"{number} " + "word " * 2_400)

@@ -137,10 +137,10 @@ async def test_a_resume_has_the_messages_and_the_size_and_no_notes(talk):
 @pytest.mark.parametrize("way", [*WAYS, compact], ids=lambda way: way.__name__)
 async def test_loop_detection_begins_again(talk, way):
     for _ in range(3):
-        talk.agent.loop_guard.detector.observe("bash", '{"command": "make"}', "failed", ok=False, call_id="c")
+        talk.agent.parts.loop_guard.detector.observe("bash", '{"command": "make"}', "failed", ok=False, call_id="c")
     await way(talk)
     found = [
-        talk.agent.loop_guard.detector.observe("bash", '{"command": "make"}', "failed", ok=False, call_id=str(n))
+        talk.agent.parts.loop_guard.detector.observe("bash", '{"command": "make"}', "failed", ok=False, call_id=str(n))
         for n in range(2)
     ]
     assert found == [None, None]

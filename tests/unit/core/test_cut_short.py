@@ -8,10 +8,10 @@ from contextlib import suppress
 import pytest
 
 from kin_nb.core.agent import Agent
+from kin_nb.core.conversation import TurnRunningError
 from kin_nb.core.events import ApprovalRequestEvent, CheckpointEvent, ToolOutputEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
-from kin_nb.core.undo import TurnRunningError
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

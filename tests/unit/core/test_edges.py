@@ -12,6 +12,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import ConfigError, SessionLoggingConfig
 from kin_nb.core.config.custom_modes import CustomMode
 from kin_nb.core.context.history import History
+from kin_nb.core.conversation import TurnRunningError
 from kin_nb.core.events import ToolOutputEvent
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.modes import AgentMode
@@ -19,7 +20,6 @@ from kin_nb.core.redaction import Redactor
 from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.core.session.errors import SessionInUseError
 from kin_nb.core.tool_types import BaseToolConfig
-from kin_nb.core.undo import TurnRunningError
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 

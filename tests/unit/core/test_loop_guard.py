@@ -129,7 +129,7 @@ async def test_to_read_again_what_was_pruned_is_no_loop(model_server, agent, man
         answers = [message.tool_call_id for message in context.messages if message.tool_call_id]
         return tuple(answers) if len(answers) == len(many_files) else ()
 
-    agent.prunes = prunes
+    agent.use(prunes=prunes)
     events = await run_turn(agent)
     assert [len(event.calls) for event in events if isinstance(event, PruneEvent)] == [len(many_files)]
     assert loops(events) == []

@@ -11,6 +11,7 @@ from kin_nb.core.middleware import (
     PLAN_REMINDER,
     ContextWarningMiddleware,
     ConversationContext,
+    Limits,
     MiddlewareAction,
     MiddlewarePipeline,
     MiddlewareResult,
@@ -193,13 +194,13 @@ async def test_limits_from_here_on_say_the_number_that_was_given(model_server, t
     for _ in range(3):
         model_server.enqueue("Hello.", usage=usage)
     await run_turn(trusted, "one")
-    trusted.limit(1, 0.5, (trusted.stats.all_steps, trusted.stats.all_cost))
+    trusted.limit(Limits(1, 0.5, trusted.stats.all_steps, trusted.stats.all_cost))
     assert stops(await run_turn(trusted, "two")) == []
-    trusted.limit(0, None, (trusted.stats.all_steps, 0.0))
+    trusted.limit(Limits(0, None, trusted.stats.all_steps))
     assert stops(await run_turn(trusted, "three")) == ["Turn limit of 0 reached"]
-    trusted.limit(None, 0.5, (0, -1.0))  # others have spent a dollar
+    trusted.limit(Limits(None, 0.5, 0, -1.0))  # others have spent a dollar
     assert stops(await run_turn(trusted, "four")) == ["Price limit exceeded: $1.0120 > $0.50"]
-    trusted.limit(None, None)
+    trusted.limit(Limits())
     assert stops(await run_turn(trusted, "five")) == []
     assert len(model_server.requests) == 3
 

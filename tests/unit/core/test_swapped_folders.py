@@ -77,14 +77,14 @@ def outside(tmp_path: Path, workspace: Path) -> Path:
 
 def swap_before_it_runs(agent: Agent, folder: Path, outside: Path) -> None:
     """After the decision, before the tool runs."""
-    before = agent.files.before
+    before = agent.parts.services.files.before
 
     async def swapped(request):
         folder.rename(folder.with_name("away"))
         folder.symlink_to(outside)
         return await before(request)
 
-    agent.files.before = swapped
+    agent.parts.services.files.before = swapped
 
 
 @contextmanager

@@ -428,7 +428,7 @@ BAD = {
 
 
 TAKES_ANYTHING = """
-from kin_nb.core.tools.simple import Tool
+from kin_nb.core.tools.discovery import Tool
 
 class Anything(Tool):
     name = "anything"

@@ -12,6 +12,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.conversation import TurnRunningError
 from kin_nb.core.documents.document import session_document
 from kin_nb.core.events import CheckpointEvent, LoopEvent, TurnEndEvent
 from kin_nb.core.modes import AgentMode
@@ -19,7 +20,7 @@ from kin_nb.core.paths import kin_home
 from kin_nb.core.records import Ref, TurnRecord
 from kin_nb.core.session.errors import SessionError
 from kin_nb.core.session.log import SessionLog
-from kin_nb.core.undo import TurnRunningError, UndoError
+from kin_nb.core.undo import UndoError
 from tests.anthropic_server import AnthropicServer
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn

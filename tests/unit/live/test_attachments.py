@@ -37,7 +37,7 @@ def attached(shell, agent):
 def sees(agent):
     """The model takes pictures."""
     model = agent.config.models[0].model_copy(update={"supports_images": True})
-    agent.config = agent.config.model_copy(update={"models": [model]})
+    agent.override(models=[model])
 
 
 def test_a_variable_is_its_summary_without_values(shell, attached):

@@ -10,7 +10,6 @@ import pytest
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.log import UnwrittenLog
-from kin_nb.core.tools.single_call import run_single_call
 from kin_nb.notebook.live_agent import LiveAgent
 from kin_nb.notebook.options import KinError
 
@@ -50,7 +49,7 @@ def call(live, in_turn):
             agent.set_ask(ask)
             if grant is not None:
                 agent.safety().grants.add(grant)
-            return in_turn(lambda: run_single_call(agent, "python", {"code": code}, call_id="again-1", turn=7))
+            return in_turn(lambda: agent.run_tool("python", {"code": code}, call_id="again-1", turn=7))
 
     return run
 
@@ -100,7 +99,7 @@ def test_a_grant_of_the_session_covers_it_and_one_given_here_is_not_the_sessions
 def test_the_mode_that_a_session_begins_in_counts(shell, live, in_turn):
     begins = LiveAgent(shell, None, "plan")
     with begins.separate() as agent:
-        ended = in_turn(lambda: run_single_call(agent, "python", {"code": CODE}, call_id="c", turn=1))
+        ended = in_turn(lambda: agent.run_tool("python", {"code": CODE}, call_id="c", turn=1))
     begins.close()
     assert ended.call.decision.by == "DenyWhilePlanning"
 

@@ -10,9 +10,8 @@ import pytest
 from kin_nb.core.config import KinConfig
 from kin_nb.core.messages import FunctionCall, LLMMessage, Role, ToolCall
 from kin_nb.core.tools.builtins.read_file import ReadFile, ReadFileArgs
-from kin_nb.core.tools.format_handler import APIToolFormatHandler
 from kin_nb.core.tools.manager import ToolManager
-from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall
+from kin_nb.core.tools.resolve import APIToolFormatHandler, FailedToolCall, ResolvedToolCall
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from kin_nb.core.tool_types import Accesses, BaseToolConfig
 from kin_nb.core.tools.mcp import connection
-from kin_nb.core.tools.mcp.definitions import read_tools, tool_name
+from kin_nb.core.tools.mcp.answers import read_tools, tool_name
 from tests.unit.mcp.conftest import stdio, tool
 from tests.unit.mcp.servers.behaviour import DEEP, TOOLS
 

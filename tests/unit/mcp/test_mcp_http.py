@@ -12,7 +12,7 @@ import pytest
 
 from kin_nb.core.config.entries import MCPHttp
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.mcp.results import TEXT_LIMIT
+from kin_nb.core.tools.mcp.answers import TEXT_LIMIT
 from tests.serving import certificate
 from tests.unit.mcp.conftest import http, said
 from tests.unit.mcp.http_server import HttpServer

@@ -6,7 +6,7 @@ import pytest
 
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.base import tool_output
-from kin_nb.core.tools.mcp.results import TEXT_LIMIT, read_result
+from kin_nb.core.tools.mcp.answers import TEXT_LIMIT, read_result
 from tests.unit.mcp.conftest import said, stdio, tool
 from tests.unit.mcp.servers.behaviour import PNG
 

@@ -11,7 +11,8 @@ import pytest
 
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.base import tool_output
-from kin_nb.core.tools.mcp import MCPServers, managed_server
+from kin_nb.core.tools.mcp import MCPServers
+from kin_nb.core.tools.mcp import servers as servers_module
 from tests.unit.mcp.conftest import gone, lines, lives, said, stdio, tool, until
 
 
@@ -164,7 +165,7 @@ async def test_a_failed_server_is_tried_again_after_a_pause_that_doubles(make, t
     servers = make(stdio("wants_file"))
 
     async def warnings_at(seconds: float) -> int:
-        monkeypatch.setattr(managed_server, "monotonic", lambda: seconds)
+        monkeypatch.setattr(servers_module, "monotonic", lambda: seconds)
         return len(await servers.connect())
 
     assert [await warnings_at(seconds) for seconds in (0, 59, 60, 179, 180)] == [1, 0, 1, 0, 1]

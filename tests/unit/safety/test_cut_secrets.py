@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kin_nb.core.redaction import secrets_redactor
-from kin_nb.core.tools import printed
-from kin_nb.core.tools.builtins.grep_matches import LONGEST_LINE, _shortened
+from kin_nb.core.tools import truncation
+from kin_nb.core.tools.builtins.grep_output import LONGEST_LINE, _shortened
 from kin_nb.notebook.live.attachments import LONGEST, _cut
 from kin_nb.notebook.live.glimpse import glimpse
 
@@ -15,7 +15,7 @@ redact = secrets_redactor([KEY]).text
 
 
 def interrupted(text: str) -> str:
-    seen = printed.Printed()
+    seen = truncation.PrintedTails()
     seen.add("c1", text)
     return seen.take("c1")
 
@@ -24,7 +24,7 @@ CUTTERS = {
     "a long line that grep shows": (LONGEST_LINE, lambda before: _shortened(f"{before}{KEY}{'x' * 99}".encode())),
     "@file": (LONGEST, lambda before: _cut(f"{before}{KEY}{'x' * 99}".encode(), LONGEST + 1)),
     "a glimpse": (1000, lambda before: glimpse(f"{before}{KEY}{'x' * 2000}")),
-    "an interrupted call": (printed.MOST, lambda after: interrupted(f"{KEY}{after}")),
+    "an interrupted call": (truncation.PRINTED_LIMIT, lambda after: interrupted(f"{KEY}{after}")),
 }
 
 

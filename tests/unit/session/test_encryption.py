@@ -470,7 +470,7 @@ async def test_an_agent_goes_on_with_its_encrypted_session(model_server, config,
     assert SECRET.encode() not in agent.log.path.read_bytes()
     again = Agent.resume(encrypted, agent.session_id[:8])
     assert again.turns == agent.turns
-    assert again.usage.cleared
+    assert again.conversation.usage.cleared
     model_server.enqueue("Hello again.")
     await run_turn(again, "second")
     await again.aclose()

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.cut_off import UNSURE
 from kin_nb.core.events import TurnEndEvent, WarningEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import FileChange
+from kin_nb.core.resume import UNSURE
 from kin_nb.core.session.log import LOG_NAME
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn

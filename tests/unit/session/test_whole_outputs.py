@@ -25,11 +25,10 @@ from kin_nb.core.session.session_keys import SessionKeys
 from kin_nb.core.session.store import StoredSession
 from kin_nb.core.session.whole_outputs import WHOLE_LIMIT, limited, note, whole_output_of
 from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
+from kin_nb.core.tools import truncation
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.builtins import bash
-from kin_nb.core.tools.builtins.bash import CappedOutput
-from kin_nb.core.tools.mcp.results import TEXT_LIMIT, read_result
-from kin_nb.core.tools.whole import KEPT_UNTIL_REDACTED, Whole, whole_output
+from kin_nb.core.tools.mcp.answers import TEXT_LIMIT, read_result
+from kin_nb.core.tools.truncation import KEPT_UNTIL_REDACTED, CappedOutput, Whole, whole_output
 from kin_nb.notebook.live.capture import Printed
 from kin_nb.replay.rerun.drift import compare_call
 from tests.model_server import tool_call
@@ -180,7 +179,7 @@ async def test_secrets_and_places_are_out_also_where_the_cut_goes_through_one(
 ):
     monkeypatch.setenv("OUR_TOKEN", SECRET)
     monkeypatch.setattr(whole_outputs, "WHOLE_LIMIT", 50_000)
-    monkeypatch.setattr(bash, "KEPT_UNTIL_REDACTED", 55_000)
+    monkeypatch.setattr(truncation, "KEPT_UNTIL_REDACTED", 55_000)
     (workspace / "long.txt").write_text(
         f"{workspace} {SECRET}\n{'x' * 50_000}"[:49_980] + f" {SECRET}\n" + "y\n" * 90_000
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.tools.builtins import run_later, sandbox
+from kin_nb.core.tools.builtins import sandbox
 from kin_nb.core.tools.builtins.bash import Bash, BashConfig
 
 ENVIRONMENT = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
@@ -214,60 +214,60 @@ async def test_what_was_made_before_the_call_was_cancelled_is_put_aside_too(real
 
 
 def test_what_the_person_changes_meanwhile_is_not_put_aside(repository):
-    before = run_later.look(repository)
+    before = sandbox.scan_workspace(repository)
     git(repository, "config", "branch.x.remote", "origin")  # writes another file, and renames it
     git(repository, "config", "--file", "module/.git-new", "a.b", "c")
-    assert run_later.put_aside(repository, before) == ""
+    assert sandbox.quarantine(repository, before) == ""
     assert "origin" in (repository / ".git" / "config").read_text()
 
 
 def test_where_looking_takes_too_long_nothing_is_put_aside_that_may_have_been_there(repository, monkeypatch):
     with monkeypatch.context() as slow:
         times = iter([0.0, 0.0])
-        slow.setattr(run_later.time, "monotonic", lambda: next(times, 100.0))
-        before = run_later.look(repository)
+        slow.setattr(sandbox.time, "monotonic", lambda: next(times, 100.0))
+        before = sandbox.scan_workspace(repository)
     (repository / "new").mkdir()
     (repository / "new" / ".git").write_text("gitdir: ../evil\n")
-    said = run_later.put_aside(repository, before)
+    said = sandbox.quarantine(repository, before)
     assert [path.name for path in repository.rglob("*.aside")] == [".git.aside"]
     assert "not all was looked through" in said
 
 
 def test_a_folder_that_cannot_be_entered_any_more_is_named(repository):
-    before = run_later.look(repository)
+    before = sandbox.scan_workspace(repository)
     deeper = (
         "d=$(printf 'd%.0s' {1..250}); for n in {1..17}; do mkdir $d && cd $d || exit; done"  # no path is that long
     )
     subprocess.run(["bash", "-c", deeper], cwd=repository, check=True)
-    assert "as it cannot be read: ddd" in run_later.put_aside(repository, before)
+    assert "as it cannot be read: ddd" in sandbox.quarantine(repository, before)
 
 
 def test_names_in_what_is_said_stay_on_their_line(repository):
-    before = run_later.look(repository)
+    before = sandbox.scan_workspace(repository)
     (repository / "x\n[y" / ".git").mkdir(parents=True)
     (repository / "x\n[y" / ".git" / "config").write_text("")
-    assert run_later.put_aside(repository, before).count("\n") == 0
+    assert sandbox.quarantine(repository, before).count("\n") == 0
 
 
 def test_hooks_outside_of_the_workspace_are_nobodys_business_here(repository, tmp_path):
     git(repository, "config", "core.hooksPath", str(tmp_path / "hooks"))
-    before = run_later.look(repository)
+    before = sandbox.scan_workspace(repository)
     (tmp_path / "hooks").mkdir()
-    assert run_later.put_aside(repository, before) == ""
+    assert sandbox.quarantine(repository, before) == ""
     assert (tmp_path / "hooks").exists()
 
 
 def test_a_link_that_leads_out_of_the_workspace_has_nothing_renamed_there(repository, tmp_path):
     git(repository, "config", "core.hooksPath", "scripts/hooks")
-    before = run_later.look(repository)
+    before = sandbox.scan_workspace(repository)
     (tmp_path / "mine" / "hooks").mkdir(parents=True)
     (repository / "scripts").symlink_to(tmp_path / "mine")
-    assert run_later.put_aside(repository, before) == ""
+    assert sandbox.quarantine(repository, before) == ""
     assert (tmp_path / "mine" / "hooks").exists()
 
 
 def test_a_pipe_in_place_of_settings_is_not_waited_for(repository):
-    before = run_later.look(repository)
+    before = sandbox.scan_workspace(repository)
     (repository / "new" / ".git").mkdir(parents=True)
     os.mkfifo(repository / "new" / ".git" / "config")
-    assert "new/.git/config, now config.aside" in run_later.put_aside(repository, before)
+    assert "new/.git/config, now config.aside" in sandbox.quarantine(repository, before)

@@ -14,7 +14,7 @@ import pytest
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.core.tools.builtins.bash import Bash, BashConfig
-from kin_nb.core.tools.builtins.run_later import Look
+from kin_nb.core.tools.builtins.sandbox import WorkspaceScan
 
 
 def confined_bash(workspace: Path, mode: str = "on", **config) -> Bash:
@@ -160,7 +160,7 @@ def service():
 def test_a_service_is_out_of_reach_where_its_socket_is_closed(real, service):
     def connect(**closed):
         argv = [sys.executable, "-c", CONNECT, service]
-        command = sandbox.confined(argv, real, Look(), **closed)
+        command = sandbox.confined(argv, real, WorkspaceScan(), **closed)
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert connect().stdout == "connected\n", "a read-only file system alone"
@@ -170,5 +170,7 @@ def test_a_service_is_out_of_reach_where_its_socket_is_closed(real, service):
 
 
 def test_what_is_hidden_anyhow_is_not_closed_one_by_one(workspace):
-    command = sandbox.confined(["true"], workspace, Look(), closed=["/tmp/x.sock", "/run/y.sock", "/var/z.sock"])
+    command = sandbox.confined(
+        ["true"], workspace, WorkspaceScan(), closed=["/tmp/x.sock", "/run/y.sock", "/var/z.sock"]
+    )
     assert [path for path in command if path.endswith(".sock")] == ["/var/z.sock"]

@@ -15,8 +15,9 @@ from kin_nb.core.config import keys
 from kin_nb.core.config.entries import MCPStdio
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.base import tool_output
-from kin_nb.core.tools.builtins.bash import LIVE_LIMIT, Bash, BashArgs, BashConfig, BashResult, CappedOutput
-from kin_nb.core.tools.mcp.managed_server import ManagedServer
+from kin_nb.core.tools.builtins.bash import Bash, BashArgs, BashConfig, BashResult
+from kin_nb.core.tools.mcp.servers import ManagedServer
+from kin_nb.core.tools.truncation import LIVE_LIMIT, CappedOutput
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 
 from kin_nb.core.tool_types import BaseToolConfig, ToolError
 from kin_nb.core.tools.builtins import grep as grep_module
-from kin_nb.core.tools.builtins import grep_here, grep_matches, grep_python
+from kin_nb.core.tools.builtins import grep_fallback, grep_output
 from kin_nb.core.tools.builtins.grep import Grep
-from kin_nb.core.tools.builtins.grep_matches import Matches
+from kin_nb.core.tools.builtins.grep_output import Matches
 
 PROGRAMS = [
     pytest.param("rg", marks=pytest.mark.skipif(not shutil.which("rg"), reason="needs ripgrep")),
@@ -27,7 +27,7 @@ def grep(request, tmp_path: Path, monkeypatch) -> Grep:
     if request.param != "rg":
         monkeypatch.setattr(grep_module, "_RIPGREP", "no such program")
     if request.param == "program":
-        monkeypatch.setattr(grep_here, "search", lambda *_: False)
+        monkeypatch.setattr(grep_module, "search_in_process", lambda *_: False)
     return Grep.from_config(BaseToolConfig(workdir=tmp_path))
 
 
@@ -147,7 +147,7 @@ async def test_what_is_cut_off_is_named_by_file_those_with_most_first(grep, tmp_
 
 
 async def test_counting_ends_somewhere(grep, tmp_path, monkeypatch):
-    monkeypatch.setattr(grep_matches, "COUNTED", 50)
+    monkeypatch.setattr(grep_output, "COUNTED", 50)
     put(tmp_path, "a", "b", text="needle\n" * 40)
     assert (await grep.invoke(pattern="needle", max_matches=10)).note == (
         "[10 of at least 50 matching lines shown; not shown: a (30), b (10)]"
@@ -347,11 +347,13 @@ async def test_a_small_search_starts_no_program(no_program, tmp_path, pattern):
     "pattern", ["(a+)+b", "(a|aa){9}", "a*a*a*b", r"(a)\1", "(?=a)a", "a{2,}b*c+", "(a)(b)(c)", "[[:alpha:]]", "[a&&b]", "a("]
 )  # fmt: skip
 def test_a_pattern_that_might_take_long_is_for_a_program(pattern):
-    assert grep_here.longest_line(pattern) is None or not grep_here.search(Path("/"), "./", pattern, [], lambda _: True)
+    assert grep_module.longest_line(pattern) is None or not grep_module.search_in_process(
+        Path("/"), "./", pattern, [], lambda _: True
+    )
 
 
 def search_here(root: Path, pattern: str) -> bool:
-    return grep_here.search(root, "./", pattern, [], lambda _: False)
+    return grep_module.search_in_process(root, "./", pattern, [], lambda _: False)
 
 
 def test_a_search_that_turns_out_to_be_large_is_for_a_program(tmp_path, monkeypatch):
@@ -362,7 +364,7 @@ def test_a_search_that_turns_out_to_be_large_is_for_a_program(tmp_path, monkeypa
     assert not search_here(tmp_path, "b")
     (tmp_path / "large").write_bytes(b"\0" * 3_000_000)  # binary: it is passed over
     assert search_here(tmp_path, "b")
-    monkeypatch.setattr(grep_here, "SECONDS", 0)
+    monkeypatch.setattr(grep_module, "IN_PROCESS_SECONDS", 0)
     assert not search_here(tmp_path, "a")
 
 
@@ -412,9 +414,9 @@ async def test_an_expression_that_backtracks_without_end_is_stopped_at_its_line(
 
 
 async def test_a_search_has_so_much_processor_time_and_no_more(no_ripgrep, tmp_path, monkeypatch):
-    program = tmp_path.parent / "grep_python.py"
+    program = tmp_path.parent / "grep_fallback.py"
     place = repr(str(Path(grep_module.__file__).parents[4]))
-    source = Path(grep_python.__file__).read_text().replace("CPU_SECONDS = 60", "CPU_SECONDS = 1")
+    source = Path(grep_fallback.__file__).read_text().replace("CPU_SECONDS = 60", "CPU_SECONDS = 1")
     program.write_text(source.replace("str(Path(__file__).resolve().parents[4])", place))
     monkeypatch.setattr(grep_module, "_FALLBACK", program)
     put(tmp_path, "a.py", text=("a" * 22 + "b\n") * 100)
@@ -431,12 +433,12 @@ async def test_ripgrep_takes_no_longer_for_such_an_expression(tmp_path):
 
 async def test_a_folder_that_changes_while_its_links_are_read_shows_nothing(grep, tmp_path, monkeypatch):
     put(tmp_path, "a/x", "b/x")
-    is_sensitive = grep_matches.Workspace.is_sensitive
+    is_sensitive = grep_output.Workspace.is_sensitive
 
     def changing(self, path: Path, *access: str) -> str | None:
         if path.parent.name == "a":
             raise OSError(22, "Invalid argument")
         return is_sensitive(self, path, *access)
 
-    monkeypatch.setattr(grep_matches.Workspace, "is_sensitive", changing)
+    monkeypatch.setattr(grep_output.Workspace, "is_sensitive", changing)
     assert await lines(grep) == ["b/x:1:needle"]

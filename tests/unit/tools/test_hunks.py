@@ -7,7 +7,7 @@ import random
 import pytest
 
 from kin_nb.core.tools.builtins.text_file import unified_diff
-from kin_nb.core.tools.hunks import split_patch, with_hunks
+from kin_nb.core.tools.edited import split_patch, with_hunks
 
 ENDINGS = [("\n", "\n"), ("\n", ""), ("\r\n", "\r\n"), ("\r\n", "")]
 WORDS = ["x = 1", "", "    return x", "@@ -1 +1 @@", "--- a/f", "+++ b/f", "\x0cform feed", "a\rb", "é 🐢"]

@@ -14,9 +14,8 @@ import psutil
 import pytest
 
 from kin_nb.core.processes import supervisor
-from kin_nb.core.processes.supervised import Supervised, send_signal
+from kin_nb.core.processes.supervised import Supervised, run_process, send_signal
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.builtins.process import run_process
 from tests.unit.cli.processes import has_ended, pid_in, words_in
 
 SECONDS = 60.0
@@ -50,7 +49,7 @@ left_behind = pytest.mark.parametrize("command", [SHAPES[name] for name in LEFT_
 DRIVER = """
 import asyncio, os, sys, time
 from pathlib import Path
-from kin_nb.core.tools.builtins.process import run_process
+from kin_nb.core.processes.supervised import run_process
 
 async def main():
     argv = ["bash", "-c", sys.argv[1]]

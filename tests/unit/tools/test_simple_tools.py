@@ -15,10 +15,8 @@ from kin_nb.core.safety.callbacks import ApprovalResponse
 from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools.base import BaseTool, Tool
 from kin_nb.core.tools.builtins.bash import Bash
-from kin_nb.core.tools.discovery import discover_tools
-from kin_nb.core.tools.manager import ToolManager
-from kin_nb.core.tools.registry import ToolRegistry
-from kin_nb.core.tools.simple import adapted
+from kin_nb.core.tools.discovery import adapted, discover_tools
+from kin_nb.core.tools.manager import ToolManager, ToolRegistry
 from tests.model_server import ModelServer, tool_call
 
 SEEDS_EXAMPLE = """

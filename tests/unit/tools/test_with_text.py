@@ -10,7 +10,7 @@ import pytest
 from kin_nb.core.tool_types import BaseToolConfig
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import builtin_tools
-from kin_nb.core.tools.builtins.one_edit import one_edit
+from kin_nb.core.tools.builtins.edits import minimal_edit
 
 EDITORS = {
     "write_file": {"path": "f.txt", "content": "", "overwrite": True},
@@ -66,14 +66,14 @@ async def test_edges_of_a_file(turned, before, after):
 def test_an_edit_takes_no_more_lines_than_it_needs_to_stand_once():
     before = "a\nx\nb\n" + "a\nx\nc\n" * 2
     after = before.replace("x\nb", "y\nb", 1)
-    assert one_edit(before, after) == ("a\nx\nb\n", "a\ny\nb\n")
-    assert one_edit("one\ntwo\n", "one\n2\n") == ("two\n", "2\n")
+    assert minimal_edit(before, after) == ("a\nx\nb\n", "a\ny\nb\n")
+    assert minimal_edit("one\ntwo\n", "one\n2\n") == ("two\n", "2\n")
 
 
 def test_what_no_single_edit_does_is_none():
-    assert one_edit("a\n", "a\n") is None
-    assert one_edit("", "a\n") is None
-    assert one_edit("a\nb\nc\n", "a\nb\r\nc\n") is None, "an edit keeps the file's own line endings"
+    assert minimal_edit("a\n", "a\n") is None
+    assert minimal_edit("", "a\n") is None
+    assert minimal_edit("a\nb\nc\n", "a\nb\r\nc\n") is None, "an edit keeps the file's own line endings"
 
 
 def test_a_block_that_its_own_text_would_end_is_none(tmp_path):

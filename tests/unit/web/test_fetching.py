@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.web.fetching import MOST_BYTES, MOST_HOPS, Fetcher
-from kin_nb.core.web.readable import is_text
+from kin_nb.core.web.pages import MOST_BYTES, MOST_HOPS, Fetcher, is_text
 from tests.serving import certificate
 from tests.unit.web.page_server import DRIP, pages
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.web import readable as module
-from kin_nb.core.web.fetching import Fetched
-from kin_nb.core.web.readable import clean, is_text, readable
+from kin_nb.core.web import pages as module
+from kin_nb.core.web.pages import Fetched, clean, is_text, readable
 from kin_nb.core.web.to_markdown import page
 
 
@@ -81,7 +80,7 @@ async def test_a_page_that_takes_too_long_ends_with_its_caller(web, fetching, mo
     (tmp_path / "to_markdown.py").write_text(
         f"import os, pathlib, time\npathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\ntime.sleep(60)\n"
     )
-    monkeypatch.setattr(module, "__file__", str(tmp_path / "readable.py"))
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "pages.py"))
     with pytest.raises(ToolError, match=r"not read within 1 seconds"):
         await fetching(timeout=1.0).invoke(url=web.page("/hostile", "<p>x"))
     with pytest.raises(ProcessLookupError):
@@ -90,7 +89,7 @@ async def test_a_page_that_takes_too_long_ends_with_its_caller(web, fetching, mo
 
 async def test_a_program_that_fails_is_an_error_of_the_page(monkeypatch, tmp_path):
     (tmp_path / "to_markdown.py").write_text("raise MemoryError")
-    monkeypatch.setattr(module, "__file__", str(tmp_path / "readable.py"))
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "pages.py"))
     with pytest.raises(ToolError, match=r"https://x\.org/ was fetched, but its HTML cannot be read"):
         await read("<p>x")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.core.web.url import LONGEST, canonical, host_and_port, names, names_exactly
+from kin_nb.core.web.addresses import LONGEST, canonical, host_and_port, names, names_exactly
 
 
 @pytest.mark.parametrize(

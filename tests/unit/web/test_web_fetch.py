@@ -20,8 +20,8 @@ from kin_nb.core.safety.grants import Grants, remember, scopes
 from kin_nb.core.safety.saved_rules import save_rule
 from kin_nb.core.tool_types import BaseToolConfig, ToolError, ToolPermission
 from kin_nb.core.tools.builtins.web_fetch import MOST_CHARACTERS, WebFetch, WebFetchArgs
-from kin_nb.core.tools.whole import Whole, whole_output
-from kin_nb.core.web.url import stays_on_site
+from kin_nb.core.tools.truncation import Whole, whole_output
+from kin_nb.core.web.addresses import stays_on_site
 from kin_nb.core.workspace import Workspace
 from tests.model_server import tool_call
 from tests.unit.web.page_server import PageServer, pages

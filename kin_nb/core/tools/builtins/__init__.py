@@ -1,8 +1,8 @@
 """The tools that every session has, each a module with its prompt beside it.
 
-Owns what the tools do: files below `text_file.py`, programs below `process.py`. Never decides whether a call may run,
-never records and never draws. May import: core.tools.base, core.safety's workspace and secrets, the standard library,
-pydantic.
+Owns what the tools do: files below `text_file.py`, programs by core.processes. Never decides whether a call may run,
+never records and never draws. May import: core.tools.base, core.tools.call_context, core.tools.truncation, core.workspace,
+core.safety.shell, core.config's keys, core.web, core.skills, core.memory, the standard library, pydantic.
 """
 
 from __future__ import annotations

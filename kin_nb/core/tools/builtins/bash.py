@@ -1,13 +1,27 @@
-"""bash: a shell command. Nothing that it starts outlives the call."""
+"""bash: a shell command. Nothing that it starts outlives the call.
+
+A pattern of the allowlist or the denylist is compared by words: equal, or followed by more words; with `*`, `?` or `[` in it, as
+a glob over the whole command.
+
+An allowlist is for commands that can be read at a glance: one simple command of plain words, none of which names a program to
+run, a place outside the workspace or a sensitive file, also through a link, unless the pattern spells it; nor does git have an
+option before its subcommand (`-C`, `-c`), unless spelled. For the programs in safety/prefixes.py it covers what is proven to
+only read, the options that are listed there or that the pattern spells, and the line that it spells whole: of a subcommand
+that is not listed there (`git push`), of make's second target, only that.
+
+A denylist looks for the command anywhere in the line, and sees `git push` in `git -C x push` too. That is a fence for good
+intentions, not for bad ones: the line may still build a command that no reading finds.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import codecs
 import os
+import shlex
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -16,23 +30,22 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.config.keys import environment_with
 from kin_nb.core.environment import child_environment
+from kin_nb.core.processes.supervised import Ended, run_process
 from kin_nb.core.redaction import Redactor, is_secret_name
+from kin_nb.core.safety.prefixes import beginning, is_listed
 from kin_nb.core.safety.shell import Judgement, judge
 from kin_nb.core.safety.shell.carried import simple_commands
 from kin_nb.core.safety.shell.for_readers import for_readers
 from kin_nb.core.safety.shell.judge import sensitive_writes
 from kin_nb.core.safety.shell.named_scripts import named_scripts
+from kin_nb.core.safety.shell.split import SimpleCommand
+from kin_nb.core.safety.shell_words import git_words, leads_elsewhere, links_elsewhere, plain_words, reaches_out
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.builtins import command_rules, run_later, sandbox
-from kin_nb.core.tools.builtins.process import Ended, run_process
-from kin_nb.core.tools.whole import KEPT_UNTIL_REDACTED, keep_whole
+from kin_nb.core.tools.builtins import sandbox
+from kin_nb.core.tools.truncation import OUTPUT_LIMIT, CappedOutput
 from kin_nb.core.workspace import Workspace
 
-OUTPUT_LIMIT = 39_500
-"""Most characters of output in a result: 40,000 reach the model, less the room for what is said about it."""
-LIVE_LIMIT = 1_000_000
-"""Most characters shown live: a command that prints for ever must not fill the kernel's memory."""
 _LONGEST_SUMMARY = 100
 _MOST_NAMES = 5
 """Of processes, in a result."""
@@ -55,8 +68,6 @@ INTERACTIVE = (
     *("bash -i", "sh -i", "zsh -i", "fish -i", "dash -i"),
 )
 INTERACTIVE_ALONE = ("python", "python3", "ipython", "bash", "sh", "zsh", "fish", "dash", "su")
-
-_BYTES_AS_LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
 
 
 class BashArgs(BaseModel):
@@ -83,7 +94,7 @@ class BashResult(BaseModel):
 class BashConfig(BaseToolConfig):
     """`env` is added last; `keep_env` names secret-looking variables that commands may see all the same.
 
-    Patterns: see command_rules.py. `denylist_standalone` forbids its commands only without arguments. `sandbox`: whether
+    Patterns: see the module's docstring. `denylist_standalone` forbids its commands only without arguments. `sandbox`: whether
     commands are confined (sandbox.py); "auto" runs them unconfined where that cannot be done, and says so.
     """
 
@@ -135,7 +146,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return begin if begin == first and not more else f"{begin} …".strip()
 
     def allows(self, pattern: str, args: BashArgs) -> bool:
-        return command_rules.allows(
+        return pattern_allows(
             pattern,
             args.command,
             self.config.effective_workdir,
@@ -145,12 +156,12 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     def why_denied(self, args: BashArgs) -> str:
         waits = "waits for a person at a terminal, and there is none here"
         for command in (found for found in simple_commands(args.command) if found.words):
-            pattern = next((p for p in self.config.denylist if command_rules.denies(p, command)), None)
+            pattern = next((p for p in self.config.denylist if pattern_denies(p, command)), None)
             if pattern is not None:
                 own = f'"{pattern}" is in the denylist of [tools.bash]'
                 return f"`{pattern}` {waits}. Use a command that ends by itself." if pattern in INTERACTIVE else own
             for alone in self.config.denylist_standalone:
-                if command_rules.denies_alone(alone, command):
+                if pattern_denies_alone(alone, command):
                     return f"`{alone}` without arguments {waits}. Give it a script or a command."
         return ""
 
@@ -203,13 +214,13 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         self, run: Callable[[Sequence[str]], Awaitable[Ended]], argv: list[str], workspace: Path
     ) -> tuple[Ended, str]:
         """How it ended, and what was put aside; that is done however it ends."""
-        before = await asyncio.to_thread(run_later.look, workspace)
+        before = await asyncio.to_thread(sandbox.scan_workspace, workspace)
         try:
             ended = await run(sandbox.confined(argv, workspace, before, network=self.config.sandbox_network))
         except BaseException:
-            run_later.put_aside(workspace, before)  # at once: who is cancelled may not be waited for
+            sandbox.quarantine(workspace, before)  # at once: who is cancelled may not be waited for
             raise
-        return ended, await asyncio.shield(asyncio.to_thread(run_later.put_aside, workspace, before))
+        return ended, await asyncio.shield(asyncio.to_thread(sandbox.quarantine, workspace, before))
 
     def _judged(self, command: str) -> Judgement:
         return judge(command, self.config.effective_workdir, self.environment())
@@ -267,51 +278,67 @@ def _listed(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-class CappedOutput:
-    """Bytes as they arrive, kept as text: the first and the last `limit` / 2 characters, and a count of the rest, of which
-    the session may keep as much as it takes.
+_HARMLESS_GIT_OPTIONS = ("--no-pager", "-P")
+"""Before a subcommand: they change nothing but how the output comes."""
 
-    UTF-8; a byte that is none reads as Latin-1. Each new piece goes to `emit` at once, up to LIVE_LIMIT characters.
-    """
 
-    def __init__(self, limit: int, emit: Callable[[str], None]) -> None:
-        self._half, self._emit = limit // 2, emit
-        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._head = self._tail = ""
-        self._length = 0
-        self._pieces: list[str] = []
-        self._kept = self._more = 0
-
-    def add(self, chunk: bytes) -> bool:
-        self._keep(self._decoder.decode(chunk), len(chunk))
+def pattern_allows(pattern: str, command: str, root: Path, is_harmless: Callable[[], bool]) -> bool:
+    """`root`: where it runs. `is_harmless`: whether the command is proven to only read; asked only where that decides."""
+    words = plain_words(command)
+    if words is None:
         return False
+    spelled, named = pattern.split(), [program_name(words), *words[1:]]
+    if words == spelled:
+        return True
+    if named[0] == "git":
+        named, options = git_words(named)
+        if any(option not in (*_HARMLESS_GIT_OPTIONS, *spelled) for option in options):
+            return False
+        if not "".join(spelled[1:2]).startswith("-"):
+            words = [*words[:1], *named[1:]]
+    known = beginning(named)
+    reaches = reaches_out if known is None else leads_elsewhere  # the options of those are listed
+    if not _pattern_fits(pattern, words) or any(reaches(word) and word not in spelled for word in words[1:]):
+        return False
+    covered = not is_listed(named[0]) if known is None else known.covers(named, spelled)
+    links = (word for word in words[1:] if word not in spelled and links_elsewhere(word, root))
+    return (covered and not any(links)) or is_harmless()
 
-    def text(self) -> str:
-        self._keep(self._decoder.decode(b"", final=True), 0)
-        marker = f"\n[… {self._left_out:,} characters left out …]\n" if self._left_out else ""
-        return self._head + marker + self._tail
 
-    def keep_whole(self, read: Callable[[str], str] = str) -> None:
-        """Hand over all of it as `read` has it, where `text`, which comes first, leaves some out."""
-        if self._left_out:
-            keep_whole(read("".join(self._pieces)), self._more)
+def pattern_denies(pattern: str, command: SimpleCommand) -> bool:
+    words = command.words
+    named = [program_name(words), *words[1:]]
+    parted = named[0].split("-", 1) if named[0].startswith("git-") else named[:1]  # `git-push` is `git push`
+    return any(_pattern_fits(pattern, each) for each in (words, named, *_of_git([*parted, *words[1:]])))
 
-    @property
-    def _left_out(self) -> int:
-        return self._length - len(self._head) - len(self._tail)
 
-    def _keep(self, text: str, size: int) -> None:
-        text = text.translate(_BYTES_AS_LATIN_1)
-        if text and self._length < LIVE_LIMIT:
-            self._emit(text[: LIVE_LIMIT - self._length])
-            if self._length + len(text) >= LIVE_LIMIT:
-                self._emit(f"\n[… no more is shown live after {LIVE_LIMIT:,} characters …]\n")
-        self._length += len(text)
-        room = self._half - len(self._head)
-        self._head += text[:room]
-        self._tail = (self._tail + text[room:])[-self._half :]
-        if self._kept < KEPT_UNTIL_REDACTED:
-            self._pieces.append(text)
-            self._kept += size
-        else:
-            self._more += size
+def program_name(words: list[str]) -> str:
+    """Without its folder."""
+    return words[0].rpartition("/")[2]
+
+
+def _of_git(words: list[str]) -> Iterator[list[str]]:
+    """What a git command does, without the options before its subcommand; and what an alias stands for that these make."""
+    if words[0] != "git":
+        return
+    plain, options = git_words(words)
+    yield plain
+    for setting in options:
+        name, _, value = setting.removeprefix("-c").partition("=")
+        if name.casefold() == f"alias.{''.join(plain[1:2])}".casefold():
+            text = value.split()
+            yield (
+                [text[0].lstrip("!"), *text[1:]] if value.startswith("!") else git_words(["git", *text, *plain[2:]])[0]
+            )
+
+
+def pattern_denies_alone(pattern: str, command: SimpleCommand) -> bool:
+    """Whether it is the pattern's command without arguments, and without input of its own."""
+    return len(command.words) == 1 and not command.has_input and pattern_denies(pattern, command)
+
+
+def _pattern_fits(pattern: str, words: list[str]) -> bool:
+    if any(mark in pattern for mark in "*?["):
+        return any(fnmatchcase(text, pattern) for text in (shlex.join(words), " ".join(words)))
+    wanted = pattern.split()
+    return bool(wanted) and words[: len(wanted)] == wanted

@@ -10,11 +10,9 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.builtins import seen_files, text_file
-from kin_nb.core.tools.builtins.closest import where_it_might_be
-from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
-from kin_nb.core.tools.builtins.one_edit import one_edit
-from kin_nb.core.tools.builtins.receipt import change
+from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins.edits import closest_match_hint, edit_summary, minimal_edit
+from kin_nb.core.tools.builtins.path_arguments import FilePath, resolve_existing
 from kin_nb.core.tools.builtins.text_file import TextFile
 from kin_nb.core.workspace import Workspace
 
@@ -52,12 +50,12 @@ class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolSt
     async def run(self, args: EditFileArgs) -> EditFileResult:
         """Raises ToolError, the file untouched, when the string is not there, or there more than once."""
         name, path, before, after, places = self._edit(args)
-        known = seen_files.knows(path)
-        seen_files.written(path, text_file.write_atomically(path, after.encode(), name), known=known)
-        return EditFileResult(path=name, replacements=len(places), change=change(before.text, after.text))
+        known = text_file.is_known(path)
+        text_file.note_written(path, text_file.write_atomically(path, after.encode(), name), known=known)
+        return EditFileResult(path=name, replacements=len(places), change=edit_summary(before.text, after.text))
 
     def with_text(self, args: EditFileArgs, before: str, after: str) -> dict[str, Any] | None:
-        edit = one_edit(before, after)
+        edit = minimal_edit(before, after)
         return {"path": args.path, "old_string": edit[0], "new_string": edit[1]} if edit else None
 
     def to_model(self, result: EditFileResult) -> str:
@@ -72,8 +70,8 @@ class EditFile(BaseTool[EditFileArgs, EditFileResult, BaseToolConfig, BaseToolSt
         before = text_file.read_text(path, name)
         places = text_file.find(before.text, args.old_string)
         if not places:
-            wrong = " ".join(filter(None, (f"old_string is not in {name}.", seen_files.stale_note(path, name))))
-            raise ToolError(f"{wrong}\n{where_it_might_be(before.text, args.old_string)}")
+            wrong = " ".join(filter(None, (f"old_string is not in {name}.", text_file.stale_note(path, name))))
+            raise ToolError(f"{wrong}\n{closest_match_hint(before.text, args.old_string)}")
         if len(places) > 1 and not args.replace_all:
             lines = text_file.line_numbers(before.text, places)
             raise ToolError(

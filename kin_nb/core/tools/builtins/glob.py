@@ -14,8 +14,8 @@ from kin_nb.core.safe_fs import is_reachable
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins.grep import EXCLUDED
-from kin_nb.core.tools.builtins.grep_python import files, glob_rule
-from kin_nb.core.tools.builtins.names import printable, resolve_existing
+from kin_nb.core.tools.builtins.grep_fallback import files, glob_rule
+from kin_nb.core.tools.builtins.path_arguments import printable, resolve_existing
 from kin_nb.core.workspace import Workspace
 
 MOST = 200

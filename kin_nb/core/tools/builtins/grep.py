@@ -1,27 +1,44 @@
-"""grep: lines that match a regular expression, by ripgrep, or by grep_python.py where there is none."""
+"""grep: lines that match a regular expression, by ripgrep, or without it.
+
+Without ripgrep a search that is surely done at once runs in this process, since a program of its own costs thirty times as much;
+any other runs in grep_fallback.py. Nothing ends a regular expression that has begun. So a pattern is searched for in this process
+only when the work that it may make is known from its text, and given back as soon as the search turns out to be a large one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
+import re
 import shutil
 import signal
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
 from kin_nb.core.environment import child_environment
+from kin_nb.core.processes.supervised import run_process
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.builtins import grep_here, grep_hints
-from kin_nb.core.tools.builtins.grep_matches import COUNTED, Matches, files_shown, lines_shown
-from kin_nb.core.tools.builtins.grep_python import TOO_SLOW
-from kin_nb.core.tools.builtins.names import resolve_existing
-from kin_nb.core.tools.builtins.process import run_process
+from kin_nb.core.tools.builtins.grep_fallback import HEAD, TOO_SLOW, as_printed, files, smart_case
+from kin_nb.core.tools.builtins.grep_output import (
+    COUNTED,
+    Matches,
+    escaped,
+    files_shown,
+    lines_shown,
+    no_such_files,
+    pattern_error,
+    why_nothing,
+)
+from kin_nb.core.tools.builtins.path_arguments import resolve_existing
 from kin_nb.core.tools.builtins.text_file import decode
 from kin_nb.core.workspace import Workspace, open_regular
 
@@ -33,7 +50,7 @@ EXCLUDED = ("node_modules/", "__pycache__/", "venv/", "*.egg-info/", "htmlcov/",
 """Left out whatever .gitignore says, by glob too."""
 _RIPGREP = "rg"
 _OUT_OF_TIME = 128 + signal.SIGXCPU
-_FALLBACK = Path(__file__).with_name("grep_python.py")
+_FALLBACK = Path(__file__).with_name("grep_fallback.py")
 
 
 class GrepArgs(BaseModel):
@@ -105,8 +122,8 @@ class _Search:
         self._path, name = resolve_existing(workspace, args.path)
         if not self._path.is_dir():
             open_regular(self._path, name).close()
-        self.pattern = grep_hints.escaped(args.pattern) if args.literal else args.pattern
-        if problem := grep_hints.error_in(self.pattern):
+        self.pattern = escaped(args.pattern) if args.literal else args.pattern
+        if problem := pattern_error(self.pattern):
             raise ToolError(f"The search failed: {problem}")
 
     async def matches(self, pattern: str, seconds: float) -> Matches:
@@ -115,7 +132,7 @@ class _Search:
         if ripgrep is None:
             found = self._empty()
             root, excludes = self.workspace.root, list(EXCLUDED)
-            if await asyncio.to_thread(grep_here.search, root, place, pattern, excludes, found.add):
+            if await asyncio.to_thread(search_in_process, root, place, pattern, excludes, found.add):
                 return found
         else:
             found, complaint = await self._run(
@@ -134,10 +151,10 @@ class _Search:
         args, place = self._args, self._place()
         if args.glob and self._path.is_dir():
             root, excludes = self.workspace.root, list(EXCLUDED)
-            none = await asyncio.to_thread(grep_hints.no_such_files, root, place, excludes, args.glob)
+            none = await asyncio.to_thread(no_such_files, root, place, excludes, args.glob)
             if none:
                 return none
-        return await grep_hints.why_nothing(args.pattern, self._count, literal=args.literal)
+        return await why_nothing(args.pattern, self._count, literal=args.literal)
 
     async def _count(self, pattern: str) -> int:
         try:
@@ -196,3 +213,80 @@ def _ripgrep(program: str, pattern: str, glob: str | None, place: str, root: Pat
         command += ["--type-add", f"wanted:{glob.rpartition('/')[2] or '*'}", "--type=wanted"]
     command += [f"--glob=!{name}" for name in EXCLUDED]
     return [*command, "--regexp", pattern, "--", place]
+
+
+IN_PROCESS_SECONDS = 0.25
+_LARGEST_IN_PROCESS = 2_000_000
+"""Bytes of a file that is searched here."""
+_LONGEST_LINES = (_LARGEST_IN_PROCESS, 1_000, 200)
+"""Characters of the lines that a pattern with 0, 1 or 2 repetitions may meet: the work grows as a power of them."""
+_MOST_GROUPS = 2
+
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}|.", re.DOTALL)
+_REPETITION = re.compile(r"[*+?]|\{\d.*|\{,.*", re.DOTALL)
+_SETS_OF_SETS = re.compile(r"^\[.*(\[|--|&&|\|\||~~)", re.DOTALL)
+"""What `re` warns of: its meaning may change."""
+_EDGES = re.compile(r"[$^]|\\[AZ]")
+"""Without these a match in a line is one in the whole file too, so that a file without any is passed over."""
+
+
+def longest_line(pattern: str) -> int | None:
+    """Characters of the longest line that the pattern may be tried on here; None when it is not for here at all."""
+    repetitions = groups = 0
+    before = ""
+    for part in _TOKEN.findall(pattern):
+        if _REPETITION.fullmatch(part):
+            if before in {")", "("}:  # a group that repeats, or one that is no plain group
+                return None
+            repetitions += 1
+        groups += part == "("
+        if re.fullmatch(r"\\\d", part) or _SETS_OF_SETS.match(part):
+            return None
+        before = part
+    if groups > _MOST_GROUPS or repetitions >= len(_LONGEST_LINES):
+        return None
+    return _LONGEST_LINES[repetitions]
+
+
+def search_in_process(root: Path, place: str, pattern: str, excludes: list[str], sink: Callable[[bytes], bool]) -> bool:
+    """Hand each matching line to `sink`, as the program prints it, until it returns True (enough).
+
+    False when the search is not for here: what `sink` got until then is worth nothing.
+    """
+    end = time.monotonic() + IN_PROCESS_SECONDS
+    longest = longest_line(pattern)
+    if longest is None:
+        return False
+    try:
+        regex = smart_case(pattern)
+    except re.error:  # the program says what is wrong
+        return False
+    must_match = regex if longest == _LARGEST_IN_PROCESS and not _EDGES.search(pattern) else None
+    for name in files(str(root), place, excludes):
+        content = _content(root / name)
+        if content is None or time.monotonic() > end:
+            return False
+        if must_match and not must_match.search(_text(content)):
+            continue
+        for number, line in enumerate(io.BytesIO(content), 1):
+            if len(line) > longest or time.monotonic() > end:
+                return False
+            found = line.rstrip(b"\r\n")
+            if regex.search(_text(found)) and sink(as_printed(name, number, found)):
+                return True
+    return True
+
+
+def _content(path: Path) -> bytes | None:
+    """None for a file that is too large. What is binary (a NUL in its head), gone, or not for us to read, is empty."""
+    try:
+        with open_regular(path) as file:
+            head = file.read(HEAD)
+            content = b"" if b"\0" in head else head + file.read(_LARGEST_IN_PROCESS + 1 - len(head))
+    except (OSError, ToolError):
+        return b""
+    return content if len(content) <= _LARGEST_IN_PROCESS else None
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from kin_nb.core.safe_fs import folder_of
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.builtins.names import printable, resolve_existing
+from kin_nb.core.tools.builtins.path_arguments import printable, resolve_existing
 from kin_nb.core.workspace import Workspace, error_text
 
 MOST = 500

@@ -26,7 +26,7 @@ from kin_nb.core.paths import shown
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
 from kin_nb.core.tools.builtins import text_file
-from kin_nb.core.tools.builtins.names import printable
+from kin_nb.core.tools.builtins.path_arguments import printable
 from kin_nb.core.tools.call_context import call_context
 from kin_nb.core.workspace import Workspace
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import base64
 import codecs
 import io
+import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 from pydantic import BaseModel, Field
 
 from kin_nb.core.messages import ImageContent
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
-from kin_nb.core.tools.builtins.notebook_text import notebook_text
-from kin_nb.core.tools.builtins.seen_files import SeenFiles
-from kin_nb.core.tools.builtins.text_file import decode
-from kin_nb.core.tools.images import LARGEST as LARGEST_PICTURE
+from kin_nb.core.tools.builtins.path_arguments import FilePath, resolve_existing
+from kin_nb.core.tools.builtins.text_file import SeenFiles, decode
+from kin_nb.core.tools.truncation import LARGEST_PICTURE
 from kin_nb.core.workspace import Workspace, open_regular
 
 MOST_LINES = 1_000
@@ -206,3 +206,55 @@ def _count_lines(file: BinaryIO) -> int | None:
     while piece := file.read(min(left, 1 << 20)):
         count, last, left = count + piece.count(b"\n"), piece[-1:], left - len(piece)
     return count + (last != b"\n") if left else None
+
+
+LONGEST_OUTPUT = 1_000
+"""Characters shown of one output."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def notebook_text(content: bytes) -> str | None:
+    """The cells, or None for what is no notebook with cells: then the file is read as it is."""
+    try:
+        notebook = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    if not isinstance(cells, list):
+        return None
+    return "\n".join(cell_text(number, _mapping(cell)) for number, cell in enumerate(cells, 1))
+
+
+def cell_text(number: int, cell: dict[str, Any], longest: int = LONGEST_OUTPUT) -> str:
+    """One cell and its outputs; ends with a newline."""
+    source = _notebook_string(cell.get("source"))
+    outputs = cell.get("outputs")
+    shown = [_output(_mapping(output), longest) for output in outputs] if isinstance(outputs, list) else []
+    parts = [f"[cell {number}: {_notebook_string(cell.get('cell_type'))}]", source, *shown]
+    return "\n".join(part.rstrip("\n") for part in parts if part) + "\n"
+
+
+def _output(output: dict[str, Any], longest: int) -> str:
+    if output.get("output_type") == "error":
+        text = f"{_notebook_string(output.get('ename'))}: {_notebook_string(output.get('evalue'))}"
+    else:
+        data = _mapping(output.get("data"))
+        text = _notebook_string(output.get("text")) or _notebook_string(data.get("text/plain"))
+        others = [kind for kind in data if kind.startswith("image/")]
+        text = "\n".join(filter(None, (text.rstrip("\n"), *(f"({kind})" for kind in others))))
+    text = _COLOUR.sub("", text)
+    left_out = len(text) - longest
+    cut = f"{text[:longest]}\n[… {left_out:,} characters left out …]" if left_out > 0 else text
+    return f"[output]\n{cut}" if cut else ""
+
+
+def _notebook_string(value: Any) -> str:
+    """Notebooks keep text as a string or as a list of lines."""
+    if isinstance(value, list):
+        return "".join(line for line in value if isinstance(line, str))
+    return value if isinstance(value, str) else ""
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

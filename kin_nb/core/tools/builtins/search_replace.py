@@ -11,11 +11,9 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.builtins import seen_files, text_file
-from kin_nb.core.tools.builtins.closest import where_it_might_be
-from kin_nb.core.tools.builtins.names import FilePath, resolve_existing
-from kin_nb.core.tools.builtins.one_edit import one_edit
-from kin_nb.core.tools.builtins.receipt import change
+from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins.edits import closest_match_hint, edit_summary, minimal_edit
+from kin_nb.core.tools.builtins.path_arguments import FilePath, resolve_existing
 from kin_nb.core.tools.builtins.text_file import TextFile
 from kin_nb.core.workspace import Workspace
 
@@ -64,12 +62,12 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolCon
     async def run(self, args: SearchReplaceArgs) -> SearchReplaceResult:
         """Raises ToolError, the file untouched, when any block does not match exactly one place."""
         name, path, before, after, blocks = self._edit(args)
-        known = seen_files.knows(path)
-        seen_files.written(path, text_file.write_atomically(path, after.encode(), name), known=known)
-        return SearchReplaceResult(path=name, blocks_applied=len(blocks), change=change(before.text, after.text))
+        known = text_file.is_known(path)
+        text_file.note_written(path, text_file.write_atomically(path, after.encode(), name), known=known)
+        return SearchReplaceResult(path=name, blocks_applied=len(blocks), change=edit_summary(before.text, after.text))
 
     def with_text(self, args: SearchReplaceArgs, before: str, after: str) -> dict[str, Any] | None:
-        edit = one_edit(before, after)
+        edit = minimal_edit(before, after)
         content = as_block(*edit) if edit else None
         return {"path": args.path, "content": content} if content and len(content) <= LONGEST else None
 
@@ -84,7 +82,7 @@ class SearchReplace(BaseTool[SearchReplaceArgs, SearchReplaceResult, BaseToolCon
             try:
                 after = apply(after, block, name)
             except ToolError as error:
-                stale = seen_files.stale_note(path, name)
+                stale = text_file.stale_note(path, name)
                 what = f"Block {number} of {len(blocks)}: {error}\nNothing was written."
                 raise ToolError(" ".join(filter(None, (what, stale)))) from error
         if after == before:
@@ -150,7 +148,7 @@ def apply(file: TextFile, block: Block, name: str) -> TextFile:
     whole = [place for place in anywhere if text_file.is_whole_lines(file.text, place)]
     places = whole or anywhere
     if not places:
-        raise ToolError(f"SEARCH is not in {name}.\n{where_it_might_be(file.text, block.search, 'SEARCH')}")
+        raise ToolError(f"SEARCH is not in {name}.\n{closest_match_hint(file.text, block.search, 'SEARCH')}")
     if len(places) > 1:
         lines = text_file.line_numbers(file.text, places)
         raise ToolError(

@@ -11,10 +11,9 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError, ToolPermission
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.whole import keep_whole
-from kin_nb.core.web.fetching import MOST_BYTES, Fetcher
-from kin_nb.core.web.readable import is_text, readable
-from kin_nb.core.web.url import canonical, names, names_exactly, site_of, stays_on_site
+from kin_nb.core.tools.truncation import keep_whole
+from kin_nb.core.web.addresses import canonical, names, names_exactly, site_of, stays_on_site
+from kin_nb.core.web.pages import MOST_BYTES, Fetcher, is_text, readable
 
 MOST_CHARACTERS = 20_000
 """Of the text, in one result."""
@@ -38,7 +37,7 @@ class WebFetchResult(BaseModel):
 
 
 class WebFetchConfig(BaseToolConfig):
-    """`allow_private` and `proxy` are the user's own: users_own.py. `timeout`: seconds for the whole of a call.
+    """`allow_private` and `proxy` are the user's own: config/user_only_settings.py. `timeout`: seconds for the whole of a call.
 
     `proxy`: http://HOST:PORT. It resolves the names of hosts itself, so private ones are its business then.
     """

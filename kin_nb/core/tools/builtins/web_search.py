@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.web.search import Found, SearchSettings, engine_site, search
+from kin_nb.core.web.search import SearchHit, SearchSettings, engine_site, search
 
 SECONDS = 20.0
 
@@ -24,11 +24,11 @@ class WebSearchArgs(BaseModel):
 
 class WebSearchResult(BaseModel):
     query: str
-    found: list[Found]
+    found: list[SearchHit]
 
 
 class WebSearchConfig(BaseToolConfig, SearchSettings):
-    """The settings of the engine are the user's own: users_own.py."""
+    """The settings of the engine are the user's own: config/user_only_settings.py."""
 
 
 class WebSearch(BaseTool[WebSearchArgs, WebSearchResult, WebSearchConfig, BaseToolState]):

@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field
 
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview, ToolError
 from kin_nb.core.tools.base import BaseTool
-from kin_nb.core.tools.builtins import seen_files, text_file
-from kin_nb.core.tools.builtins.names import FilePath
-from kin_nb.core.tools.builtins.receipt import change
+from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins.edits import edit_summary
+from kin_nb.core.tools.builtins.path_arguments import FilePath
 from kin_nb.core.tools.builtins.text_file import TextFile
 from kin_nb.core.workspace import Workspace
 
@@ -51,10 +51,10 @@ class WriteFile(BaseTool[WriteFileArgs, WriteFileResult, BaseToolConfig, BaseToo
     async def run(self, args: WriteFileArgs) -> WriteFileResult:
         """Raises ToolError, nothing changed, for a file that exists without `overwrite`, or changed since it was read."""
         name, path, before, after = self._plan(args)
-        seen_files.refuse_stale(path, name)
+        text_file.refuse_stale(path, name)
         content = after.encode()
-        seen_files.written(path, text_file.write_atomically(path, content, name), known=True)
-        what = change(before.text if before else "", after.text)
+        text_file.note_written(path, text_file.write_atomically(path, content, name), known=True)
+        what = edit_summary(before.text if before else "", after.text)
         return WriteFileResult(path=name, bytes_written=len(content), overwritten=before is not None, change=what)
 
     def with_text(self, args: WriteFileArgs, before: str, after: str) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.tools.mcp.errors import ServerFailed
+from kin_nb.core.tools.mcp.answers import ServerFailed
 
 if TYPE_CHECKING:
     from kin_nb.core.tools.mcp.http import HttpLink

@@ -18,8 +18,7 @@ from pydantic import ValidationError
 
 from kin_nb.core.config.entries import MCPHttp
 from kin_nb.core.llm.errors import certificates_problem
-from kin_nb.core.tools.mcp.definitions import printable
-from kin_nb.core.tools.mcp.errors import ServerFailed, not_understood
+from kin_nb.core.tools.mcp.answers import ServerFailed, not_understood, printable
 from kin_nb.core.urls import is_local, shown
 
 MESSAGE_LIMIT = 64_000_000

@@ -12,8 +12,7 @@ from kin_nb.core.config.entries import MCPServer, MCPStdio
 from kin_nb.core.messages import ImageContent
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview
 from kin_nb.core.tools.base import BaseTool, tool_output
-from kin_nb.core.tools.mcp.definitions import RemoteTool, printable
-from kin_nb.core.tools.mcp.results import MCPResult, read_result
+from kin_nb.core.tools.mcp.answers import MCPResult, RemoteTool, printable, read_result
 
 _LONGEST_SUMMARY = 100
 _MOST_PROGRESS = 1_000

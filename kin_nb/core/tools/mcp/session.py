@@ -22,7 +22,7 @@ from mcp.shared.transport_context import TransportContext
 from pydantic import BaseModel, Field
 
 import kin_nb
-from kin_nb.core.tools.mcp.errors import ServerFailed
+from kin_nb.core.tools.mcp.answers import ServerFailed
 from kin_nb.core.tools.mcp.proxy import Progress
 
 MOST_LISTED = 10_000

@@ -22,8 +22,7 @@ from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from kin_nb.core.processes.supervised import Supervised
-from kin_nb.core.tools.mcp.definitions import printable
-from kin_nb.core.tools.mcp.errors import ServerFailed, not_understood
+from kin_nb.core.tools.mcp.answers import ServerFailed, not_understood, printable
 
 MESSAGE_LIMIT = 64_000_000
 """Bytes of one message."""

@@ -1,0 +1,234 @@
+"""AgentParts: what an agent is composed of, by the names that the seeds and front ends use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kin_nb.core.compactor import Prunes
+from kin_nb.core.config import KinConfig
+from kin_nb.core.config.custom_modes import CustomMode
+from kin_nb.core.context.compaction import Compaction
+from kin_nb.core.context.history import History
+from kin_nb.core.conversation import Conversation
+from kin_nb.core.documents.interaction_logger import InteractionLogger
+from kin_nb.core.llm.types import BackendLike
+from kin_nb.core.messages import LLMMessage
+from kin_nb.core.middleware import ConversationMiddleware, MiddlewarePipeline
+from kin_nb.core.modes import AgentMode
+from kin_nb.core.records import FileChange, Moved, SessionRecord, TurnRecord, UndoRecord
+from kin_nb.core.safety.approvals import Approvals
+from kin_nb.core.safety.callbacks import ApprovalCallback, Ask
+from kin_nb.core.safety.context import SafetyContext
+from kin_nb.core.session.header import session_header
+from kin_nb.core.session.journal import SessionJournal
+from kin_nb.core.session.log import SessionLog
+from kin_nb.core.toolbox import Toolbox
+from kin_nb.core.tools.manager import ToolManager
+from kin_nb.core.turn_context import TurnContext
+from kin_nb.core.turn_hooks import TurnHooks
+from kin_nb.core.undo import UndoManager
+from kin_nb.core.usage_stats import AgentStats
+from kin_nb.core.workspace import Workspace
+
+if TYPE_CHECKING:
+    from kin_nb.core.tools.resolve import APIToolFormatHandler
+
+
+class AgentParts:
+    """`parts`: what its turns work with, `toolbox` and `approvals` among them. `undos` undoes turns."""
+
+    def __init__(self, parts: TurnContext, toolbox: Toolbox) -> None:
+        self.parts, self.toolbox = parts, toolbox
+        files, journal, hooks = parts.services.files, parts.journal, parts.turn_hooks
+        self.undos = UndoManager(parts.conversation, files, journal, hooks)
+
+    # The settings.
+
+    @property
+    def mode(self) -> AgentMode | CustomMode:
+        return self.parts.settings.mode
+
+    @property
+    def config(self) -> KinConfig:
+        """The settings in force: those that were configured, with the mode's."""
+        return self.parts.settings.config
+
+    @property
+    def configured(self) -> KinConfig:
+        return self.parts.settings.configured
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.parts.settings.workspace
+
+    # The session.
+
+    @property
+    def session_id(self) -> str:
+        return self.journal.session_id
+
+    @property
+    def journal(self) -> SessionJournal:
+        return self.parts.journal
+
+    @property
+    def log(self) -> SessionLog:
+        return self.journal.log
+
+    @property
+    def interaction_logger(self) -> InteractionLogger:
+        """The log as seed 003 has it."""
+        return InteractionLogger(self.log)
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What the log and the session notebook say about this session as a whole, as it was at the first prompt."""
+        if not self.journal.header:
+            prompt = self.redact(self.messages[0].content or "")
+            schemas = self.tool_manager.schemas()
+            self.journal.header = session_header(self.journal.root_id, self.config, system_prompt=prompt, tools=schemas)
+        return self.journal.header
+
+    @property
+    def turns(self) -> list[TurnRecord]:
+        """The last of them may still run."""
+        return self.conversation.transcript.turns
+
+    @property
+    def moves(self) -> list[Moved]:
+        """What moved the conversation between turns, oldest first."""
+        return self.conversation.transcript.moves
+
+    @property
+    def undone(self) -> list[UndoRecord]:
+        """Every undo and redo of the session, oldest first."""
+        return self.conversation.transcript.undos
+
+    @property
+    def records(self) -> list[SessionRecord]:
+        """All that the session is made of, in the order in which it happened."""
+        return self.conversation.transcript.records
+
+    # The conversation.
+
+    @property
+    def conversation(self) -> Conversation:
+        return self.parts.conversation
+
+    @property
+    def history(self) -> History:
+        return self.conversation.history
+
+    @property
+    def messages(self) -> list[LLMMessage]:
+        return self.history.messages
+
+    @property
+    def stats(self) -> AgentStats:
+        return self.conversation.usage.stats
+
+    @property
+    def busy(self) -> bool:
+        """A turn, an undo or a compaction runs, or is still ending."""
+        return self.conversation.busy
+
+    def add_message(self, message: LLMMessage) -> None:
+        """Put a message into the conversation without asking the model; the next request mends what it leaves open."""
+        self.history.add(message)
+
+    # Who answers and decides.
+
+    @property
+    def backend(self) -> BackendLike:
+        """What answers: the backend that was given, else the active provider's, one for the agent's life."""
+        return self.parts.services.model.backend(self.config)
+
+    @backend.setter
+    def backend(self, backend: BackendLike) -> None:
+        self.parts.services.model.given = backend
+
+    @property
+    def format_handler(self) -> APIToolFormatHandler:
+        """How a reply's calls become calls of tools (seed 003); assigning one has effect from the next reply on."""
+        return self.toolbox.format_handler
+
+    @format_handler.setter
+    def format_handler(self, handler: APIToolFormatHandler) -> None:
+        self.toolbox.format_handler = handler
+
+    @property
+    def approvals(self) -> Approvals:
+        return self.parts.approvals
+
+    @property
+    def approval_callback(self) -> ApprovalCallback | None:
+        """Who decides on calls that ask (seed 002); assigning one has effect from the next reply on."""
+        return self.approvals.callback
+
+    @approval_callback.setter
+    def approval_callback(self, callback: ApprovalCallback | None) -> None:
+        self.approvals.callback = callback
+
+    def set_approval_callback(self, callback: ApprovalCallback) -> None:
+        self.approvals.callback = callback
+
+    def set_ask(self, ask: Ask) -> None:
+        """The fuller way to be asked: ApprovalRequest in, ApprovalDecision out."""
+        self.approvals.ask = ask
+
+    def safety(self) -> SafetyContext:
+        """Return what the policies look at now."""
+        return self.parts.safety()
+
+    # What a program may add to, and look at.
+
+    @property
+    def middleware_pipeline(self) -> MiddlewarePipeline:
+        return self.parts.middleware
+
+    @property
+    def turn_hooks(self) -> TurnHooks:
+        return self.parts.turn_hooks
+
+    @property
+    def tool_manager(self) -> ToolManager:
+        return self.parts.toolset.manager
+
+    def set_apart(self, open_files: Collection[Path], around: Collection[Path]) -> None:
+        """Name files that a front end holds open and will write over: a call that writes them asks.
+
+        What changes in them, and in the files and folders `around` them, is no call's doing, and never undone.
+        """
+        self.approvals.open_files = frozenset(path.resolve() for path in open_files)
+        self.parts.services.files.set_apart([*open_files, *around])
+
+    def use(
+        self,
+        *,
+        middleware: Sequence[ConversationMiddleware] | None = None,
+        compaction: Compaction | None = None,
+        prunes: Prunes | None = None,
+    ) -> None:
+        """Replace the built-in middleware, the way in which a conversation is summed up, or what is pruned; None: as before."""
+        if middleware is not None:
+            self.middleware_pipeline.replace(middleware)
+        compactor = self.parts.compactor
+        compactor.strategy = compaction or compactor.strategy
+        compactor.prunes = prunes or compactor.prunes
+
+    def fail_last_turn(self, message: str) -> TurnRecord:
+        """Note that what the last turn was part of (a flow) stopped with it. Returns its record."""
+        message = self.redact(message)
+        if self.conversation.transcript.fail_last(message):
+            self.log.append("failed", message=message)
+        return self.turns[-1]
+
+    def real_changes(self, changes: Sequence[FileChange]) -> list[FileChange]:
+        """Return recorded changes with names as this machine has them."""
+        return self.parts.services.files.real_names(changes, self.redact)
+
+    def redact(self, text: str) -> str:
+        """Return `text` without secrets and without paths of this machine: what may be recorded and shown."""
+        return self.journal.redact(text)

@@ -1,0 +1,222 @@
+"""An edit of a text: where a text that is not found may be meant, the fewest lines that make a change, and its summary."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from kin_nb.core.redaction import SECRET
+from kin_nb.core.tools.builtins import text_file
+from kin_nb.core.tools.builtins.text_file import TextFile, lines_of, split_lines
+
+_ALIKE = 0.6
+"""Share of likeness from which lines are worth showing."""
+_LONGEST_LINE = 200
+"""Characters of a line that are compared."""
+_MOST_LINES = 3_000
+"""Lines that are compared one by one when no line of the text is there as it is."""
+_COMMON = 50
+"""A line that a file has more often tells nothing about the place."""
+_SPARE = 3
+"""Lines before and after a place that are looked at too: the text may lack some that the file has."""
+_SHOWN_CHARACTERS = 2_000
+"""Characters of the comparison in the hint."""
+_AROUND = 2
+"""Equal lines shown around those that differ."""
+_RUN = 10
+"""Lines shown of those that differ one after the other."""
+_NUMBERED = re.compile(r" *\d+\t")
+
+
+@dataclass(frozen=True)
+class _Match:
+    """Lines `start` to `end` (from 0, without `end`) of the file, and their likeness to what is wanted, 0 to 1."""
+
+    start: int
+    end: int
+    share: float
+
+
+def closest_match_hint(text: str, old: str, called: str = "old_string") -> str:
+    """Say why `old` is not in `text`: what differs in the closest lines. A hint for an error, which is never applied.
+
+    `called`: the argument that holds `old`.
+    """
+    if SECRET in old:
+        return (
+            f"{SECRET} in {called} stands for a secret that you are not shown, not for text of the file: "
+            "choose lines without it, or ask the user to change that one."
+        )
+    wanted, lines = (content.replace("\r\n", "\n").split("\n") for content in (old.strip("\r\n"), text))
+    if all(_NUMBERED.match(line) for line in wanted):
+        return (
+            f"Its lines begin with read_file's numbers, and those are no part of the file: give {called} without them."
+        )
+    place = _closest([line.strip() for line in lines], [line.strip() for line in wanted])
+    if place.share < _ALIKE:
+        return "Read the file again: nothing in it is like it."
+    there = lines[place.start : place.end]
+    where = f"line {place.end}" if len(there) == 1 else f"lines {place.start + 1}-{place.end}"
+    if there == wanted:
+        return f"Closest: {where}, the same but for blank lines before or after."
+    why = _why(there, wanted, place)
+    return f"Closest: {where}, {why} (- {called}, + the file):\n{_difference(there, wanted, place.start)}"
+
+
+def _why(there: list[str], wanted: list[str], place: _Match) -> str:
+    if [line.split() for line in there] != [line.split() for line in wanted]:
+        return f"{min(99, int(place.share * 100))} % alike"
+    pairs = enumerate(zip(there, wanted, strict=True), place.start + 1)
+    number, its, own = next((number, *pair) for number, pair in pairs if pair[0] != pair[1])
+    return f"which differ in blanks only: line {number} is {its[:_LONGEST_LINE]!r}, not {own[:_LONGEST_LINE]!r}"
+
+
+def _difference(there: list[str], wanted: list[str], start: int) -> str:
+    """Both, line by line; lines of the file with their numbers, so that an empty one can be seen."""
+    shown = "\n".join(_compared(there, wanted, start))
+    return f"{shown[:_SHOWN_CHARACTERS]} …" if len(shown) > _SHOWN_CHARACTERS else shown
+
+
+def _compared(there: list[str], wanted: list[str], start: int) -> Iterator[str]:
+    groups = difflib.SequenceMatcher(None, wanted, there).get_grouped_opcodes(_AROUND)
+    for number, group in enumerate(groups):
+        if number:
+            yield "  …"
+        for kind, i1, i2, j1, j2 in group:
+            if kind != "equal":
+                yield from _first([f"-{'':>6}\t{line}" for line in wanted[i1:i2]])
+            sign = " " if kind == "equal" else "+"
+            yield from _first([f"{sign}{start + j + 1:>6}\t{there[j]}" for j in range(j1, j2)])
+
+
+def _first(lines: list[str]) -> Iterator[str]:
+    yield from lines[:_RUN]
+    if len(lines) > _RUN:
+        yield f"{lines[0][0]} … {len(lines) - _RUN} more"
+
+
+def _closest(lines: list[str], wanted: list[str]) -> _Match:
+    places = [_fitted(lines, wanted, max(0, start)) for start in _starts(lines, wanted)]
+    return max(places, key=lambda place: (place.share, -place.start), default=_Match(0, 0, 0.0))
+
+
+def _starts(lines: list[str], wanted: list[str]) -> list[int]:
+    """A few places that are worth comparing: where most lines are as wanted, else where one line is alike."""
+    places: dict[str, list[int]] = {}
+    for index, line in enumerate(lines):
+        places.setdefault(line, []).append(index)
+    votes: Counter[int] = Counter()
+    for offset, line in enumerate(wanted):
+        found = places.get(line, [])
+        if line and len(found) <= _COMMON:
+            votes.update(index - offset for index in found)
+    if votes:
+        return [start for start, _ in votes.most_common(5)]
+    offset, longest = max(enumerate(wanted), key=lambda entry: len(entry[1]))
+    some = {line[:_LONGEST_LINE]: indexes[0] for line, indexes in list(places.items())[:_MOST_LINES] if line}
+    alike = difflib.get_close_matches(longest[:_LONGEST_LINE], some, n=3, cutoff=_ALIKE)
+    return [some[line] - offset for line in alike]
+
+
+def _fitted(lines: list[str], wanted: list[str], start: int) -> _Match:
+    """The place about `start` that is most like `wanted`, with a few lines more or fewer than that has."""
+    exact = _Match(start, min(len(lines), start + len(wanted)), _share(lines[start : start + len(wanted)], wanted))
+    begin = max(0, start - _SPARE)
+    region = lines[begin : start + len(wanted) + _SPARE]
+    codes = difflib.SequenceMatcher(None, wanted, region).get_opcodes()
+    if not any(code[0] == "equal" for code in codes):
+        return exact
+    first, last = codes[0], codes[-1]
+    before, after = (0 if code[0] == "equal" else (code[4] - code[3]) - (code[2] - code[1]) for code in (first, last))
+    low, high = max(0, before), len(region) - max(0, after)
+    trimmed = _Match(begin + low, begin + high, _share(region[low:high], wanted))
+    return max(trimmed, exact, key=lambda place: place.share)
+
+
+def _share(lines: list[str], wanted: list[str]) -> float:
+    """By characters: a blank line too few weighs little. Lines that only one of both has count as different."""
+    alike = total = 0.0
+    for _, i1, i2, j1, j2 in difflib.SequenceMatcher(None, wanted, lines).get_opcodes():
+        for offset in range(max(i2 - i1, j2 - j1)):
+            a = wanted[i1 + offset][:_LONGEST_LINE] if i1 + offset < i2 else ""
+            b = lines[j1 + offset][:_LONGEST_LINE] if j1 + offset < j2 else ""
+            weight = max(len(a), len(b)) + 1
+            total += weight
+            alike += weight * (1.0 if a == b and i1 + offset < i2 and j1 + offset < j2 else _likeness(a, b))
+    return alike / total if total else 0.0
+
+
+def _likeness(a: str, b: str) -> float:
+    return difflib.SequenceMatcher(None, a, b).ratio() if a and b else 0.0
+
+
+def minimal_edit(before: str, after: str) -> tuple[str, str] | None:
+    """Return (old, new): the fewest whole lines that occur once in `before` and, replaced, give `after`.
+
+    None where no one replacement does that: nothing changes, nothing is there yet, or line endings are mixed.
+    """
+    if before == after:
+        return None
+    old, new = (split_lines(text) for text in (before, after))
+    start = _common_start(old, new)
+    end = _common_start(old[start:][::-1], new[start:][::-1])
+    stands_once = partial(_stands_once, before, old, start, end)
+    around, most = 0, max(start, end)
+    while not stands_once(around):
+        if around >= most:
+            return None
+        around = min(around * 2 or 1, most)
+    around = bisect_left(range(around), x=True, key=stands_once)
+    for reach in (around, around + 1):  # lines replaced by nothing may take the line ending before them along
+        texts = _window(old, start, end, reach), _window(new, start, end, reach)
+        if text_file.replaced(TextFile(before), text_file.find(before, texts[0]), texts[1]) == after:
+            return texts
+    return None
+
+
+def _stands_once(text: str, lines: list[str], start: int, end: int, around: int) -> bool:
+    old = _window(lines, start, end, around)
+    return bool(old.strip()) and len(text_file.find(text, old)) == 1
+
+
+def _window(lines: list[str], start: int, end: int, around: int) -> str:
+    """The lines between the first `start` and the last `end`, and up to `around` more on either side."""
+    return "".join(lines[max(start - around, 0) : len(lines) - max(end - around, 0)])
+
+
+_SHOWN_PLACES = 10
+"""Places that are named."""
+
+
+def edit_summary(before: str, after: str) -> str:
+    """`lines 3, 351-372 (+23 -1)`: numbers after the edit, from 1; lines that are gone at the one that took their place."""
+    old, new = lines_of(before), lines_of(after)
+    start = _common_start(old, new)
+    end = _common_start(old[start:][::-1], new[start:][::-1])
+    matcher = difflib.SequenceMatcher(None, old[start : len(old) - end], new[start : len(new) - end])
+    changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    if not changes:
+        return "nothing changed"
+    counts = f"(+{sum(j2 - j1 for *_, j1, j2 in changes)} -{sum(i2 - i1 for _, i1, i2, _, _ in changes)})"
+    if not new:
+        return f"empty now {counts}"
+    places = [_place(start + j1, start + j2, len(new)) for *_, j1, j2 in changes]
+    more = f" and {len(places) - _SHOWN_PLACES} more" if len(places) > _SHOWN_PLACES else ""
+    word = "line" if len(places) == 1 and "-" not in places[0] else "lines"
+    return f"{word} {', '.join(places[:_SHOWN_PLACES])}{more} {counts}"
+
+
+def _common_start(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    pairs = zip(old, new, strict=False)
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
+
+
+def _place(start: int, end: int, total: int) -> str:
+    first = min(start + 1, total)
+    return f"{first}-{end}" if end > first else str(first)

@@ -1,0 +1,220 @@
+"""TurnContext: the parts that a turn works with. An agent has one, and each of its subagents another one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kin_nb.core.compactor import Compactor, Prunes
+from kin_nb.core.config.secrets import key_names
+from kin_nb.core.context.compaction import Compaction
+from kin_nb.core.context.history import History
+from kin_nb.core.context.loop_detector import LoopDetector
+from kin_nb.core.conversation import Conversation
+from kin_nb.core.dmail import DenwaRenji
+from kin_nb.core.environment import hide_secrets
+from kin_nb.core.llm.model_client import ModelClient
+from kin_nb.core.loop_guard import LoopGuard
+from kin_nb.core.messages import LLMChunk, LLMMessage
+from kin_nb.core.middleware import MiddlewarePipeline, ResetReason
+from kin_nb.core.modes import Policy
+from kin_nb.core.records import TurnRecord
+from kin_nb.core.safety.approvals import Approvals
+from kin_nb.core.safety.audit import AuditLog
+from kin_nb.core.safety.context import SafetyContext
+from kin_nb.core.session.journal import SessionJournal
+from kin_nb.core.session.recorder import TurnRecorder
+from kin_nb.core.settings import Settings
+from kin_nb.core.tools.approval_gate import ApprovalGate
+from kin_nb.core.tools.call_context import CallContext, Spawn
+from kin_nb.core.tools.executor import ToolExecutor
+from kin_nb.core.tools.manager import ToolManager
+from kin_nb.core.tools.watched_files import WatchedFiles
+from kin_nb.core.turn_hooks import TurnHooks
+from kin_nb.core.usage import UsageTracker
+
+
+class Toolset(Protocol):
+    """The tools of a conversation. `ready` and `refresh` return warnings: what could not be used."""
+
+    manager: ToolManager
+
+    def expand(self, prompt: str) -> str:
+        """Return the prompt with what it names, such as a skill, in its place. Raises SkillError."""
+
+    async def ready(self) -> list[str]:
+        """Start and connect what a turn needs."""
+
+    async def refresh(self) -> list[str]:
+        """Take up tools that have come, changed or gone since the last step."""
+
+    def give_skills(self, manager: ToolManager) -> None:
+        """Let the tools of a subagent find the same skills."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """What a session shares with its subagents: the model, the files that calls change, the audit log."""
+
+    model: ModelClient
+    files: WatchedFiles
+    audit: AuditLog
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnContext:
+    """`approvals` asks the user, and `safety` returns what the policies look at. `spawn` runs a subagent.
+
+    `new_warnings` returns those of its argument, and of what failed since, that were not reported yet.
+    """
+
+    settings: Settings
+    services: Services
+    journal: SessionJournal
+    conversation: Conversation
+    toolset: Toolset
+    middleware: MiddlewarePipeline
+    loop_guard: LoopGuard
+    compactor: Compactor
+    approvals: Approvals
+    safety: Callable[[], SafetyContext]
+    turn_hooks: TurnHooks
+    spawn: Spawn
+    new_warnings: Callable[[Iterable[str]], list[str]]
+
+    def begin(self, turn: TurnRecord, number: int) -> TurnRecorder:
+        """Record from now on what happens in the turn; `number` is its number. Raises SessionError."""
+        journal, conversation, settings = self.journal, self.conversation, self.settings
+        record = turn.model_copy(
+            update={
+                "turn": number,
+                "model": settings.config.get_active_model().alias,
+                "mode": settings.mode.value,
+                "attached": tuple(journal.redact(label) for label in turn.attached),
+                **conversation.lineage.next(),
+            }
+        )
+        recorder = journal.recorder(record)
+        conversation.usage.begin_turn()
+        conversation.take(recorder.record)
+        self.loop_guard.forget()
+        return recorder
+
+    def learn_secrets(self) -> None:
+        """Take up keys that were set since the last turn, before anything is sent or recorded."""
+        if self.journal.learn_secrets(self.settings.config):
+            history = self.conversation.history
+            history.set_system_prompt(self.journal.without_secrets(history.messages[0].content or ""))
+        hide_secrets(key_names(self.settings.config))
+
+    def chunks(self, messages: list[LLMMessage]) -> AsyncGenerator[LLMChunk, None]:
+        """Ask the model."""
+        schemas, config = self.toolset.manager.schemas(), self.settings.config
+        allowed = self.approvals.allows_tools
+        return self.services.model.chunks(config, messages, schemas, self.journal.session_id, calls=allowed)
+
+    async def ready_for_turn(self) -> list[str]:
+        """Make the tools ready for a turn's first step. Returns what cannot be used."""
+        found = await self.toolset.ready()
+        more = self.services.model.warnings(self.settings.config)
+        return self.new_warnings(filter(None, [self.settings.workspace.warning, *found, *more]))
+
+    def executor(self, recorder: TurnRecorder, mailbox: DenwaRenji | None = None) -> ToolExecutor:
+        """Make what runs the calls of one reply. `mailbox`: where a D-Mail goes, None where none can be sent."""
+        services, manager, journal = self.services, self.toolset.manager, self.journal
+        audit = services.audit if self.settings.config.audit else None
+
+        def call_context(**of_the_call: Any) -> CallContext:
+            return CallContext(
+                config=self.settings.config,
+                tools=manager,
+                ask_question=self.approvals.ask_question,
+                mailbox=mailbox,
+                spawn=self.spawn,
+                **of_the_call,
+            )
+
+        return ToolExecutor(
+            manager,
+            self.settings.workspace,
+            services.files,
+            recorder,
+            ApprovalGate(self.approvals, recorder, audit, context=self.safety, warn=journal.warn),
+            storage=journal.storage,
+            stats=self.conversation.usage.stats,
+            append=self.conversation.history.append,
+            contexts=call_context,
+        )
+
+
+def safety_context(settings: Settings, approvals: Approvals, journal: SessionJournal) -> SafetyContext:
+    """Return what the policies look at, as it is now."""
+    return SafetyContext(
+        settings.mode.base,
+        Policy(settings.config.policy),
+        settings.workspace,
+        approvals.grants,
+        open_files=approvals.open_files,
+        without_undo=journal.storage.without_undo,
+    )
+
+
+def compose(
+    *,
+    settings: Settings,
+    services: Services,
+    journal: SessionJournal,
+    toolset: Toolset,
+    system_prompt: str,
+    middleware: MiddlewarePipeline,
+    approvals: Approvals,
+    detector: LoopDetector | None = None,
+    strategy: Compaction | None = None,
+    prunes: Prunes | None = None,
+    observer: Callable[[LLMMessage], None] | None = None,
+    **others: Any,
+) -> TurnContext:
+    """Make the parts of one conversation, and connect them. `others`: the fields of TurnContext that it is not made of.
+
+    `detector`, `strategy`, `prunes`: how loops are found and room is made; None for the usual way. `observer` hears of each
+    message.
+    """
+    history = History(journal.without_secrets(system_prompt), journal.redact, observer)
+
+    def forget(reason: ResetReason) -> None:
+        """The conversation is another one: what middleware and loop detection know of it is past."""
+        middleware.reset(reason)
+        loop_guard.forget()
+
+    conversation = Conversation(history, UsageTracker(settings.prices), forget=forget)
+    loop_guard = LoopGuard(
+        detector or LoopDetector(),
+        approvals,
+        enabled=lambda: settings.config.loop_detection,
+        remind=conversation.remind,
+        warn=journal.warn,
+    )
+    compactor = Compactor(
+        conversation,
+        services.model,
+        settings,
+        journal,
+        schemas=lambda: toolset.manager.schemas(),  # noqa: PLW0108  (its manager changes)
+        forget_results=loop_guard.forget_results,
+        strategy=strategy,
+        prunes=prunes,
+    )
+    middleware.set_builtin(settings.config, settings.base_mode)
+    return TurnContext(
+        settings=settings,
+        services=services,
+        journal=journal,
+        conversation=conversation,
+        toolset=toolset,
+        middleware=middleware,
+        loop_guard=loop_guard,
+        compactor=compactor,
+        approvals=approvals,
+        **others,
+    )
