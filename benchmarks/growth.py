@@ -20,8 +20,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 from benchmarks.sizes import SMALL
 from kin_nb.core.autocompletion.completers import fuzzy_match
 from kin_nb.core.autocompletion.path_prompt import path_mentions
+from kin_nb.core.context.call_signatures import ShingleSimilarity
 from kin_nb.core.context.loop_detector import LoopDetector
-from kin_nb.core.context.loops import ShingleSimilarity
 from kin_nb.core.gitignore import Patterns
 from kin_nb.core.redaction import Redactor
 from kin_nb.core.safety.shell.judgement import UnprovenError

@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.sizes import sized
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
-from kin_nb.core.config.mcp_servers import MCPStdio
+from kin_nb.core.config.entries import MCPStdio
 from kin_nb.core.modes import AgentMode
 from tests.model_server import ModelServer, tool_call
 

@@ -13,7 +13,7 @@ from kin_nb.core.commands import CLEARED, CommandError, CommandResult, TypedComm
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent
     from kin_nb.core.config import KinConfig
-    from kin_nb.core.custom_modes import CustomMode
+    from kin_nb.core.config.custom_modes import CustomMode
     from kin_nb.core.modes import AgentMode
 
 T = TypeVar("T")

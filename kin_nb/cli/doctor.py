@@ -90,7 +90,7 @@ def _home() -> Iterator[Finding]:
 def _settings(loaded: list[KinConfig]) -> Iterator[Finding]:
     """Puts the configuration into `loaded` when there is one."""
     from kin_nb.core.config import ConfigError, KinConfig  # noqa: PLC0415
-    from kin_nb.core.config.files import config_path  # noqa: PLC0415
+    from kin_nb.core.config.loading import config_path  # noqa: PLC0415
     from kin_nb.core.llm.adapters.dialects import thinking_warnings  # noqa: PLC0415
     from kin_nb.core.paths import shown  # noqa: PLC0415
 
@@ -145,7 +145,7 @@ def _server(provider: ProviderConfig, *, offline: bool) -> Finding:
     import httpx  # noqa: PLC0415  (this check only)
 
     from kin_nb.core.llm.backend.client import ssl_context  # noqa: PLC0415
-    from kin_nb.core.llm.error_words import certificates, certificates_problem, reason_of  # noqa: PLC0415
+    from kin_nb.core.llm.errors import certificates, certificates_problem, reason_of  # noqa: PLC0415
     from kin_nb.core.urls import is_local, shown  # noqa: PLC0415
 
     what, address, local = "model server", shown(provider.api_base), is_local(provider.api_base)
@@ -182,7 +182,7 @@ def _ask(client: httpx.Client, url: str, answers: list[int | str | BaseException
 
     import httpx  # noqa: PLC0415
 
-    from kin_nb.core.llm.error_words import root_cause  # noqa: PLC0415
+    from kin_nb.core.llm.errors import root_cause  # noqa: PLC0415
 
     try:
         with client, client.stream("GET", url) as reply:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kin_nb.core.commands import TypedCommand
     from kin_nb.core.config import KinConfig
-    from kin_nb.core.custom_modes import CustomMode
+    from kin_nb.core.config.custom_modes import CustomMode
     from kin_nb.core.modes import AgentMode
     from kin_nb.core.records import TurnRecord
 
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (UsageError, UnknownCommandError) as error:
         return fail(str(error), USAGE)
     except ConfigError as error:
-        from kin_nb.core.first_steps import explain  # noqa: PLC0415
+        from kin_nb.core.config.loading import explain  # noqa: PLC0415
 
         for warning in config.warnings if config is not None else ():
             warn(warning)  # a project's settings that were left out may be why
@@ -95,7 +95,7 @@ def _stdin() -> str:
 def _settings(arguments: argparse.Namespace) -> tuple[KinConfig, AgentMode | CustomMode]:
     """Raises UsageError for a wrong mode, ConfigError, SessionError."""
     from kin_nb.core.config import KinConfig  # noqa: PLC0415
-    from kin_nb.core.custom_modes import load_mode  # noqa: PLC0415
+    from kin_nb.core.config.custom_modes import load_mode  # noqa: PLC0415
 
     workdir = arguments.workdir
     if workdir is None and arguments.resume not in {None, "", LATEST}:

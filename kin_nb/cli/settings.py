@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from kin_nb.cli.exits import DONE, USAGE, fail, warn
 
 if TYPE_CHECKING:
-    from kin_nb.core.project_snapshot import Snapshot
-    from kin_nb.core.trusted_folders import Trust
+    from kin_nb.core.config.trusted_folders import Trust
+    from kin_nb.core.project_snapshot import ProjectSnapshot
 
 _WHAT_IT_IS = {
     "AGENTS.md": "instructions to the model",
@@ -47,7 +47,7 @@ def show(arguments: argparse.Namespace) -> int:
 
 def trust(arguments: argparse.Namespace) -> int:
     from kin_nb.core.config import ConfigError  # noqa: PLC0415
-    from kin_nb.core.trusted_folders import TrustedFolders  # noqa: PLC0415
+    from kin_nb.core.config.trusted_folders import TrustedFolders  # noqa: PLC0415
 
     folders = TrustedFolders()
     try:
@@ -90,7 +90,7 @@ def _show_what_acts(found: Trust, folder: Path) -> None:
     _say_what_is_not_compared(found.seen)
 
 
-def _say_what_is_not_compared(seen: Snapshot) -> None:
+def _say_what_is_not_compared(seen: ProjectSnapshot) -> None:
     if seen.limit:
         print(seen.limit, flush=True)
 
@@ -104,9 +104,9 @@ def _agreed() -> bool:
 
 def _list_what_is_read(folder: Path, *, trusted: bool) -> None:
     """Nothing for a folder that will be refused. Raises ConfigError when there is too much in it to be compared."""
+    from kin_nb.core.config.trusted_folders import is_too_broad, project_files  # noqa: PLC0415
     from kin_nb.core.paths import real_path  # noqa: PLC0415
-    from kin_nb.core.project_snapshot import Snapshot  # noqa: PLC0415
-    from kin_nb.core.trusted_folders import is_too_broad, project_files  # noqa: PLC0415
+    from kin_nb.core.project_snapshot import ProjectSnapshot  # noqa: PLC0415
 
     real = real_path(folder)
     if not real.is_dir() or is_too_broad(real):
@@ -118,4 +118,4 @@ def _list_what_is_read(folder: Path, *, trusted: bool) -> None:
     width = max(map(len, names))
     print(f"{real} is trusted. What is read from it:" if trusted else f"What is read from {real} when you trust it:")
     print("\n".join(f"  {name:<{width}}  {_WHAT_IT_IS.get(name, '')}".rstrip() for name in names), flush=True)
-    _say_what_is_not_compared(Snapshot.take(real))
+    _say_what_is_not_compared(ProjectSnapshot.take(real))

@@ -11,12 +11,12 @@ from typing import Any
 from kin_nb.core.agent_parts import AgentParts
 from kin_nb.core.callback_errors import guarded
 from kin_nb.core.config import KinConfig
+from kin_nb.core.config.custom_modes import CustomMode
 from kin_nb.core.context.compaction import Compaction
 from kin_nb.core.context.loop_detector import LoopDetector
-from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.event_stream import event_stream
 from kin_nb.core.events import BaseEvent, ToolResultEvent
-from kin_nb.core.llm.asking import ModelLink
+from kin_nb.core.llm.model_client import ModelClient
 from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.messages import ImageContent, LLMMessage
 from kin_nb.core.middleware import ConversationMiddleware, Limits, MiddlewarePipeline
@@ -74,7 +74,7 @@ class Agent(AgentParts):
         toolbox, approvals = Toolbox(settings.config), Approvals()
         journal = SessionJournal(settings.config, settings.workspace.root, session_id, log)
         services = Services(
-            model=ModelLink(backend, streaming=enable_streaming),
+            model=ModelClient(backend, streaming=enable_streaming),
             files=WatchedFiles(settings.workspace.root, journal.root_id, journal.storage),
             audit=AuditLog(warn=lambda text: journal.warnings.append(text)),  # noqa: PLW0108  (a resume has another list)
         )

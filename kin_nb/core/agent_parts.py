@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.compactor import Prunes
 from kin_nb.core.config import KinConfig
+from kin_nb.core.config.custom_modes import CustomMode
 from kin_nb.core.context.compaction import Compaction
 from kin_nb.core.context.history import History
 from kin_nb.core.conversation import Conversation
-from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.documents.document import InteractionLogger
 from kin_nb.core.llm.types import BackendLike
 from kin_nb.core.messages import LLMMessage

@@ -6,17 +6,23 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from kin_nb.core.context.compaction import Compacted, Compaction
+from kin_nb.core.context.compaction import Compacted, Compaction, SimpleCompaction
+from kin_nb.core.context.context_window import (
+    AIM,
+    LARGER_WINDOW,
+    about_tokens,
+    fewest_tokens,
+    prunable,
+    share_of_each,
+    size_of,
+    tokens_of,
+)
 from kin_nb.core.context.history import user_message
-from kin_nb.core.context.pruning import prunable
-from kin_nb.core.context.room import AIM, LARGER_WINDOW
-from kin_nb.core.context.simple_compaction import SimpleCompaction
-from kin_nb.core.context.size import about_tokens, fewest_tokens, share_of_each, size_of, tokens_of
 from kin_nb.core.conversation import Conversation
 from kin_nb.core.event_stream import Emit
 from kin_nb.core.events import CompactEndEvent, CompactStartEvent, PruneEvent
-from kin_nb.core.llm.asking import NOTICES, ModelLink
 from kin_nb.core.llm.errors import ContextTooLongError
+from kin_nb.core.llm.model_client import NOTICES, ModelClient
 from kin_nb.core.messages import AvailableTool, BackendNotice, LLMChunk, LLMMessage, LLMUsage, Role
 from kin_nb.core.middleware import ConversationContext
 from kin_nb.core.records import CompactRecord, RecordedCompaction
@@ -53,7 +59,7 @@ class Compactor:
     def __init__(
         self,
         conversation: Conversation,
-        model: ModelLink,
+        model: ModelClient,
         settings: Settings,
         journal: SessionJournal,
         *,
@@ -214,7 +220,7 @@ class _Asking:
     """What a strategy asks the model with. The tools go along with the conversation's own beginning only, which caches know."""
 
     def __init__(
-        self, context: ConversationContext, model: ModelLink, tools: list[AvailableTool], session_id: str
+        self, context: ConversationContext, model: ModelClient, tools: list[AvailableTool], session_id: str
     ) -> None:
         self._context, self._model, self._tools, self._session_id = context, model, tools, session_id
         self.tools = tokens_of("".join(tool.model_dump_json() for tool in tools))

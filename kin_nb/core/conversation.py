@@ -18,11 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, delivered
+from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, HistoryState, delivered
 from kin_nb.core.context.compaction import Compacted
+from kin_nb.core.context.context_window import about_tokens
 from kin_nb.core.context.history import Expand, History, user_message
-from kin_nb.core.context.size import about_tokens
-from kin_nb.core.context.state import HistoryState
 from kin_nb.core.middleware import ConversationContext, ResetReason
 from kin_nb.core.records import (
     BEFORE_PROMPT,

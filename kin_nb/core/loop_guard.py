@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kin_nb.core.callback_errors import failure, must_propagate, unless_cancelled
-from kin_nb.core.context.loop_detector import LoopDetector
-from kin_nb.core.context.loops import Loop
+from kin_nb.core.context.loop_detector import Loop, LoopDetector
 from kin_nb.core.event_stream import Emit
 from kin_nb.core.events import AssistantEvent, BaseEvent, LoopEvent, ReasoningEvent
 from kin_nb.core.questions import Question

@@ -15,11 +15,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from kin_nb.core.config.trusted_folders import is_project
 from kin_nb.core.paths import kin_home, private_folder, real_path, shown
 from kin_nb.core.redaction import Redactor
 from kin_nb.core.safe_fs import folder_of, replace_file
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.trusted_folders import is_project
 from kin_nb.core.workspace import error_text, read_bytes
 
 Scope: TypeAlias = Literal["user", "project"]

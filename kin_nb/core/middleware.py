@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from kin_nb.core.callback_errors import failure, guarded, must_propagate, unless_cancelled
 from kin_nb.core.config import ConfigError
 from kin_nb.core.context.compaction import CompactionError
-from kin_nb.core.context.room import check_room
+from kin_nb.core.context.context_window import check_room
 from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.modes import AgentMode

@@ -8,7 +8,7 @@ from typing import Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
-from kin_nb.core.custom_modes import CustomMode
+from kin_nb.core.config.custom_modes import CustomMode
 from kin_nb.core.events import BaseEvent, ErrorEvent, RetryEvent, SubagentEvent, WarningEvent
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.modes import AgentMode

@@ -74,7 +74,7 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class ProjectSnapshot:
     """What acts in `folder`, a resolved path. `digests`: file name, relative to it -> sha256 of the file's bytes. `texts`:
     those of short text files, by the same names. `places`: the folders that its settings name for tools and skills.
     `not_compared`: the servers that run nothing of the project that is compared, by name.
@@ -100,7 +100,7 @@ class Snapshot:
         return hashlib.sha256(json.dumps(self.digests, sort_keys=True).encode()).hexdigest()[:8]
 
     @classmethod
-    def take(cls, folder: Path) -> Snapshot:
+    def take(cls, folder: Path) -> ProjectSnapshot:
         """`folder` is resolved. Raises ConfigError when there is too much in it to be compared."""
         digests, texts, size, room = dict[str, str](), dict[str, str](), 0, _KEPT_TEXTS
         settings = _settings(folder)
@@ -127,7 +127,7 @@ class Snapshot:
         return cls(folder, digests, texts, tuple(dict.fromkeys(places)), tuple(dict.fromkeys(unknown)))
 
     @classmethod
-    def from_json(cls, text: str) -> Snapshot:
+    def from_json(cls, text: str) -> ProjectSnapshot:
         """Raises ValueError."""
         try:
             values = json.loads(text)
@@ -138,7 +138,7 @@ class Snapshot:
     def to_json(self) -> str:
         return json.dumps({"folder": str(self.folder), "digests": self.digests, "texts": self.texts}, indent=1)
 
-    def changes_since(self, before: Snapshot) -> Changes:
+    def changes_since(self, before: ProjectSnapshot) -> Changes:
         names = sorted({*self.digests, *before.digests})
         different = [name for name in names if self.digests.get(name) != before.digests.get(name)]
         return Changes(
@@ -149,7 +149,7 @@ class Snapshot:
             diff=tuple(_shortened([line for name in different for line in self._diff(before, name)])),
         )
 
-    def _diff(self, before: Snapshot, name: str) -> Iterator[str]:
+    def _diff(self, before: ProjectSnapshot, name: str) -> Iterator[str]:
         from difflib import unified_diff  # noqa: PLC0415  (only where something differs)
 
         old, new = (_lines(snapshot, name) for snapshot in (before, self))
@@ -303,7 +303,7 @@ def _text(content: bytes | None) -> str | None:
         return None
 
 
-def _lines(snapshot: Snapshot, name: str) -> list[str] | None:
+def _lines(snapshot: ProjectSnapshot, name: str) -> list[str] | None:
     if name not in snapshot.digests:
         return []
     return snapshot.texts[name].splitlines() if name in snapshot.texts else None

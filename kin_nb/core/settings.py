@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kin_nb.core.config import KinConfig, overlaid
-from kin_nb.core.custom_modes import CustomMode
+from kin_nb.core.config.custom_modes import CustomMode
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.redaction import WORKSPACE
 from kin_nb.core.workspace import Workspace

@@ -31,7 +31,7 @@ class BaseToolConfig(BaseModel):
     allowlist: list[str] = Field(default_factory=list)
     denylist: list[str] = Field(default_factory=list)
     denylist_of_project: list[str] = Field(default_factory=list)
-    """What a project wrote as `denylist`: added to it, whoever else wrote one (core.config.users_own)."""
+    """What a project wrote as `denylist`: added to it, whoever else wrote one (core.config.user_only_settings)."""
 
     @property
     def effective_workdir(self) -> Path:

@@ -6,8 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.skills.manager import SkillManager
-from kin_nb.core.skills.prompt import expand_skill
+from kin_nb.core.skills.manager import SkillManager, expand_skill
 from kin_nb.core.system_prompt import build_system_prompt
 from kin_nb.core.tools.base import AnyTool
 from kin_nb.core.tools.manager import ToolManager

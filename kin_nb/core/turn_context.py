@@ -14,7 +14,7 @@ from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.conversation import Conversation
 from kin_nb.core.dmail import DenwaRenji
 from kin_nb.core.environment import hide_secrets
-from kin_nb.core.llm.asking import ModelLink
+from kin_nb.core.llm.model_client import ModelClient
 from kin_nb.core.loop_guard import LoopGuard
 from kin_nb.core.messages import LLMChunk, LLMMessage
 from kin_nb.core.middleware import MiddlewarePipeline, ResetReason
@@ -57,7 +57,7 @@ class Toolset(Protocol):
 class Services:
     """What a session shares with its subagents: the model, the files that calls change, the audit log."""
 
-    model: ModelLink
+    model: ModelClient
     files: WatchedFiles
     audit: AuditLog
 

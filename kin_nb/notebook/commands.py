@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kin_nb.core.agent import Agent
     from kin_nb.core.config import KinConfig
-    from kin_nb.core.custom_modes import CustomMode
+    from kin_nb.core.config.custom_modes import CustomMode
     from kin_nb.core.modes import AgentMode
     from kin_nb.notebook.live_agent import LiveAgent
     from kin_nb.notebook.modes.mode import CellMode

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import ConfigError, KinConfig
-from kin_nb.core.custom_modes import CustomMode, load_mode
-from kin_nb.core.first_steps import explain
+from kin_nb.core.config.custom_modes import CustomMode, load_mode
+from kin_nb.core.config.loading import explain
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import SessionLog, UnwrittenLog, new_session_id
 from kin_nb.notebook.live import move_in

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from traitlets import Float, TraitError, Unicode, validate
 
-from kin_nb.core.commands.registry import magic_help
+from kin_nb.core.commands.dispatch import magic_help
 from kin_nb.notebook.completion import matcher
 from kin_nb.notebook.options import KinError, options_parser, parse_options, session_named
 from kin_nb.notebook.output_backup import OutputBackup

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import ConfigError
+from kin_nb.core.config.loading import explain
 from kin_nb.core.conversation import TurnRunningError
 from kin_nb.core.events import BaseEvent, ErrorEvent, TurnStartEvent
-from kin_nb.core.first_steps import explain
 from kin_nb.core.middleware import Limits
 from kin_nb.core.questions import AskQuestion, Question
 from kin_nb.core.records import TurnRecord

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kin_nb.core.config.mcp_servers import MCPServer, MCPStdio, MCPStreamableHttp
+from kin_nb.core.config.entries import MCPServer, MCPStdio, MCPStreamableHttp
 from kin_nb.core.tools.mcp import MCPResult, MCPServers
 
 ROOT = Path(__file__).parents[2]

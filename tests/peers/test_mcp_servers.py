@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.config.mcp_servers import MCPStdio
+from kin_nb.core.config.entries import MCPStdio
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.base import tool_output
 from kin_nb.core.tools.manager import ToolManager

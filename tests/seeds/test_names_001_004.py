@@ -8,14 +8,12 @@ import inspect
 import pytest
 
 from kin_nb.core import event_names, events
-from kin_nb.core.config import ConfigError, KinConfig, MissingAPIKeyError, ProviderConfig
+from kin_nb.core.config import ConfigError, KinConfig, LLMNotConfigured, MissingAPIKeyError, ProviderConfig
 from kin_nb.core.documents.session import Session
-from kin_nb.core.llm.exceptions import LLMNotConfigured
 from kin_nb.core.tools.base import Tool
 from kin_nb.core.tools.manager import ToolRegistry
 
 NAMES = {
-    "llm.exceptions": ["LLMNotConfigured"],
     "config": ["LLMNotConfigured"],
     "wire": ["WireMessage", "to_wire", "from_wire"],
     "tools.base": ["Tool"],

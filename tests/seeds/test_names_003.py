@@ -9,9 +9,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import Backend, KinConfig
-from kin_nb.core.llm.backend.factory import BACKEND_FACTORY
-from kin_nb.core.llm.backend.generic import GenericBackend
-from kin_nb.core.llm.backend.mistral import MistralBackend
+from kin_nb.core.llm.backend.generic import BACKEND_FACTORY, GenericBackend, MistralBackend
 from kin_nb.core.middleware import MiddlewarePipeline
 from kin_nb.core.modes import AgentMode, ModeSafety
 from kin_nb.core.tools.base import BaseTool, BaseToolConfig, ToolPermission
@@ -60,7 +58,7 @@ NAMES = {
     "documents.document": ["InteractionLogger"],
     "output_formatters": ["OutputFormatter"],
     "programmatic": ["run_programmatic"],
-    "trusted_folders": ["TrustedFolders"],
+    "config.trusted_folders": ["TrustedFolders"],
     "paths": ["kin_home"],
     "llm.types": ["BackendLike"],
     "tools.resolve": [
@@ -73,10 +71,11 @@ NAMES = {
             "ResolvedMessage",
         ),
     ],
-    "llm.exceptions": ["BackendError", "BackendErrorBuilder"],
-    "llm.backend.factory": ["BACKEND_FACTORY"],
-    "llm.backend.generic": ["GenericBackend", "register_adapter", "BACKEND_ADAPTERS", "APIAdapter", "OpenAIAdapter"],
-    "llm.backend.mistral": ["MistralBackend"],
+    "llm.errors": ["BackendError", "BackendErrorBuilder"],
+    "llm.backend.generic": [
+        *("GenericBackend", "register_adapter", "BACKEND_ADAPTERS", "APIAdapter", "OpenAIAdapter"),
+        *("BACKEND_FACTORY", "MistralBackend"),
+    ],
     "tools.base": ["BaseTool", "BaseToolConfig", "BaseToolState", "ToolPermission", "ToolError", "ToolDecision"],
     "tools.manager": ["ToolManager"],
     "tools.mcp": ["MCPServers"],
@@ -90,7 +89,7 @@ NAMES = {
     "autocompletion.path_prompt": ["path_mentions"],
     "autocompletion.file_indexer": ["FileIndexer"],
     "ignore_rules": ["IgnoreRules"],
-    "config.system_prompts": ["SystemPrompt", "load_prompt"],
+    "config.values": ["SystemPrompt", "load_prompt"],
 }
 
 METHODS = {

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.config import ConfigError, KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.config import ConfigError, KinConfig, LLMNotConfigured, ModelConfig, ProviderConfig
 from kin_nb.core.config.origins import config_report, origin_report
 from kin_nb.core.events import ErrorEvent
-from kin_nb.core.llm.exceptions import LLMNotConfigured
 from kin_nb.core.paths import kin_home
 from kin_nb.core.programmatic import run_programmatic
 from tests.model_server import tool_call

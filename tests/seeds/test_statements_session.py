@@ -14,7 +14,7 @@ import kin_nb.core
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import Backend, KinConfig, MissingAPIKeyError, ModelConfig, PricingInfo, ProviderConfig
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
-from kin_nb.core.llm.backend.mistral import MistralBackend
+from kin_nb.core.llm.backend.generic import MistralBackend
 from kin_nb.core.middleware import PLAN_REMINDER, MiddlewareResult, ResetReason
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home

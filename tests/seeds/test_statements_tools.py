@@ -10,7 +10,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
-from kin_nb.core.config.mcp_servers import MCPHttp, MCPStdio, MCPStreamableHttp
+from kin_nb.core.config.entries import MCPHttp, MCPStdio, MCPStreamableHttp
 from kin_nb.core.events import ToolCallEvent, ToolResultEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home

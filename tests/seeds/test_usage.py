@@ -221,7 +221,7 @@ async def test_000_the_operations_of_a_session(model_server, config):
 
 @pytest.mark.parametrize("place", ["home", "project", "tool_paths"])
 async def test_000_a_custom_tool_is_found_and_called(model_server, config, workspace, place):
-    from kin_nb.core.trusted_folders import TrustedFolders
+    from kin_nb.core.config.trusted_folders import TrustedFolders
 
     folder = {
         "home": kin_home() / "tools",

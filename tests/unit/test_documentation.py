@@ -9,7 +9,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
-from kin_nb.core.custom_modes import load_mode
+from kin_nb.core.config.custom_modes import load_mode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.tools.manager import ToolManager
 

@@ -5,10 +5,21 @@ renders, prints or knows of Jupyter; never asks anybody. Commands that run turns
 module is read when it is run. May import: all of core.
 """
 
-from kin_nb.core.commands.registry import COMMANDS, Command, command_names, help_rows, magic_help
-from kin_nb.core.commands.running import run_command
-from kin_nb.core.commands.typed import TypedCommand, escaped, is_command, named_command, typed_command, unescaped
-from kin_nb.core.commands.values import CLEARED, CommandError, CommandHost, CommandResult, Table, UnknownCommandError
+from kin_nb.core.commands.dispatch import (
+    COMMANDS,
+    Command,
+    TypedCommand,
+    command_names,
+    escaped,
+    help_rows,
+    is_command,
+    magic_help,
+    named_command,
+    run_command,
+    typed_command,
+    unescaped,
+)
+from kin_nb.core.commands.host import CLEARED, CommandError, CommandHost, CommandResult, Table, UnknownCommandError
 
 __all__ = [
     "CLEARED",

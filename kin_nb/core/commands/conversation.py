@@ -6,7 +6,7 @@ import re
 from functools import partial
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult
+from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult
 from kin_nb.core.undo import NOTHING_TO_REDO, NOTHING_TO_UNDO
 
 NOTHING_TO_DO = {

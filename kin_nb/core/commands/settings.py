@@ -1,10 +1,12 @@
-"""/model, /mode and /trust."""
+"""/model, /mode, /trust and /memory: what holds for the prompts to come."""
 
 from __future__ import annotations
 
-from kin_nb.core.commands.values import CommandError, CommandHost, CommandResult
-from kin_nb.core.project_snapshot import Changes, Snapshot
-from kin_nb.core.trusted_folders import TrustedFolders, project_files
+from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult, Table
+from kin_nb.core.config.trusted_folders import TrustedFolders, project_files
+from kin_nb.core.memory import delete_memory, list_memories, read_memory, scope_of
+from kin_nb.core.paths import shown
+from kin_nb.core.project_snapshot import Changes, ProjectSnapshot
 from kin_nb.core.workspace import Workspace
 
 
@@ -51,13 +53,32 @@ def trust(host: CommandHost, words: list[str]) -> CommandResult:
         return CommandResult(f"{workdir} is already trusted as it is; nothing was changed", lines=needless)
     folder = folders.trust(workdir, found.seen if found.changes else None)
     used = ", ".join(project_files(folder)) or "nothing yet"
-    lines = (*needless, f"What is used of it now: {used}.", Snapshot.take(folder).limit)
+    lines = (*needless, f"What is used of it now: {used}.", ProjectSnapshot.take(folder).limit)
     return CommandResult(f"{folder} is trusted", lines=tuple(filter(None, lines)))
 
 
-def _changed(seen: Snapshot, changes: Changes, code: str) -> CommandResult:
+def _changed(seen: ProjectSnapshot, changes: Changes, code: str) -> CommandResult:
     """The difference and the code that trusts it; `code` is "" or a wrong one, most often of an earlier state."""
     wrong = (f"The code {code} is wrong: it is not of this folder as it is now. Nothing was trusted.",) if code else ()
     how = f"To trust it as it is now: `/trust {seen.code}`, or `%kin trust {seen.code}`."
     title = f"{seen.folder} has changed since it was trusted: {changes.summary()}"
     return CommandResult(title, lines=(*wrong, *changes.diff, *filter(None, [seen.limit]), how))
+
+
+def memory(host: CommandHost, words: list[str]) -> CommandResult:
+    workdir = host.config().effective_workdir
+    match words:
+        case [] | ["list"]:
+            found = list_memories(workdir)
+            if not found:
+                return CommandResult("No memories yet", lines=("The agent keeps one when you ask it to.",))
+            rows = tuple((each.name, each.scope, each.description or each.problem) for each in found)
+            return CommandResult(
+                f"{len(rows)} memor{'y' if len(rows) == 1 else 'ies'}", Table(("name", "scope", "what"), rows)
+            )
+        case ["show", name]:
+            scope = scope_of(name, workdir)
+            return CommandResult(f"{name} ({scope})", lines=tuple(read_memory(name, scope, workdir).splitlines()))
+        case ["forget", name]:
+            return CommandResult(f"{shown(delete_memory(name, scope_of(name, workdir), workdir))} is gone")
+    raise CommandError("Usage: /memory [list | show NAME | forget NAME]")

@@ -1,17 +1,17 @@
-"""/tools and /mcp."""
+"""/tools, /mcp, /approvals, /skill:NAME and /flow:NAME: what the model may use."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from kin_nb.core.commands.toolbox import toolbox_of
-from kin_nb.core.commands.values import CommandHost, CommandResult, Table
+from kin_nb.core.commands.host import CommandError, CommandHost, CommandResult, Table
 from kin_nb.core.config import overlaid
-from kin_nb.core.config.mcp_servers import MCPServer
+from kin_nb.core.config.entries import MCPServer
 from kin_nb.core.modes import Policy
 from kin_nb.core.paths import shown
 from kin_nb.core.tool_types import ToolError, ToolPermission
+from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.base import AnyTool
 from kin_nb.core.tools.manager import ToolManager
 
@@ -76,3 +76,46 @@ def _origin(tool: type[AnyTool]) -> str:
 def _first_line(tool: type[AnyTool]) -> str:
     line = next((line.strip() for line in tool.description.splitlines() if line.strip()), "")
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+def approvals(host: CommandHost, words: list[str]) -> CommandResult:
+    grants = host.agent.safety().grants if host.agent is not None else None
+    given = grants.describe() if grants is not None else []
+    if words:
+        if len(words) != 2 or words[0] != "forget" or not (words[1] == "all" or words[1].isdecimal()):  # noqa: PLR2004
+            raise CommandError("Usage: /approvals [forget N | forget all]")
+        if grants is None or not given:
+            raise CommandError("Nothing was approved for this session.")
+        index = None if words[1] == "all" else int(words[1]) - 1
+        try:
+            gone = grants.forget(index)
+        except IndexError:
+            raise CommandError(f"There is no approval {words[1]}: they count from 1 to {len(given)}.") from None
+        return CommandResult("Taken back", lines=tuple(gone))
+    if not given:
+        return CommandResult("Nothing was approved for this session")
+    lines = tuple(f"{number}. {what}" for number, what in enumerate(given, 1))
+    return CommandResult("Approved for this session", lines=(*lines, "/approvals forget N takes one back."))
+
+
+def skill(host: CommandHost, words: list[str]) -> CommandResult:
+    """The turn itself puts the skill's text into the prompt; that there is such a skill is said before it."""
+    skills = toolbox_of(host).skills
+    if not words[0]:
+        raise CommandError(f"Usage: /skill:NAME [REQUEST]. Skills: {', '.join(skills.available) or 'none'}.")
+    skills.load(words[0])
+    return CommandResult(prompt=" ".join([f"/skill:{words[0]}", *words[1:]]))
+
+
+def flow(host: CommandHost, words: list[str]) -> CommandResult:
+    skills = toolbox_of(host).skills
+    if not words[0]:
+        raise CommandError(f"Usage: /flow:NAME [REQUEST]. Flows: {', '.join(skills.flows) or 'none'}.")
+    return CommandResult(prompt=" ".join(words[1:]), flow=skills.flow(words[0]))
+
+
+def toolbox_of(host: CommandHost) -> Toolbox:
+    """The agent's; before the first prompt the one that it would have. Starts nothing. Raises ConfigError."""
+    if host.agent is not None:
+        return host.agent.toolbox
+    return Toolbox(overlaid(host.config(), host.mode))

@@ -1,213 +1,30 @@
-"""KinConfig: the settings of one agent, as a value (seed 000). Reading the layers is files.py's business."""
+"""KinConfig: the settings of one agent, with `load` and `save_updates`.
+
+Saving keeps the comments and the order of config.toml, and writes nothing that could not be loaded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, MutableMapping
+from enum import Enum
+from pathlib import Path, PurePath
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import BaseModel
 
-from kin_nb.core.config.errors import LLMNotConfigured, MissingAPIKeyError
-from kin_nb.core.config.layers import Layers
-from kin_nb.core.config.mcp_servers import MCPServer, parse_server
-from kin_nb.core.config.providers import ModelConfig, ProviderConfig, default_models, default_providers
-from kin_nb.core.tool_types import BaseToolConfig
-
-if TYPE_CHECKING:
-    from kin_nb.core.trusted_folders import TrustedFolders
-
-
-class ProjectContextConfig(BaseModel):
-    """Limits of what the system prompt says about the workspace: characters, levels, entries and seconds."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    max_chars: int = Field(default=4_000, ge=0)
-    max_doc_bytes: int = Field(default=32 * 1024, ge=0)
-    max_depth: int = Field(default=2, ge=0)
-    max_files: int = Field(default=120, ge=0)
-    max_files_per_dir: int = Field(default=10, ge=0)
-    max_dirs_per_level: int = Field(default=20, ge=0)
-    default_commit_count: int = Field(default=5, ge=0)
-    timeout_seconds: float = Field(default=2.0, ge=0, allow_inf_nan=False)
+from kin_nb.core.config.errors import ConfigError
+from kin_nb.core.config.layers import NAMED, FileLayer, Layer, entry_name, plain
+from kin_nb.core.config.loading import MODE_KEYS, build, config_path, load_config
+from kin_nb.core.config.toml_file import parse_toml
+from kin_nb.core.config.trusted_folders import TrustedFolders
+from kin_nb.core.config.validation import unknown_keys
+from kin_nb.core.config.values import ConfigValues
+from kin_nb.core.paths import read_settings, sole_writer, write_private
+from kin_nb.core.project_snapshot import ProjectSnapshot
 
 
-class SessionLoggingConfig(BaseModel):
-    """`save_dir`: "" means ~/.kin-code/sessions. Not enabled: the session lives in memory only.
-
-    `encrypt`: how sessions that begin from now on are stored; `key_file`: "" means ~/.kin-code/session.key.
-    """
-
-    model_config = ConfigDict(extra="ignore")
-
-    enabled: bool = True
-    save_dir: str = ""
-    session_prefix: str = "session"
-    encrypt: Literal["off", "key-file", "passphrase"] = "off"
-    key_file: str = ""
-
-    @field_validator("save_dir", "key_file")
-    @classmethod
-    def _leads_somewhere(cls, path: str) -> str:
-        try:
-            Path(path).expanduser()
-        except RuntimeError:
-            raise ValueError(f"{path}: nobody here has that name") from None
-        return path
-
-
-class ObservabilityConfig(BaseModel):
-    """Who hears of a session's events (docs/observability.md). Paths are relative to ~/.kin-code; "" means nobody.
-
-    `contents`: also prompts, replies, arguments and results, secrets taken out.
-    """
-
-    model_config = ConfigDict(extra="ignore")
-
-    log: str = ""
-    otel: bool = False
-    prometheus: str = ""
-    contents: bool = False
-
-
-class SaveConfig(BaseModel):
-    """`check_seconds`: how long a saved notebook is played, confined, to see what stops it; 0: it is not."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    check_seconds: int = Field(default=30, ge=0)
-
-
-class KinConfig(BaseModel):
-    """The settings of one agent. Unknown keys are no error: a file may serve several programs and versions.
-
-    `layers`: what `load` made it of; none for one made by hand.
-    """
-
-    model_config = ConfigDict(extra="ignore", validate_default=True)
-
-    active_model: str = "devstral-2"
-    policy: str = "on-request"
-    workdir: Path | None = None
-    api_timeout: float = Field(default=720.0, gt=0, allow_inf_nan=False)
-    providers: list[ProviderConfig] = Field(default_factory=default_providers)
-    models: list[ModelConfig] = Field(default_factory=default_models)
-
-    system_prompt_id: str = "default"
-    instructions: str = ""
-    include_model_info: bool = True
-    include_project_context: bool = True
-    include_prompt_detail: bool = True
-    include_commit_signature: bool = True
-    project_context: ProjectContextConfig = Field(default_factory=ProjectContextConfig)
-
-    max_steps_per_turn: int = Field(default=1000, ge=1)
-    loop_detection: bool = True
-    dmail: bool = False
-    max_dmails_per_turn: int = Field(default=3, ge=0)
-    prune_at: int = Field(default=80, ge=0, le=100)
-    auto_compact_threshold: int = Field(default=200_000, ge=0)
-    context_warnings: bool = False
-
-    tools: dict[str, BaseToolConfig] = Field(default_factory=dict)
-    tool_paths: list[Path] = Field(default_factory=list)
-    enabled_tools: list[str] = Field(default_factory=list)
-    disabled_tools: list[str] = Field(default_factory=list)
-    mcp_servers: list[MCPServer] = Field(default_factory=list)
-
-    skill_paths: list[Path] = Field(default_factory=list)
-    enabled_skills: list[str] = Field(default_factory=list)
-    disabled_skills: list[str] = Field(default_factory=list)
-
-    session_logging: SessionLoggingConfig = Field(default_factory=SessionLoggingConfig)
-    save: SaveConfig = Field(default_factory=SaveConfig)
-    audit: bool = True
-    observability: ObservabilityConfig = Field(default_factory=ObservabilityConfig)
-
-    _layers: Layers = PrivateAttr(default_factory=Layers)
-
-    @field_validator("mcp_servers", mode="before")
-    @classmethod
-    def _transport_from_keys(cls, servers: Any) -> Any:
-        return [parse_server(raw) for raw in servers] if isinstance(servers, list) else servers
-
-    @property
-    def effective_workdir(self) -> Path:
-        return (self.workdir or Path.cwd()).expanduser().resolve()
-
-    @property
-    def layers(self) -> Layers:
-        return self._layers
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What was wrong without being an error: one line each, with its place."""
-        return self._layers.warnings
-
-    @property
-    def project_trusted(self) -> bool:
-        """Whether the person trusts the workspace: what lies in it may be read as settings, tools and instructions."""
-        return self._layers.trusted is not None and self._layers.trusted.folder == self.effective_workdir
-
-    def is_as_trusted(self, path: Path, content: bytes) -> bool:
-        """Whether a file may act: it is as it was when the settings were read, or is the user's own and no project's."""
-        trusted = self._layers.trusted
-        if trusted is None or trusted.has(path, content):
-            return True
-        return any(map(path.is_relative_to, self._layers.users_places())) and not trusted.covers(path)
-
-    @property
-    def system_prompt(self) -> str:
-        """The text of the base prompt that `system_prompt_id` names (seed 003). Raises ConfigError when there is none."""
-        from kin_nb.core.config.system_prompts import load_prompt  # noqa: PLC0415  (it reads files)
-
-        return load_prompt(
-            self.system_prompt_id, self.effective_workdir, trusted=self.project_trusted, may_use=self.is_as_trusted
-        )
-
-    def made_of(self, layers: Layers) -> None:
-        self._layers = layers
-
-    def get_active_model(self) -> ModelConfig:
-        """Raises LLMNotConfigured, listing the aliases, when `active_model` names none."""
-        for model in self.models:
-            if self.active_model in (model.alias, model.name):
-                return model
-        known = ", ".join(m.alias for m in self.models)
-        raise LLMNotConfigured(f'active_model = "{self.active_model}" names no model. Known: {known}.')
-
-    def get_provider_for_model(self, model: ModelConfig) -> ProviderConfig:
-        """Raises LLMNotConfigured when the model's provider is not configured."""
-        for provider in self.providers:
-            if provider.name == model.provider:
-                return provider
-        known = ", ".join(p.name for p in self.providers)
-        raise LLMNotConfigured(
-            f'model "{model.alias}" names provider "{model.provider}", which is not configured. Known: {known}.'
-        )
-
-    def prices_of(self, name: str) -> tuple[float, float]:
-        """(input, output) in USD per million tokens; nothing for a model that is not configured."""
-        model = next((model for model in self.models if name in (model.alias, model.name)), None)
-        return (model.input_price, model.output_price) if model else (0.0, 0.0)
-
-    def compact_at(self, model: ModelConfig) -> int:
-        """Tokens of context at which the conversation is compacted: the threshold, at most 90 % of the window."""
-        own = model.auto_compact_threshold
-        threshold = self.auto_compact_threshold if own is None else own
-        window = model.context_window * 9 // 10
-        return min(threshold, window) if threshold > 0 else window
-
-    def room_of(self, model: ModelConfig) -> int:
-        """Tokens that a conversation may fill: the model's window; with a lower threshold, what that is 90 % of."""
-        return min(model.context_window, self.compact_at(model) * 10 // 9)
-
-    def check_api_key(self) -> None:
-        """Raises MissingAPIKeyError when the active model could not be reached for want of a key."""
-        provider = self.get_provider_for_model(self.get_active_model())
-        if provider.api_key_env_var and not provider.api_key:
-            raise MissingAPIKeyError(provider.api_key_env_var, provider.name)
+class KinConfig(ConfigValues):
+    """The settings of one agent, with the ways to read and to write them."""
 
     @classmethod
     def load(
@@ -218,22 +35,117 @@ class KinConfig(BaseModel):
         trust: TrustedFolders | None = None,
         require_key: bool = False,
         **overrides: Any,
-    ) -> KinConfig:
-        """The layers of files.py, merged; `agent` names agents/NAME.toml, `trust` knows what is trusted for this session.
+    ) -> Self:
+        """The layers of loading.py, merged; `agent` names agents/NAME.toml, `trust` knows what is trusted for this session.
 
         Raises ConfigError with file and line. MissingAPIKeyError only with `require_key` (seed 000 always raises it):
         settings can be shown and mended, sessions replayed, and local models chosen without a key.
         """
-        from kin_nb.core.config.files import load_config  # noqa: PLC0415  (files.py makes values of this class)
-
-        config = load_config(agent, {"workdir": workdir, **overrides}, trust)
+        config = load_config(cls, agent, {"workdir": workdir, **overrides}, trust)
         if require_key:
             config.check_api_key()
         return config
 
     @classmethod
     def save_updates(cls, updates: Mapping[str, Any], path: Path | None = None) -> None:
-        """Merge `updates` into config.toml, or into the file at `path`: saving.py. Raises ConfigError, the file untouched."""
-        from kin_nb.core.config.saving import save_updates  # noqa: PLC0415  (as above)
-
+        """Merge `updates` into config.toml, or into the file at `path`. Raises ConfigError, the file untouched."""
         save_updates(updates, path)
+
+
+class Added(list[str]):
+    """Instead of a list: these go to the end of the one that is there, unless it has them."""
+
+
+def save_updates(updates: Mapping[str, Any], path: Path | None = None) -> None:
+    """Merge `updates` into the file at `path` (config.toml). Tables are merged, lists of NAMED by name; None deletes, and
+    `Added` adds to a list.
+
+    The file is read again under a lock, so that two writers keep each other's changes, and replaced at once, mode 0600.
+    Raises ConfigError, the file untouched, when the outcome would not load or `updates` names no setting.
+    """
+    path = path or config_path()
+    updates = _toml_values(updates)
+    for warning in unknown_keys(Layer({key: value for key, value in plain(updates).items() if key not in MODE_KEYS})):
+        raise ConfigError(f"Not saved: {warning}")
+    try:
+        with sole_writer(path):
+            text = read_settings(path) or ""
+            changed = _changed(text, updates, path)
+            _check_loads(changed, path)
+            write_private(path, changed)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path}: not saved: {reason}.") from error
+
+
+def _changed(text: str, updates: Mapping[str, Any], path: Path) -> str:
+    import tomlkit  # noqa: PLC0415  (only when something is saved)
+    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+
+    expected = parse_toml(text, path)
+    _update(expected, updates)
+    try:
+        document = tomlkit.parse(text)
+        _update(document, updates)
+        changed = tomlkit.dumps(document)
+    except (TOMLKitError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: not saved: {error}.") from error
+    if parse_toml(changed, path) != expected:
+        raise ConfigError(f"{path}: not saved: its layout cannot be changed by a program. Edit it by hand.")
+    return changed
+
+
+def _update(table: MutableMapping[str, Any], updates: Mapping[str, Any], *, within: bool = False) -> None:
+    """The same on plain values and on tomlkit's. `within`: inside a table, where no name is special."""
+    for key, value in updates.items():
+        below = table.get(key)
+        if value is None:
+            table.pop(key, None)
+        elif key in NAMED and not within and isinstance(below, list):
+            _update_entries(key, below, value)
+        elif isinstance(value, Mapping) and isinstance(below, MutableMapping):
+            _update(below, value, within=True)
+        elif isinstance(value, Added) and isinstance(below, list):
+            below.extend(item for item in value if item not in below)
+        else:
+            table[key] = plain(value)
+
+
+def _update_entries(key: str, entries: list[Any], updates: list[Any]) -> None:
+    for update in updates:
+        name = entry_name(key, update)
+        same = next((entry for entry in entries if entry_name(key, entry) == name), None)
+        if same is None:
+            entries.append(plain(update))
+        else:
+            _update(same, update, within=True)
+
+
+def _check_loads(text: str, path: Path) -> None:
+    """Whether it loads, on top of the person's own file when it is another one. Raises ConfigError."""
+    if path.resolve() == config_path().resolve():
+        build(KinConfig, [FileLayer(path, text, parse_toml(text, path))])
+        return
+    project = path.parent.parent.resolve() if path.parent.name == ".kin-code" else None
+    layer = FileLayer(path, text, parse_toml(text, path), project)
+    trusted = ProjectSnapshot.take(project) if project else None
+    build(
+        KinConfig,
+        [FileLayer.read(config_path()), layer, Layer({"workdir": project} if project else {})],
+        trusted=trusted,
+    )
+
+
+def _toml_values(value: Any) -> Any:
+    """`value` in TOML's types, None (delete) kept."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", exclude_unset=True)
+    if isinstance(value, Mapping):
+        return {str(key): _toml_values(item) for key, item in value.items()}
+    if isinstance(value, Added):
+        return value
+    if isinstance(value, list | tuple):
+        return [_toml_values(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    return str(value) if isinstance(value, PurePath) else value

@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from kin_nb.core.config.entries import usable_name
 from kin_nb.core.config.errors import ConfigError
-from kin_nb.core.config.mcp_servers import usable_name
 from kin_nb.core.config.toml_file import KeyPath, key_lines, read_toml
 from kin_nb.core.paths import kin_home, shown
-from kin_nb.core.project_snapshot import MayUse, Snapshot
+from kin_nb.core.project_snapshot import MayUse, ProjectSnapshot
 
 NAMED: dict[str, tuple[str, str]] = {
     "providers": ("name", "provider"),
@@ -192,7 +192,7 @@ class Layers:
 
     layers: tuple[Layer, ...] = field(default=(), compare=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)
-    trusted: Snapshot | None = None
+    trusted: ProjectSnapshot | None = None
     left_out: str = field(default="", compare=False)
 
     def users_places(self) -> list[Path]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from kin_nb.core.config.kin_config import KinConfig
 from kin_nb.core.config.layers import NAMED, as_lists, entry_name
-from kin_nb.core.config.masking import masker
+from kin_nb.core.config.secrets import masker
 from kin_nb.core.config.toml_file import KeyPath
+from kin_nb.core.config.values import ConfigValues
 
 DEFAULT = "default"
 WIDEST = 60
@@ -29,7 +29,7 @@ class Origin:
     source: str
 
 
-def config_origins(config: KinConfig) -> list[Origin]:
+def config_origins(config: ConfigValues) -> list[Origin]:
     """One for each value, in the order of the fields; a list is one value."""
     mask = masker(config)
     origins = []
@@ -40,7 +40,7 @@ def config_origins(config: KinConfig) -> list[Origin]:
     return origins
 
 
-def origin_report(config: KinConfig, *, all: bool = False) -> str:  # noqa: A002  (what the option is called)
+def origin_report(config: ConfigValues, *, all: bool = False) -> str:  # noqa: A002  (what the option is called)
     """Three columns: key, value, source; the defaults only with `all`."""
     origins = [origin for origin in config_origins(config) if all or origin.source != DEFAULT]
     if not origins:
@@ -50,7 +50,7 @@ def origin_report(config: KinConfig, *, all: bool = False) -> str:  # noqa: A002
     return "\n".join(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {source}" for key, value, source in rows)
 
 
-def config_report(config: KinConfig) -> str:
+def config_report(config: ConfigValues) -> str:
     """The settings that differ from the defaults, as TOML, secrets masked."""
     import tomlkit  # noqa: PLC0415  (only for a report)
 
@@ -63,7 +63,7 @@ def config_report(config: KinConfig) -> str:
     return tomlkit.dumps(as_lists(dict(in_order)))
 
 
-def _values(config: KinConfig) -> dict[str, Any]:
+def _values(config: ConfigValues) -> dict[str, Any]:
     """All settings in TOML's types; lists of NAMED by name, of `[tools.NAME]` what is set."""
     values = config.model_dump(mode="json", exclude={"tools"})
     tools = {name: tool.model_dump(mode="json", exclude_unset=True) for name, tool in config.tools.items()}
@@ -71,9 +71,9 @@ def _values(config: KinConfig) -> dict[str, Any]:
     return {**values, **by_name, "tools": tools}
 
 
-def _differences(config: KinConfig) -> dict[str, Any]:
+def _differences(config: ConfigValues) -> dict[str, Any]:
     """What differs from the built-in entry of that name, or from the defaults of such an entry."""
-    values, defaults = _values(config), _values(KinConfig())
+    values, defaults = _values(config), _values(ConfigValues())
     for key in NAMED:
         for name, model in zip(values[key], getattr(config, key), strict=True):
             defaults[key].setdefault(name, _field_defaults(type(model)))

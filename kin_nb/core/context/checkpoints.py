@@ -1,4 +1,4 @@
-"""Checkpoints: states of the conversation that can be gone back to (seed 001), and which turns lead to each of them.
+"""Checkpoints: states of the conversation that the user or the model can go back to, and which turns lead to each of them.
 
 One is marked before each prompt and before each step, and one when a turn has ended. The marks of the last turns are
 kept, those of steps for the running turn alone: older ones cannot be gone back to.
@@ -8,9 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from kin_nb.core.context.state import HistoryState
 from kin_nb.core.records import BEFORE_PROMPT, END, Ref, Sent, TurnRecord
+
+if TYPE_CHECKING:
+    from kin_nb.core.messages import LLMMessage
+
+
+@dataclass(frozen=True)
+class HistoryState:
+    """The messages themselves, not copies: a mark costs a pointer for each of them. The rest is History's own business."""
+
+    messages: tuple[LLMMessage, ...]
+    hidden: tuple[Any, ...]
+
 
 KEPT_TURNS = 50
 KEPT_STEPS = 200

@@ -1,4 +1,8 @@
-"""History: the messages of one conversation. It appends, so each message is encoded and hashed once."""
+"""History: the messages of one conversation. It appends, so each message is encoded and hashed once.
+
+Below it: messages made from records, the line that a message's fingerprint is taken over, and the repair of a history that
+another program put together.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,16 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from kin_nb.core.context.checkpoints import Checkpoint, Checkpoints, NoSuchCheckpointError, delivered, rewind_targets
+from kin_nb.core.context.checkpoints import (
+    Checkpoint,
+    Checkpoints,
+    HistoryState,
+    NoSuchCheckpointError,
+    delivered,
+    rewind_targets,
+)
 from kin_nb.core.context.compaction import compacted, first_kept, fitting
-from kin_nb.core.context.fingerprint import fingerprinted
-from kin_nb.core.context.pruning import stub
-from kin_nb.core.context.repair import repaired
-from kin_nb.core.context.state import HistoryState
+from kin_nb.core.context.context_window import stub
 from kin_nb.core.messages import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 from kin_nb.core.records import (
     BEFORE_PROMPT,
@@ -26,8 +34,11 @@ from kin_nb.core.records import (
     Ref,
     Sent,
     TurnRecord,
+    canonical_json,
+    sha256,
+    without_hint,
 )
-from kin_nb.core.redaction import WORKSPACE
+from kin_nb.core.redaction import WORKSPACE, redact_json
 
 Expand = Callable[[str], str]
 
@@ -347,3 +358,49 @@ def images_of(recorded: Iterable[RecordedImage]) -> list[ImageContent]:
 def _expanded_json(arguments: str, expand: Expand) -> str:
     """Inside JSON text a path is written as JSON writes it."""
     return arguments.replace(WORKSPACE, json.dumps(expand(WORKSPACE))[1:-1])
+
+
+def fingerprinted(message: LLMMessage, redact: Callable[[str], str]) -> bytes:
+    """One line of canonical JSON."""
+    calls = [[c.id, c.function.name, redact_json(c.function.arguments or "", redact)] for c in message.tool_calls or ()]
+    said: dict[str, object] = {
+        "role": message.role,
+        "content": without_hint(redact(message.content or ""), redact(message.hint)),  # it names a session
+        "calls": calls,
+        "of": message.tool_call_id,
+    }
+    if message.images:
+        said["images"] = [sha256(image.data) for image in message.images]
+    return canonical_json(said).encode() + b"\n"
+
+
+UNANSWERED = "No result: this call was interrupted or never run."
+
+
+def repaired(messages: Iterable[LLMMessage]) -> list[LLMMessage]:
+    """Each tool call answered exactly once, right after it; no answer without a call; no reply that says nothing.
+
+    What is in order stays the same object, so its bytes need not be encoded again.
+    """
+    messages = list(messages)
+    answers: dict[str, LLMMessage] = {}
+    for message in messages:
+        if message.role is Role.tool and message.tool_call_id is not None:
+            answers.setdefault(message.tool_call_id, message)
+    kept: list[LLMMessage] = []
+    for message in messages:
+        if message.role is Role.tool or _says_nothing(message):
+            continue
+        kept.append(message)
+        for call in message.tool_calls or ():
+            answer = answers.pop(call.id or "", None)
+            kept.append(
+                answer
+                or LLMMessage(role=Role.tool, content=UNANSWERED, name=call.function.name, tool_call_id=call.id or "")
+            )
+    return kept
+
+
+def _says_nothing(message: LLMMessage) -> bool:
+    said = (message.content, message.reasoning_content, message.tool_calls, message.images, message.reasoning_blocks)
+    return message.role is Role.assistant and not any(said)

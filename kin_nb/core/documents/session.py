@@ -19,8 +19,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from kin_nb import __version__
 from kin_nb.core.bounded_json import read_json
-from kin_nb.core.context.history import History
-from kin_nb.core.context.repair import UNANSWERED
+from kin_nb.core.context.history import UNANSWERED, History
 from kin_nb.core.messages import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 from kin_nb.core.paths import real_path, write_private
 from kin_nb.core.records import (

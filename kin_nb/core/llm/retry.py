@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from kin_nb.core.llm.error_words import retry_after_seconds, root_cause
-from kin_nb.core.llm.errors import BackendError, is_retryable
+from kin_nb.core.llm.errors import BackendError, is_retryable, retry_after_seconds, root_cause
 
 LONGEST_WAIT = 60.0  # seconds: a server that asks for more is not asked again
 FIRST_WAIT = 0.5  # seconds, doubled each time; a server that asks for less gets this

@@ -135,13 +135,13 @@ def save_rule(grant: Grant, tool_name: str) -> None:
 
     Raises ConfigError: no rule says this grant, or the file cannot be changed. May wait some seconds for another writer.
     """
-    from kin_nb.core.config.saving import save_updates  # noqa: PLC0415  (only when something is saved)
+    from kin_nb.core.config.kin_config import save_updates  # noqa: PLC0415  (only when something is saved)
 
     save_updates({"tools": _rule(grant, tool_name)})
 
 
 def _rule(grant: Grant, tool_name: str) -> dict[str, Any]:
-    from kin_nb.core.config.saving import Added  # noqa: PLC0415  (as above)
+    from kin_nb.core.config.kin_config import Added  # noqa: PLC0415  (as above)
 
     if grant.pattern.startswith(PREFIX):
         return {grant.tool_name: {"allowlist": Added([grant.pattern.removeprefix(PREFIX)])}}

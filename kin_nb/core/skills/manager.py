@@ -1,8 +1,9 @@
-"""SkillManager: which skills there are, and their text for the model."""
+"""SkillManager: which skills there are, and their text for the model; `/skill:NAME the rest` in a prompt."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import islice
@@ -10,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.name_patterns import chosen
+from kin_nb.core.config.values import chosen
 from kin_nb.core.paths import kin_home, shown
-from kin_nb.core.skills.models import SkillError, SkillInfo
-from kin_nb.core.skills.parser import read_skill
+from kin_nb.core.skills.models import SkillError, SkillInfo, read_skill
 from kin_nb.core.workspace import error_text
 
 if TYPE_CHECKING:
     from kin_nb.core.skills.flows import Flow
+
 
 FILE_NAME = "SKILL.md"
 MOST_FILES = 50
@@ -114,3 +115,15 @@ def _other_files(folder: Path) -> Iterator[str]:
         for path in (Path(place, name).relative_to(folder) for name in sorted(names) if not name.startswith(".")):
             if path != Path(FILE_NAME):
                 yield ascii(str(path))[1:-1] if not str(path).isprintable() else path.as_posix()
+
+
+_COMMAND = re.compile(r"\s*/skill:(?P<name>\S*)(?P<rest>.*)", re.DOTALL)
+
+
+def expand_skill(prompt: str, skills: SkillManager) -> str | None:
+    """The skill's text, then the rest as the request. None when `prompt` names no skill. Raises SkillError, naming the nearest."""
+    command = _COMMAND.fullmatch(prompt)
+    if command is None:
+        return None
+    request = command["rest"].strip() or "Do what this skill describes."
+    return f"{skills.load(command['name'])}\n\n{request}"

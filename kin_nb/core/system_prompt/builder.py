@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.config.system_prompts import SystemPrompt, load_prompt
+from kin_nb.core.config.trusted_folders import TrustedFolders
+from kin_nb.core.config.values import SystemPrompt, load_prompt
 from kin_nb.core.memory import SCOPES, MemoryFile, list_memories
 from kin_nb.core.paths import kin_home, shown
 from kin_nb.core.sensitive_names import sensitive_reason
@@ -21,7 +22,6 @@ from kin_nb.core.system_prompt.git_facts import repository_root
 from kin_nb.core.system_prompt.project_context import project_context
 from kin_nb.core.text import escaped_line
 from kin_nb.core.tool_types import ToolError
-from kin_nb.core.trusted_folders import TrustedFolders
 from kin_nb.core.workspace import open_regular
 
 COMMIT_SIGNATURE = "When you make a git commit, end its message with the line `Co-authored-by: kin_nb`."

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ValidationError
 from kin_nb.core.callback_errors import describe_error, must_propagate
 from kin_nb.core.config import KinConfig
 from kin_nb.core.config.secrets import key_names
+from kin_nb.core.config.values import chosen
 from kin_nb.core.messages import AvailableFunction, AvailableTool
-from kin_nb.core.name_patterns import chosen
 from kin_nb.core.tool_types import BaseToolConfig, ToolError
 from kin_nb.core.tools.base import AnyTool, BaseTool, Tool
 from kin_nb.core.tools.discovery import adapted, discover_tools, usable_name

@@ -27,7 +27,7 @@ from urllib.parse import urljoin
 
 from kin_nb import __version__
 from kin_nb.core.environment import child_environment
-from kin_nb.core.llm.error_words import certificates_problem, reason_of
+from kin_nb.core.llm.errors import certificates_problem, reason_of
 from kin_nb.core.processes.supervised import send_signal
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.web.addresses import canonical, checked, host_and_port, is_address

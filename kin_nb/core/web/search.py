@@ -14,7 +14,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, Field
 
 from kin_nb.core.config.keys import find_key
-from kin_nb.core.llm.error_words import reason_of
+from kin_nb.core.llm.errors import reason_of
 from kin_nb.core.tool_types import BaseToolConfig, ToolError
 from kin_nb.core.urls import is_local, shown
 from kin_nb.core.web.pages import clean

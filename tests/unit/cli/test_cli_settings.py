@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kin_nb.core.config.trusted_folders import PROJECT_FILES, TrustedFolders
 from kin_nb.core.paths import kin_home
-from kin_nb.core.trusted_folders import PROJECT_FILES, TrustedFolders
 
 SECRETS = """
 [[providers]]

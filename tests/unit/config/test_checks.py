@@ -7,9 +7,9 @@ import os
 import pytest
 
 from kin_nb.core.config import ConfigError, KinConfig
-from kin_nb.core.config.files import build
 from kin_nb.core.config.layers import Layer
-from kin_nb.core.trusted_folders import TrustedFolders
+from kin_nb.core.config.loading import build
+from kin_nb.core.config.trusted_folders import TrustedFolders
 
 SERVERS = '[[mcp_servers]]\nname = "a b"\nurl = "http://x/"\n'
 
@@ -157,5 +157,5 @@ def test_a_mistaken_argument_is_a_warning():
 def test_a_configuration_that_is_built_upon_says_each_warning_once(write):
     write("config.toml", "zzz = 1\n")
     config = KinConfig.load()
-    again = build((*config.layers.layers, Layer({"policy": "strict"})), config.warnings)
+    again = build(KinConfig, (*config.layers.layers, Layer({"policy": "strict"})), config.warnings)
     assert (again.policy, again.warnings) == ("strict", config.warnings)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import ConfigError, KinConfig, MissingAPIKeyError
-from kin_nb.core.config.files import config_path
-from kin_nb.core.first_steps import explain
+from kin_nb.core.config.loading import config_path, explain
 
 GOOD = """\
 active_model = "mine"

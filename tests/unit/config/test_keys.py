@@ -10,7 +10,7 @@ import pytest
 
 from kin_nb.core.config import ConfigError, KinConfig, MissingAPIKeyError, ProviderConfig
 from kin_nb.core.config.keys import env_file_warnings, env_path, find_key, known_keys, save_key
-from kin_nb.core.first_steps import explain
+from kin_nb.core.config.loading import explain
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import ConfigError, KinConfig, MissingAPIKeyError, ModelConfig
+from kin_nb.core.config.trusted_folders import TrustedFolders
 from kin_nb.core.modes import AgentMode
-from kin_nb.core.trusted_folders import TrustedFolders
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.config.origins import Origin, config_origins, config_report, origin_report
-from kin_nb.core.trusted_folders import TrustedFolders
+from kin_nb.core.config.trusted_folders import TrustedFolders
 
 SECRETS = """\
 [[providers]]
@@ -123,7 +123,7 @@ def test_no_report_shows_a_secret(write, monkeypatch, report):
 
 
 def test_values_given_to_a_server_by_name_are_hidden():
-    from kin_nb.core.config.masking import _without_flag_values
+    from kin_nb.core.config.secrets import _without_flag_values
 
     words = ["-e", "GITHUB_TOKEN=abc", "--header", "Authorization: hunter", "-H", "'X-Api-Key:", "hunter'", "img"]
     assert _without_flag_values(words) == [

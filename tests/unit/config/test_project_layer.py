@@ -9,18 +9,18 @@ import pytest
 
 from kin_nb.core import project_snapshot
 from kin_nb.core.config import ConfigError, KinConfig, LLMNotConfigured, overlaid
-from kin_nb.core.config.saving import save_updates
-from kin_nb.core.config.users_own import OF_BUILT_IN_TOOLS
-from kin_nb.core.custom_modes import load_mode
+from kin_nb.core.config.custom_modes import load_mode
+from kin_nb.core.config.kin_config import save_updates
+from kin_nb.core.config.trusted_folders import TrustedFolders
+from kin_nb.core.config.user_only_settings import OF_BUILT_IN_TOOLS
 from kin_nb.core.modes import Policy
-from kin_nb.core.project_snapshot import Snapshot
+from kin_nb.core.project_snapshot import ProjectSnapshot
 from kin_nb.core.skills.manager import SkillManager
 from kin_nb.core.system_prompt.builder import build_system_prompt
 from kin_nb.core.tools.builtins import builtin_tools
 from kin_nb.core.tools.builtins.bash import INTERACTIVE
 from kin_nb.core.tools.discovery import discover_tools
 from kin_nb.core.tools.manager import ToolManager
-from kin_nb.core.trusted_folders import TrustedFolders
 
 SHOW = "See `kin-nb trust --show`."
 
@@ -580,7 +580,7 @@ def test_a_server_whose_code_is_not_compared_is_named(workspace, settings, write
         '[[mcp_servers]]\nname = "git"\ncommand = "uvx mcp-server-git"\n'
         '[[mcp_servers]]\nname = "ours"\ncommand = "python main.py"\n[[mcp_servers]]\nname = "web"\nurl = "http://x/"\n'
     )
-    assert Snapshot.take(workspace).not_compared == ("git",)
+    assert ProjectSnapshot.take(workspace).not_compared == ("git",)
 
 
 @pytest.mark.parametrize(

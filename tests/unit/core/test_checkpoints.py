@@ -7,9 +7,8 @@ from contextlib import aclosing
 import pytest
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.context.checkpoints import KEPT_STEPS, KEPT_TURNS, Checkpoints, NoSuchCheckpointError
+from kin_nb.core.context.checkpoints import KEPT_STEPS, KEPT_TURNS, Checkpoints, HistoryState, NoSuchCheckpointError
 from kin_nb.core.context.history import History
-from kin_nb.core.context.state import HistoryState
 from kin_nb.core.events import BaseEvent, CheckpointEvent, ToolResultEvent, TurnStartEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import (

@@ -27,10 +27,10 @@ from kin_nb.core.commands import (
     unescaped,
 )
 from kin_nb.core.config import KinConfig, MCPStdio
+from kin_nb.core.config.trusted_folders import TrustedFolders
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.decision import Grant
-from kin_nb.core.trusted_folders import TrustedFolders
 from kin_nb.render import render_result
 from kin_nb.replay.cells import command_key
 from tests.model_server import ModelServer, tool_call

@@ -10,9 +10,9 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import ConfigError, SessionLoggingConfig
+from kin_nb.core.config.custom_modes import CustomMode
 from kin_nb.core.context.history import History
 from kin_nb.core.conversation import TurnRunningError
-from kin_nb.core.custom_modes import CustomMode
 from kin_nb.core.events import ToolOutputEvent
 from kin_nb.core.messages import LLMMessage, Role
 from kin_nb.core.modes import AgentMode

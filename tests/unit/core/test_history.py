@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.core.context.repair import UNANSWERED, repaired
+from kin_nb.core.context.history import UNANSWERED, repaired
 from kin_nb.core.messages import FunctionCall, LLMMessage, Role, ToolCall
 from tests.unit.core.conftest import run_turn
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from kin_nb.core.context.loop_detector import LoopDetector
-from kin_nb.core.context.loops import Loop
+from kin_nb.core.context.loop_detector import Loop, LoopDetector
 
 LINES = [f"    value_{number} = compute({number * 7919 % 1013})" for number in range(2_000)]
 A = ("bash", '{"command": "ls"}', "a.py\nb.py")

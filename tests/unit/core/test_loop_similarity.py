@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kin_nb.core.context.call_signatures import EmbeddingSimilarity, ShingleSimilarity
 from kin_nb.core.context.loop_detector import LoopDetector
-from kin_nb.core.context.loops import EmbeddingSimilarity, ShingleSimilarity
 
 LINES = "\n".join(f"line {number}" for number in range(10))
 LOCAL = ShingleSimilarity()
@@ -73,3 +73,22 @@ def test_a_measure_of_ones_own_decides_about_near_repeats():
     assert any(loops(LoopDetector()))
     assert any(loops(LoopDetector(EmbeddingSimilarity(Counting()))))
     assert not any(loops(LoopDetector(Never())))
+
+
+def near_repeats(threshold: float) -> int:
+    """How many loops are found in calls whose results share 17 of 23 lines, a likeness of about 0.74."""
+    detector = LoopDetector(threshold=threshold)
+    text = "\n".join(f"the {number}th line of a long text" for number in range(17))
+    results = [f"{text}\n" + "\n".join(f"{n}: {word}" for word in ("one", "two", "three")) for n in range(5)]
+    found = [detector.observe("t", f'{{"n": {n}}}', result, ok=True) for n, result in enumerate(results)]
+    return sum(loop is not None for loop in found)
+
+
+def test_the_threshold_decides_how_alike_near_repeats_are():
+    assert (near_repeats(0.7), near_repeats(0.8)) == (1, 0)
+
+
+@pytest.mark.parametrize("threshold", [0, -1, 1.01, float("nan")])
+def test_a_threshold_that_is_no_share_is_refused(threshold):
+    with pytest.raises(ValueError, match="above 0 and at most 1"):
+        LoopDetector(threshold=threshold)

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from kin_nb.core.context.loop_detector import LoopDetector
-from kin_nb.core.context.loops import Loop
+from kin_nb.core.context.loop_detector import Loop, LoopDetector
 
 PARAGRAPH = "Wait, let me think about the structure of this again. Maybe the parser is wrong. "
 

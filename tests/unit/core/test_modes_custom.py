@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kin_nb.core.config import ConfigError, KinConfig
-from kin_nb.core.custom_modes import CustomMode, list_modes, load_mode
+from kin_nb.core.config.custom_modes import CustomMode, list_modes, load_mode
 from kin_nb.core.modes import AgentMode, ModeSafety, Policy
 from kin_nb.core.paths import kin_home
 

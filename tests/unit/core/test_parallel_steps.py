@@ -17,7 +17,7 @@ import pytest
 from pydantic import BaseModel
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.config.mcp_servers import MCPStdio
+from kin_nb.core.config.entries import MCPStdio
 from kin_nb.core.events import ApprovalRequestEvent, ToolOutputEvent, ToolResultEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest

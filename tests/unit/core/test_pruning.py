@@ -9,8 +9,8 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.context.context_window import prunable
 from kin_nb.core.context.history import History, tool_message, user_message
-from kin_nb.core.context.pruning import prunable
 from kin_nb.core.events import PruneEvent
 from kin_nb.core.messages import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 from kin_nb.core.modes import AgentMode

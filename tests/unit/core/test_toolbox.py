@@ -11,14 +11,14 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
-from kin_nb.core.config.mcp_servers import MCPStdio
-from kin_nb.core.custom_modes import CustomMode
+from kin_nb.core.config.custom_modes import CustomMode
+from kin_nb.core.config.entries import MCPStdio
+from kin_nb.core.config.trusted_folders import TrustedFolders
 from kin_nb.core.events import ToolResultEvent, WarningEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.session.store import StoredSession
-from kin_nb.core.trusted_folders import TrustedFolders
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 

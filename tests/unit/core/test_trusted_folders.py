@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import ConfigError
+from kin_nb.core.config.trusted_folders import Trust, TrustedFolders, left_out, project_files
 from kin_nb.core.paths import kin_home
-from kin_nb.core.trusted_folders import Trust, TrustedFolders, left_out, project_files
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 import httpx
 import pytest
 
-from kin_nb.core.llm.error_words import duration
-from kin_nb.core.llm.errors import BackendError
+from kin_nb.core.llm.errors import BackendError, duration
 from kin_nb.core.llm.retry import RetryPolicy, async_generator_retry, async_retry, retry_after_seconds
 from tests.model_server import ModelServer
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kin_nb.core.config import ModelConfig, ProviderConfig
-from kin_nb.core.config.providers import ThinkingField
+from kin_nb.core.config.entries import ThinkingField
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
 from kin_nb.core.messages import (
     AvailableFunction,

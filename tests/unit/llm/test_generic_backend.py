@@ -14,8 +14,7 @@ import pytest
 
 from kin_nb import __version__
 from kin_nb.core.config import Backend, ConfigError, ModelConfig, ProviderConfig
-from kin_nb.core.llm.backend.factory import BACKEND_FACTORY
-from kin_nb.core.llm.backend.generic import GenericBackend
+from kin_nb.core.llm.backend.generic import BACKEND_FACTORY, GenericBackend
 from kin_nb.core.llm.errors import BackendError, IncompleteReplyError, ServerUnreachableError
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.llm.retry import RetryPolicy

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 
 from kin_nb.core.config import ModelConfig, ProviderConfig
+from kin_nb.core.llm.adapters.encoding import IMAGE_TOKENS, TextView
 from kin_nb.core.llm.backend.generic import GenericBackend
-from kin_nb.core.llm.images import IMAGE_TOKENS, TextView
 from kin_nb.core.messages import ImageContent, LLMMessage, Role
 from tests.model_server import ModelServer
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from kin_nb.core.config import Backend, ModelConfig, ProviderConfig
-from kin_nb.core.llm.adapters.mistral import MistralAdapter
-from kin_nb.core.llm.adapters.openai import STAND_IN
-from kin_nb.core.llm.backend.mistral import MistralBackend
+from kin_nb.core.llm.adapters.openai import STAND_IN, MistralAdapter
+from kin_nb.core.llm.backend.generic import MistralBackend
 from kin_nb.core.llm.retry import RetryPolicy
 from kin_nb.core.messages import FunctionCall, ImageContent, LLMMessage, Role, ToolCall
 from tests.mistral_rules import broken_mistral_rules

@@ -19,8 +19,7 @@ from kin_nb.core.llm.adapters.base import APIAdapter
 from kin_nb.core.llm.adapters.encoding import as_count
 from kin_nb.core.llm.adapters.openai import OpenAIAdapter
 from kin_nb.core.llm.backend.reply_reader import ReplyReader
-from kin_nb.core.llm.error_words import status_in, words
-from kin_nb.core.llm.errors import BackendError, Where
+from kin_nb.core.llm.errors import BackendError, Where, status_in, words
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.messages import FunctionCall, LLMChunk, LLMMessage, Role, ToolCall
 from kin_nb.core.records import RecordedStep

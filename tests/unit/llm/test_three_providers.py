@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from kin_nb.core.config import Backend, ModelConfig, ProviderConfig
-from kin_nb.core.llm.backend.factory import BACKEND_FACTORY
-from kin_nb.core.llm.backend.generic import GenericBackend
+from kin_nb.core.llm.backend.generic import BACKEND_FACTORY, GenericBackend
 from kin_nb.core.llm.errors import IncompleteReplyError
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.llm.retry import RetryPolicy

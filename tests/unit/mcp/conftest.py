@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kin_nb.core.config.mcp_servers import MCPStdio, MCPStreamableHttp
+from kin_nb.core.config.entries import MCPStdio, MCPStreamableHttp
 from kin_nb.core.tools.mcp import MCPServers
 from tests.unit.mcp.http_server import HttpServer
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from kin_nb.core.config.mcp_servers import MCPHttp
+from kin_nb.core.config.entries import MCPHttp
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.mcp.answers import TEXT_LIMIT
 from tests.serving import certificate

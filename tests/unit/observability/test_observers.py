@@ -9,10 +9,10 @@ from contextlib import aclosing
 import pytest
 
 from kin_nb.core.config import KinConfig
+from kin_nb.core.config.trusted_folders import TrustedFolders
 from kin_nb.core.events import ErrorEvent, TurnEndEvent, TurnStartEvent, WarningEvent
 from kin_nb.core.observability import Observers, observers_for
 from kin_nb.core.records import TurnRecord
-from kin_nb.core.trusted_folders import TrustedFolders
 
 
 class Session:

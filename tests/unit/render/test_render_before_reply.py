@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.context.loops.wording import message
+from kin_nb.core.context.loop_detector import loop_message
 from kin_nb.core.middleware import PLAN_REMINDER
 from kin_nb.core.records import (
     IDENTICAL,
@@ -20,7 +20,7 @@ from kin_nb.core.records import (
 from kin_nb.render import render_before_reply, render_call, render_turn
 
 GOLDEN = Path(__file__).parent / "golden"
-REMINDER = message("remind", "the same call 3 times in a row")
+REMINDER = loop_message("remind", "the same call 3 times in a row")
 STEP = RecordedStep(
     content="I try another way.",
     pruned=("c1", "c2"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kin_nb.core.config import ProviderConfig
-from kin_nb.core.context.loops.wording import message as loop_message
+from kin_nb.core.context.loop_detector import loop_message
 from kin_nb.core.llm.errors import BackendErrorBuilder
 from kin_nb.core.records import FileChange, RecordedCall, RecordedStep, TurnRecord
 from kin_nb.core.stopping import CUT_OFF, Stop, refused, too_many_steps

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import KinConfig
-from kin_nb.core.custom_modes import load_mode
+from kin_nb.core.config.custom_modes import load_mode
+from kin_nb.core.config.trusted_folders import TrustedFolders
 from kin_nb.core.paths import kin_home, sole_writer
 from kin_nb.core.records import RecordedCall, RecordedDecision
 from kin_nb.core.safety import audit
 from kin_nb.core.safety.audit import AuditEntry, AuditLog, audit_path, check_audit, head_path, read_audit, rotated
 from kin_nb.core.safety.decision import Risk, Verdict
-from kin_nb.core.trusted_folders import TrustedFolders
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 
 from kin_nb.core.agent import Agent
-from kin_nb.core.context.repair import UNANSWERED
+from kin_nb.core.context.history import UNANSWERED
 from kin_nb.core.documents.session import Session, load_session, save_session
 from kin_nb.core.messages import ImageContent, LLMMessage, Role
 from kin_nb.core.modes import AgentMode

@@ -15,7 +15,7 @@ import pytest
 from kin_nb.cli.commands import TerminalHost
 from kin_nb.core.agent import Agent
 from kin_nb.core.commands import CommandError
-from kin_nb.core.commands.storage import resume
+from kin_nb.core.commands.sessions import resume
 from kin_nb.core.events import ToolResultEvent
 from kin_nb.core.file_history import FileHistory, workspace_store
 from kin_nb.core.modes import AgentMode

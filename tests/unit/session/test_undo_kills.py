@@ -11,7 +11,7 @@ import pytest
 
 from kin_nb.cli.commands import TerminalHost
 from kin_nb.core.agent import Agent
-from kin_nb.core.commands.storage import resume
+from kin_nb.core.commands.sessions import resume
 from kin_nb.core.events import WarningEvent
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.undo import UndoError

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import SessionLoggingConfig
+from kin_nb.core.context.context_window import stub
 from kin_nb.core.context.history import History, tool_message
-from kin_nb.core.context.pruning import stub
 from kin_nb.core.messages import FunctionCall
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import RecordedCall, sha256

@@ -14,7 +14,7 @@ from kin_nb.core.events import AssistantEvent, BaseEvent, ErrorEvent, FlowStepEv
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.records import Outcome, RecordedStep, TurnRecord
 from kin_nb.core.skills.flows import Flow, FlowRunner, read_flow
-from kin_nb.core.skills.flows.choice import answered, choice, question
+from kin_nb.core.skills.flows.runner import answered, choice, question
 from tests.model_server import ModelServer, tool_call
 
 STRAIGHT = "flowchart TD\nBEGIN --> look[Look at a.py.] --> tell[Tell what it does.] --> END"

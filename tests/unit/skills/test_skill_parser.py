@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kin_nb.core.skills.models import SkillError, SkillMetadata
-from kin_nb.core.skills.parser import read_skill
+from kin_nb.core.skills.models import SkillError, SkillMetadata, read_skill
 
 FULL = """\
 ---

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kin_nb.core.config.trusted_folders import TrustedFolders
 from kin_nb.core.system_prompt.builder import agents_md, agents_md_present
 from kin_nb.core.system_prompt.git_facts import repository_root
-from kin_nb.core.trusted_folders import TrustedFolders
 
 
 def told(workdir: Path, *, trusted: bool = True, most_bytes: int = 1_000) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import ConfigError
-from kin_nb.core.config.system_prompts import SystemPrompt, load_prompt
+from kin_nb.core.config.values import SystemPrompt, load_prompt
 
 
 def put(folder: Path, name: str, text: str) -> None:

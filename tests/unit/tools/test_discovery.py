@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import KinConfig
+from kin_nb.core.config.trusted_folders import TrustedFolders
 from kin_nb.core.tools.builtins import builtin_tools
 from kin_nb.core.tools.discovery import discover_tools
-from kin_nb.core.trusted_folders import TrustedFolders
 
 SEED_EXAMPLE = """
 from pydantic import BaseModel, Field

@@ -11,6 +11,7 @@ import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig, ModelConfig, ProviderConfig
+from kin_nb.core.config.trusted_folders import TrustedFolders
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.decision import ApprovalDecision, ToolRequest, Verdict
 from kin_nb.core.safety.grants import Grants, remember, save_rule, scopes
@@ -18,7 +19,6 @@ from kin_nb.core.safety.policies import SafetyContext, decide
 from kin_nb.core.tool_types import BaseToolConfig, ToolError, ToolPermission
 from kin_nb.core.tools.builtins.web_fetch import MOST_CHARACTERS, WebFetch, WebFetchArgs
 from kin_nb.core.tools.truncation import Whole, whole_output
-from kin_nb.core.trusted_folders import TrustedFolders
 from kin_nb.core.web.addresses import stays_on_site
 from kin_nb.core.workspace import Workspace
 from tests.model_server import tool_call

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kin_nb.core.config import KinConfig
+from kin_nb.core.config.trusted_folders import TrustedFolders
 from kin_nb.core.modes import AgentMode, Policy
 from kin_nb.core.safety.decision import Grant, ToolRequest, Verdict
 from kin_nb.core.safety.grants import scopes
@@ -17,7 +18,6 @@ from kin_nb.core.safety.policies import SafetyContext, decide
 from kin_nb.core.tool_types import BaseToolConfig, BaseToolState, ToolError
 from kin_nb.core.tools.builtins import web_search as module
 from kin_nb.core.tools.builtins.web_search import WebSearch, WebSearchConfig
-from kin_nb.core.trusted_folders import TrustedFolders
 from kin_nb.core.web.search import is_usable
 from kin_nb.core.workspace import Workspace
 from tests.unit.web.page_server import DRIP

@@ -1,4 +1,4 @@
-"""Wire formats: how a request is written and a reply is read, one module per `api_style`.
+"""Wire formats: how a request is written and a reply is read, one class per `api_style` (openai.py has Mistral's too).
 
 An adapter is made once per backend and may cache. It never opens a connection and never retries.
 May import: core.types, core.config.

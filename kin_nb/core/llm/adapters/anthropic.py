@@ -1,18 +1,44 @@
-"""Anthropic's Messages API: blocks of content, alternating roles, signed thinking, explicit prompt caching."""
+"""Anthropic's Messages API: blocks of content, alternating roles, signed thinking, explicit prompt caching.
+
+Replies, the events of a stream or a whole message, are read without keeping anything between them. Blocks are told apart by their
+index. Thinking goes to `reasoning_content` for people and, piece by piece, to `reasoning_blocks`, where text and calls leave a mark
+of their place (core.llm.merge puts the pieces together).
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar
 
 from kin_nb.core.config import ModelConfig, ProviderConfig
-from kin_nb.core.llm.adapters.anthropic_models import Abilities, abilities
-from kin_nb.core.llm.adapters.anthropic_replies import read_reply
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS, PreparedRequest, register_adapter
-from kin_nb.core.llm.adapters.encoding import Destination, Sent, arguments_object, as_count, to_json, with_own_ids
+from kin_nb.core.llm.adapters.dialects import Abilities, abilities
+from kin_nb.core.llm.adapters.encoding import (
+    Destination,
+    SentPieces,
+    arguments_object,
+    as_count,
+    as_dict,
+    as_text,
+    other_fields,
+    to_json,
+    with_own_ids,
+)
 from kin_nb.core.llm.adapters.openai import wire_name
-from kin_nb.core.messages import AvailableTool, ImageContent, LLMChunk, LLMMessage, Role, StrToolChoice, ToolCall
+from kin_nb.core.messages import (
+    AvailableTool,
+    FunctionCall,
+    ImageContent,
+    LLMChunk,
+    LLMMessage,
+    LLMUsage,
+    Role,
+    StrToolChoice,
+    ToolCall,
+)
+from kin_nb.core.records import CallOrigin
 
 VERSION = "2023-06-01"
 _CACHE_UP_TO_HERE = b',"cache_control":{"type":"ephemeral"}}'
@@ -37,7 +63,7 @@ class AnthropicAdapter:
         self.model: ModelConfig | None = None
         self._tools: list[AvailableTool] = []
         self._tools_json = b""
-        self._sent: Sent[bytes] = Sent()
+        self._sent: SentPieces[bytes] = SentPieces()
         self._roles: list[str] = []  # whose message is open after each piece; "" before the first
         self._system: list[str] = []  # what each message adds to the system prompt; "" for nearly all
 
@@ -193,17 +219,19 @@ def _encode(message: LLMMessage, messages: list[LLMMessage], position: int, to: 
     """The message's blocks, without the brackets around them; b"" when it has none that the API takes."""
     message = with_own_ids(message, messages[:position], to)
     if message.role is Role.assistant:
-        blocks = list(_said(message))
+        blocks = list(_reply_blocks(message))
         while blocks and blocks[-1]["type"] in {"thinking", "redacted_thinking"}:
             blocks.pop()  # a message may not end with thinking, as a reply that was cut may
     elif message.role is Role.tool:
-        blocks = [_result(message)]
+        blocks = [_result_block(message)]
     else:
-        blocks = _images(message) + (_text(message.content) or ([] if message.images else _text("(nothing)")))
+        blocks = _image_blocks(message) + (
+            _text_blocks(message.content) or ([] if message.images else _text_blocks("(nothing)"))
+        )
     return to_json(blocks)[1:-1]
 
 
-def _said(message: LLMMessage) -> Iterator[dict[str, Any]]:
+def _reply_blocks(message: LLMMessage) -> Iterator[dict[str, Any]]:
     """A reply as it came: thinking, text and calls in their order where that is known."""
     calls = iter(message.tool_calls or ())
     blocks = message.reasoning_blocks or []
@@ -212,34 +240,155 @@ def _said(message: LLMMessage) -> Iterator[dict[str, Any]]:
         if block.get("signature") or block.get("data"):
             yield block
         elif in_place and block.get("type") == "text":
-            yield from _text(block.get("text"))
+            yield from _text_blocks(block.get("text"))
         elif in_place and block.get("type") == "tool_use" and (call := next(calls, None)):
-            yield _call(call)
+            yield _call_block(call)
     if not in_place:
-        yield from _text(message.content)
-    yield from (_call(call) for call in calls)
+        yield from _text_blocks(message.content)
+    yield from (_call_block(call) for call in calls)
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _call_block(call: ToolCall) -> dict[str, Any]:
     arguments = arguments_object(call.function.arguments) or {}
     fields = call.origin.fields if call.origin is not None else {}
     known = {"type": "tool_use", "id": call.id or "", "name": wire_name(call.function.name), "input": arguments}
     return {**fields, **known}
 
 
-def _result(message: LLMMessage) -> dict[str, Any]:
-    content = _text(message.content) + _images(message)
+def _result_block(message: LLMMessage) -> dict[str, Any]:
+    content = _text_blocks(message.content) + _image_blocks(message)
     result: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.tool_call_id or ""}
     return {**result, "content": content} if content else result
 
 
-def _text(text: Any) -> list[dict[str, Any]]:
+def _text_blocks(text: Any) -> list[dict[str, Any]]:
     """No block for empty text: the API refuses it."""
     return [{"type": "text", "text": text}] if isinstance(text, str) and text.strip() else []
 
 
-def _images(message: LLMMessage) -> list[dict[str, Any]]:
+def _image_blocks(message: LLMMessage) -> list[dict[str, Any]]:
     def source(image: ImageContent) -> dict[str, str]:
         return {"type": "base64", "media_type": image.media_type, "data": image.data}
 
     return [{"type": "image", "source": source(image)} for image in message.images or ()]
+
+
+_TOOL_USE = frozenset({"type", "id", "name", "input"})
+_FINISH = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+
+
+def read_reply(data: dict[str, Any]) -> LLMChunk:
+    """One event, or the whole message. What is unknown, and a ping, is an empty chunk."""
+    index = data.get("index")
+    match data.get("type"):
+        case "message":
+            return _whole_message(data)
+        case "message_start":
+            return _chunk(usage=_usage(as_dict(data.get("message")).get("usage")))
+        case "content_block_start":
+            return _chunk(**_started(as_dict(data.get("content_block")), index))
+        case "content_block_delta":
+            return _chunk(**_continued(as_dict(data.get("delta")), index))
+        case "message_delta":
+            return _chunk(usage=_usage(data.get("usage")), finish_reason=_finish(as_dict(data.get("delta"))))
+        case _:
+            return _chunk()
+
+
+def _chunk(usage: LLMUsage | None = None, finish_reason: str | None = None, **message: Any) -> LLMChunk:
+    # model_construct: once per delta, and every field is checked here.
+    return LLMChunk.model_construct(
+        message=LLMMessage.model_construct(role=Role.assistant, **message), usage=usage, finish_reason=finish_reason
+    )
+
+
+def _started(block: dict[str, Any], index: Any) -> dict[str, Any]:
+    match block.get("type"):
+        case "tool_use":
+            arguments = json.dumps(block["input"]) if block.get("input") else None
+            call = _call_delta(index, arguments, as_text(block.get("id")), as_text(block.get("name")))
+            if fields := other_fields(block, _TOOL_USE):
+                call.origin = CallOrigin(fields=fields)
+            return {"tool_calls": [call], "reasoning_blocks": [{"index": index, "type": "tool_use"}]}
+        case "redacted_thinking":
+            return {"reasoning_blocks": [{"index": index, **block}]}
+        case "text":
+            return _text_delta(block.get("text"), index)
+        case "thinking":
+            return _thinking(block, index) if block.get("thinking") or block.get("signature") else {}
+        case _:
+            return {}
+
+
+def _continued(delta: dict[str, Any], index: Any) -> dict[str, Any]:
+    match delta.get("type"):
+        case "text_delta":
+            return _text_delta(delta.get("text"), index)
+        case "input_json_delta":
+            return {"tool_calls": [_call_delta(index, as_text(delta.get("partial_json")))]}
+        case "thinking_delta" | "signature_delta":
+            return _thinking(delta, index)
+        case _:
+            return {}
+
+
+def _text_delta(text: Any, index: Any) -> dict[str, Any]:
+    if not isinstance(text, str) or not text:
+        return {}
+    return {"content": text, "reasoning_blocks": [{"index": index, "type": "text", "text": text}]}
+
+
+def _thinking(piece: dict[str, Any], index: Any) -> dict[str, Any]:
+    """The text may stay empty: some models keep it to themselves and send the signature only."""
+    text, signature = as_text(piece.get("thinking")) or "", as_text(piece.get("signature"))
+    block = {"index": index, "type": "thinking", "thinking": text}
+    return {
+        "reasoning_content": text or None,
+        "reasoning_blocks": [block | ({"signature": signature} if signature else {})],
+    }
+
+
+def _call_delta(index: Any, arguments: str | None, identity: str | None = None, name: str | None = None) -> ToolCall:
+    return ToolCall.model_construct(
+        id=identity,
+        index=index if isinstance(index, int) else None,
+        function=FunctionCall.model_construct(name=name, arguments=arguments),
+        type="function",
+        origin=None,
+    )
+
+
+def _whole_message(data: dict[str, Any]) -> LLMChunk:
+    content = data.get("content")
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    pieces = [_started(block, index) for index, block in enumerate(blocks)]
+    return _chunk(
+        usage=_usage(data.get("usage")),
+        finish_reason=_finish(data),
+        content="".join(piece.get("content", "") for piece in pieces) or None,
+        reasoning_content="".join(piece.get("reasoning_content") or "" for piece in pieces) or None,
+        tool_calls=[call for piece in pieces for call in piece.get("tool_calls", ())] or None,
+        reasoning_blocks=[block for piece in pieces for block in piece.get("reasoning_blocks", ())] or None,
+    )
+
+
+def _finish(data: dict[str, Any]) -> str | None:
+    reason = as_text(data.get("stop_reason"))
+    return _FINISH.get(reason, reason) if reason else None
+
+
+def _usage(raw: Any) -> LLMUsage | None:
+    """Tokens of the prompt, cached or not; figures grow while the reply comes."""
+    if not isinstance(raw, dict):
+        return None
+    kinds = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    prompt = sum(as_count(raw.get(kind)) for kind in kinds)
+    return LLMUsage(prompt_tokens=prompt, completion_tokens=as_count(raw.get("output_tokens")))

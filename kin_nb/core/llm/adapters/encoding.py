@@ -1,4 +1,4 @@
-"""What every wire format needs: JSON that strict servers take, and a history encoded as far as it is new."""
+"""What every wire format needs: JSON that strict servers take, a history encoded as far as it is new, text in place of images."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Container
 from operator import is_
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from kin_nb.core.config import ProviderConfig
+from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.messages import ImageContent, LLMMessage, Role, ToolCall
 from kin_nb.core.records import CallOrigin
 from kin_nb.core.urls import digest
@@ -36,7 +36,7 @@ class Destination(NamedTuple):
         return self.made(origin) and origin.model == self.model
 
 
-class Sent(Generic[P]):
+class SentPieces(Generic[P]):
     """What the messages of the last request became, one piece each: only what is new since then is looked at.
 
     Asking 800 messages for their bytes takes 3 ms; comparing them takes 15 µs.
@@ -145,3 +145,37 @@ def as_count(value: Any) -> int:
     """Tokens; 0 for what is no count of them: text, NaN, a negative number or an impossible one."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if is_number and 0 <= value <= MOST_TOKENS else 0
+
+
+IMAGE_TOKENS = 1_500
+"""About what one image costs, whatever its size in bytes: servers scale larger ones down."""
+
+
+class TextView:
+    """The messages as a model may see them. Each is looked at once, and one that changes for it is then encoded once."""
+
+    def __init__(self) -> None:
+        self._seen: SentPieces[LLMMessage] = SentPieces()
+
+    def of(self, messages: list[LLMMessage], model: ModelConfig) -> list[LLMMessage]:
+        if model.supports_images:
+            return messages
+        new = messages[self._seen.keep(messages, model.name) :]
+        self._seen.pieces += [without_images(m, model.name) if m.images else m for m in new]
+        return self._seen.pieces[:]
+
+
+def without_images(message: LLMMessage, model: str) -> LLMMessage:
+    lines = [_image_line(image, model) for image in message.images or ()]
+    return message.changed(content="\n".join([message.content, *lines] if message.content else lines), images=None)
+
+
+def estimated_tokens(body: bytes, messages: list[LLMMessage]) -> int:
+    """Of a request with these messages: four bytes to a token, and a flat figure for each image."""
+    images = [image for message in messages for image in message.images or ()]
+    return max(0, len(body) - sum(len(image.data) for image in images)) // 4 + IMAGE_TOKENS * len(images)
+
+
+def _image_line(image: ImageContent, model: str) -> str:
+    size = max(1, round(len(image.data) * 3 / 4 / 1024))
+    return f"[image: {image.media_type}, {size} KB, not shown: {model} takes no images]"

@@ -1,4 +1,7 @@
-"""OpenAI's chat completions as servers really speak them: strict when we write, tolerant when we read."""
+"""OpenAI's chat completions as servers really speak them: strict when we write, tolerant when we read.
+
+Mistral's own API has the same format, but refuses unknown fields (422) and histories out of order (400).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from typing import Any, ClassVar
 
 from kin_nb.core.config import ModelConfig, ProviderConfig
 from kin_nb.core.llm.adapters.base import BACKEND_ADAPTERS, PreparedRequest, register_adapter
-from kin_nb.core.llm.adapters.dialects import Dialect, dialect_of, thinking_fields
+from kin_nb.core.llm.adapters.dialects import MISTRAL, Dialect, dialect_of, thinking_fields
 from kin_nb.core.llm.adapters.encoding import (
     Destination,
-    Sent,
+    SentPieces,
     answered_together,
     arguments_object,
     as_count,
@@ -58,7 +61,7 @@ class OpenAIAdapter:
         self.model: ModelConfig | None = None
         self._tools: list[AvailableTool] = []
         self._tools_json = b""
-        self._sent: Sent[bytes] = Sent()
+        self._sent: SentPieces[bytes] = SentPieces()
 
     def prepare_request(
         self,
@@ -276,3 +279,43 @@ def _finish(reason: Any) -> str | None:
 def _usage(raw: dict[str, Any]) -> LLMUsage:
     prompt, completion = as_count(raw.get("prompt_tokens")), as_count(raw.get("completion_tokens"))
     return LLMUsage(prompt_tokens=prompt, completion_tokens=completion)
+
+
+@register_adapter(BACKEND_ADAPTERS, "mistral")
+class MistralAdapter(OpenAIAdapter):
+    """The rules, as its API and its templates state them: only known fields; a tool message is followed by a tool or an
+    assistant message; an assistant message says or calls something; reasoning is a typed part of the content.
+
+    Histories are mended in what is sent, never in themselves. Usage comes without being asked for.
+    """
+
+    def dialect(self, provider: ProviderConfig) -> Dialect:
+        del provider
+        return MISTRAL
+
+    def reasoning_style(self, model_name: str, provider: ProviderConfig) -> str:
+        """Only models that think get reasoning back: the others were not trained on it."""
+        del provider
+        thinks = "magistral" in model_name or (self.model is not None and self.model.thinking != "off")
+        return "thinking" if thinks else ""
+
+    def wants_alternation(self, model_name: str) -> bool:
+        del model_name
+        return True
+
+    def encode(self, message: LLMMessage, reasoning: str) -> dict[str, Any]:
+        wire: dict[str, Any] = {"role": message.role.value, "content": content_parts(message)}
+        if message.role is Role.tool:
+            named = {"name": wire_name(message.name)} if message.name else {}
+            return {**wire, "tool_call_id": message.tool_call_id or "", **named}
+        if message.role is not Role.assistant:
+            return wire
+        if reasoning and message.reasoning_content:
+            said = [{"type": "text", "text": message.content}] if message.content else []
+            thought = {"type": "thinking", "thinking": [{"type": "text", "text": message.reasoning_content}]}
+            wire["content"] = [thought, *said]
+        if message.tool_calls:
+            wire["tool_calls"] = [tool_call(call) for call in message.tool_calls]
+        elif not wire["content"]:
+            wire["content"] = STAND_IN
+        return wire

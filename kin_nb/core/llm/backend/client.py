@@ -1,4 +1,4 @@
-"""The HTTP client of one provider: made at the first request, kept for the life of its event loop."""
+"""The HTTP client of one provider, made at the first request and kept for the life of its event loop, and a request's headers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kin_nb.core.config import ProviderConfig
-from kin_nb.core.llm.errors import Where, certificates_error, proxy_error
+from kin_nb import __version__
+from kin_nb.core.config import Backend, ProviderConfig
+from kin_nb.core.llm.errors import Where, certificates_error, proxy_error, unusable_header_error, unusable_key_error
 from kin_nb.core.urls import is_local
 
 if TYPE_CHECKING:
@@ -15,7 +16,39 @@ if TYPE_CHECKING:
 
     import httpx
 
-_CONNECT = 15.0  # seconds
+
+_LISTED_HEADER = "anthropic-beta"
+_KEY_HEADERS = ("authorization", "x-api-key")
+
+
+def get_user_agent(backend: Backend) -> str:
+    """What we call ourselves (seed 000): the same to every kind of server."""
+    del backend
+    return f"kin_nb/{__version__}"
+
+
+def request_headers(adapters: dict[str, str], extra: dict[str, str], where: Where) -> dict[str, str]:
+    """Names in lower case. Later ones win: ours, the adapter's, the provider's, the call's; `anthropic-beta` is a list.
+
+    Raises AuthenticationError for a key that no header may hold, BackendError for another such header.
+    """
+    provider = where["provider"]
+    merged = {"user-agent": get_user_agent(provider.backend)}
+    for headers in (adapters, provider.extra_headers, extra):
+        for name, value in headers.items():
+            key = name.lower()
+            merged[key] = f"{merged[key]},{value}" if key == _LISTED_HEADER and key in merged else value
+    for name in _KEY_HEADERS:
+        value = merged.get(name, "")
+        if not (value.isascii() and value.isprintable()):
+            raise unusable_key_error(where)
+    for name, value in merged.items():
+        if not (name.isascii() and value.isascii()):
+            raise unusable_header_error(where, name)
+    return merged
+
+
+_CONNECT_TIMEOUT = 15.0  # seconds
 _KEEP_ALIVE = 60.0  # seconds a connection stays open between requests: a tool may run that long
 
 
@@ -45,7 +78,7 @@ class ProviderClient:
             httpx.AsyncClient,
             verify=self._ssl,
             trust_env=not local,  # a proxy cannot reach this machine's loopback
-            timeout=httpx.Timeout(self._timeout, connect=min(self._timeout, _CONNECT)),
+            timeout=httpx.Timeout(self._timeout, connect=min(self._timeout, _CONNECT_TIMEOUT)),
             limits=httpx.Limits(max_connections=10, max_keepalive_connections=5, keepalive_expiry=_KEEP_ALIVE),
         )
         try:

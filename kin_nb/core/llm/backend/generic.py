@@ -1,4 +1,4 @@
-"""GenericBackend: any server that speaks a registered wire format over HTTP (seed 000)."""
+"""GenericBackend: any server that speaks a registered wire format over HTTP; MistralBackend: Mistral's own servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from kin_nb.core.bounded_json import read_json
-from kin_nb.core.config import ConfigError, ModelConfig, ProviderConfig, Thinking
+from kin_nb.core.config import Backend, ConfigError, ModelConfig, ProviderConfig, Thinking
 from kin_nb.core.llm.adapters.anthropic import AnthropicAdapter
 from kin_nb.core.llm.adapters.base import (
     BACKEND_ADAPTERS,
@@ -20,14 +20,11 @@ from kin_nb.core.llm.adapters.base import (
     register_adapter,
 )
 from kin_nb.core.llm.adapters.dialects import refuses_thinking, thinking_refused
-from kin_nb.core.llm.adapters.mistral import MistralAdapter
-from kin_nb.core.llm.adapters.openai import OpenAIAdapter
-from kin_nb.core.llm.backend.client import ProviderClient
-from kin_nb.core.llm.backend.headers import get_user_agent, request_headers
+from kin_nb.core.llm.adapters.encoding import TextView, estimated_tokens
+from kin_nb.core.llm.adapters.openai import MistralAdapter, OpenAIAdapter
+from kin_nb.core.llm.backend.client import ProviderClient, get_user_agent, request_headers
 from kin_nb.core.llm.backend.reply_reader import ReplyReader
-from kin_nb.core.llm.error_words import duration
-from kin_nb.core.llm.errors import BackendError, BackendErrorBuilder, Where
-from kin_nb.core.llm.images import TextView, estimated_tokens
+from kin_nb.core.llm.errors import BackendError, BackendErrorBuilder, Where, duration
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.llm.retry import RetryPolicy, async_generator_retry
 from kin_nb.core.llm.types import ReplyRequest
@@ -36,12 +33,15 @@ from kin_nb.core.messages import AvailableTool, BackendNotice, LLMChunk, LLMMess
 if TYPE_CHECKING:
     import httpx
 
+
 __all__ = [
     "BACKEND_ADAPTERS",
+    "BACKEND_FACTORY",
     "APIAdapter",
     "AnthropicAdapter",
     "GenericBackend",
     "MistralAdapter",
+    "MistralBackend",
     "OpenAIAdapter",
     "PreparedRequest",
     "get_user_agent",
@@ -327,3 +327,48 @@ async def _start_of_body(response: httpx.Response) -> str:
                 if len(text) > _ERROR_BODY:
                     break
     return text
+
+
+class MistralBackend(GenericBackend):
+    """Speaks `mistral` where the configuration leaves the API style as it is, and lets the server count tokens."""
+
+    def __init__(self, provider: ProviderConfig, timeout: float = 720.0, *, retry: RetryPolicy | None = None) -> None:
+        if provider.api_style == "openai":
+            provider = provider.model_copy(update={"api_style": "mistral"})
+        super().__init__(provider, timeout, retry=retry)
+
+    async def count_tokens(
+        self,
+        *,
+        model: ModelConfig,
+        messages: list[LLMMessage],
+        temperature: float = 0.0,
+        tools: list[AvailableTool] | None = None,
+        tool_choice: StrToolChoice | None = None,
+        extra_headers: dict[str, str] | None = None,
+    ) -> int:
+        """What the server says of a request that may be answered with one token; an estimate when it says nothing."""
+        request = self.prepare(
+            model=model,
+            messages=messages,
+            temperature=temperature,
+            tools=tools,
+            max_tokens=1,
+            tool_choice=tool_choice,
+            streaming=False,
+        )
+        reply = ReplyBuilder()
+        try:
+            async with aclosing(self.attempt(request, model.name, extra_headers or {}, streaming=False)) as chunks:
+                async for chunk in chunks:
+                    reply.add(chunk)
+        except BackendError:
+            return self.estimate(request, model, messages)
+        return reply.usage.prompt_tokens if reply.usage else self.estimate(request, model, messages)
+
+
+BACKEND_FACTORY: dict[Backend, type[GenericBackend]] = {
+    Backend.GENERIC: GenericBackend,
+    Backend.MISTRAL: MistralBackend,
+}
+"""Which class talks to which kind of server."""

@@ -5,7 +5,7 @@ Knows turns only as the events of whatever it is given to act with. May import: 
 """
 
 from kin_nb.core.skills.flows.model import Flow, FlowEdge, FlowError, FlowNode
-from kin_nb.core.skills.flows.reading import read_flow
+from kin_nb.core.skills.flows.reader import read_flow
 from kin_nb.core.skills.flows.runner import MAX_MOVES, FlowRunner
 
 __all__ = ["MAX_MOVES", "Flow", "FlowEdge", "FlowError", "FlowNode", "FlowRunner", "read_flow"]

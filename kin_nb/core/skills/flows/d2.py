@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from kin_nb.core.skills.flows.source import Source
+from kin_nb.core.skills.flows.model import Source
 
 _NOTHING = re.compile(r'(?:[\s;]|#[^\n]*|"""(?:(?!""")[\s\S])*""")+')
 _REFERENCE = re.compile(r"\([^\n]*")

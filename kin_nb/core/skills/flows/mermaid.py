@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import re
 
-from kin_nb.core.skills.flows.source import Source
+from kin_nb.core.skills.flows.model import Source
 
 _HEADER = re.compile(r"(?:flowchart|graph)(?:[ \t]+(?:TB|TD|BT|RL|LR))?[ \t]*(?=[;\n]|\Z)")
 _FRONTMATTER = re.compile(r"\s*---[ \t]*\n(?:(?!---)[^\n]*\n)*---[ \t]*\n")

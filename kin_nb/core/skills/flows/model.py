@@ -1,9 +1,15 @@
-"""Flows as values. A Flow that exists is sound: checks.py made it."""
+"""Flows as values, and the diagram that one is read from.
+
+A Flow that exists is sound: reader.py checked it. A Source is a diagram's text with a position in it, and the nodes and edges
+read so far, sound or not: mermaid.py and d2.py fill it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from kin_nb.core.skills.models import SkillError
 
@@ -50,3 +56,61 @@ class Flow:
 
     def after(self, edge: FlowEdge) -> FlowNode:
         return self.nodes[edge.target]
+
+
+_SHOWN = 40
+
+
+@dataclass
+class Drawn:
+    """A node as far as it is drawn. `label`: None while only its id is known."""
+
+    line: int
+    label: str | None = None
+    edges: list[FlowEdge] = field(default_factory=list)
+
+
+class Source:
+    """`first`: the line of the file that `text` begins on. Patterns must take linear time: the file is anybody's."""
+
+    def __init__(self, path: Path, text: str, first: int) -> None:
+        self.path, self.text, self.first = path, text, first
+        self.at = self._counted = 0
+        self._line = first
+        self.nodes: dict[str, Drawn] = {}
+
+    @property
+    def line(self) -> int:
+        """Of the file; the place only moves forward."""
+        self._line += self.text.count("\n", self._counted, self.at)
+        self._counted = self.at
+        return self._line
+
+    @property
+    def over(self) -> bool:
+        return self.at >= len(self.text)
+
+    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        match = pattern.match(self.text, self.at)
+        if match:
+            self.at = match.end()
+        return match
+
+    def error(self, what: str, line: int | None = None) -> FlowError:
+        return FlowError(f"{self.path}:{line or self.line}: {what}")
+
+    def unreadable(self, hint: str) -> FlowError:
+        rest = self.text[self.at : self.at + _SHOWN].partition("\n")[0]
+        return self.error(f"“{rest}” can't be read here. {hint}")
+
+    def node(self, name: str, label: str | None = None) -> str:
+        """A node is mentioned. Raises FlowError for a second label that differs."""
+        drawn = self.nodes.setdefault(name, Drawn(self.line))
+        if label is not None:
+            if drawn.label not in (None, label):
+                raise self.error(f"the node {name} has another label on line {drawn.line}; write it once.")
+            drawn.label, drawn.line = label, self.line
+        return name
+
+    def edge(self, source: str, target: str, label: str) -> None:
+        self.nodes[source].edges.append(FlowEdge(target, label, self.line))

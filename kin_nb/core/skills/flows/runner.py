@@ -1,15 +1,15 @@
-"""FlowRunner: from BEGIN to END, a turn for each node (seed 001)."""
+"""FlowRunner: from BEGIN to END, a turn for each node; what a decision asks, and which branch a reply chose."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from kin_nb.core.events import BaseEvent, ErrorEvent, FlowStepEvent, TurnEndEvent
 from kin_nb.core.records import TurnRecord
-from kin_nb.core.skills.flows.choice import choice, question, question_again
-from kin_nb.core.skills.flows.model import Flow, FlowNode
+from kin_nb.core.skills.flows.model import Flow, FlowEdge, FlowNode
 
 MAX_MOVES = 100
 _ASKED_AGAIN = 3
@@ -81,3 +81,57 @@ def _why(record: TurnRecord | None) -> str:
     if record is None:
         return "its turn has no end."
     return f"its turn did not end well ({record.outcome}{': ' if record.message else ''}{record.message})."
+
+
+_TAG = re.compile(r"<(/?)choice>", re.IGNORECASE)
+_LONGEST_ANSWER = 80
+
+
+def question(node: FlowNode, request: str = "") -> str:
+    """The node's prompt; of a decision, its branches and how one of them is chosen."""
+    task = f"{node.label}\n\n{request}" if request else node.label
+    return (
+        f"{task}\n\nEnd your reply with the one of these lines that applies:\n{_lines(node)}"
+        if node.is_decision
+        else task
+    )
+
+
+def question_again(node: FlowNode, reply: str) -> str:
+    answer = answered(reply)
+    what = (
+        "names no choice" if answer is None else f"chooses “{answer[:_LONGEST_ANSWER]}”, which is none of the choices"
+    )
+    return f"Your reply {what}. End it with exactly one of these lines:\n{_lines(node)}"
+
+
+def choice(node: FlowNode, reply: str) -> FlowEdge | None:
+    """The edge to follow: the only one, or the one whose label the reply chose, in other case too if that is clear."""
+    if not node.is_decision:
+        return node.edges[0]
+    answer = answered(reply)
+    if answer is None:
+        return None
+    exact = [edge for edge in node.edges if _plain(edge.label) == answer]
+    alike = [edge for edge in node.edges if _plain(edge.label).casefold() == answer.casefold()]
+    return next((found[0] for found in (exact, alike) if len(found) == 1), None)
+
+
+def answered(reply: str) -> str | None:
+    """What stands between the last `<choice>` and the `</choice>` after it."""
+    found: str | None = None
+    opened: int | None = None
+    for tag in _TAG.finditer(reply):
+        if not tag[1]:
+            opened = tag.end()
+        elif opened is not None:
+            found, opened = _plain(reply[opened : tag.start()]), None
+    return found
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _lines(node: FlowNode) -> str:
+    return "\n".join(f"<choice>{_plain(edge.label)}</choice>" for edge in node.edges)

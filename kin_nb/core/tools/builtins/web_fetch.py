@@ -37,7 +37,7 @@ class WebFetchResult(BaseModel):
 
 
 class WebFetchConfig(BaseToolConfig):
-    """`allow_private` and `proxy` are the user's own: users_own.py. `timeout`: seconds for the whole of a call.
+    """`allow_private` and `proxy` are the user's own: config/user_only_settings.py. `timeout`: seconds for the whole of a call.
 
     `proxy`: http://HOST:PORT. It resolves the names of hosts itself, so private ones are its business then.
     """

@@ -28,7 +28,7 @@ class WebSearchResult(BaseModel):
 
 
 class WebSearchConfig(BaseToolConfig, SearchSettings):
-    """The settings of the engine are the user's own: users_own.py."""
+    """The settings of the engine are the user's own: config/user_only_settings.py."""
 
 
 class WebSearch(BaseTool[WebSearchArgs, WebSearchResult, WebSearchConfig, BaseToolState]):

@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from kin_nb.core.config.values import matches
 from kin_nb.core.messages import ImageContent
-from kin_nb.core.name_patterns import matches
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.truncation import keep_whole
 

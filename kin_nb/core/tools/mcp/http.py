@@ -16,8 +16,8 @@ from mcp import MCPError
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
-from kin_nb.core.config.mcp_servers import MCPHttp
-from kin_nb.core.llm.error_words import certificates_problem
+from kin_nb.core.config.entries import MCPHttp
+from kin_nb.core.llm.errors import certificates_problem
 from kin_nb.core.tools.mcp.answers import ServerFailed, not_understood, printable
 from kin_nb.core.urls import is_local, shown
 

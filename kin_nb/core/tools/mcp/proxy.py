@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import RootModel, field_validator
 
-from kin_nb.core.config.mcp_servers import MCPServer, MCPStdio
+from kin_nb.core.config.entries import MCPServer, MCPStdio
 from kin_nb.core.messages import ImageContent
 from kin_nb.core.tool_types import Accesses, BaseToolConfig, BaseToolState, Preview
 from kin_nb.core.tools.base import BaseTool, tool_output

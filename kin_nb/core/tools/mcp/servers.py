@@ -14,8 +14,8 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.core.config.entries import MCPServer, MCPStdio
 from kin_nb.core.config.keys import environment_with
-from kin_nb.core.config.mcp_servers import MCPServer, MCPStdio
 from kin_nb.core.environment import server_environment
 from kin_nb.core.redaction import SECRET, SHORTEST, is_secret_name
 from kin_nb.core.tool_types import ToolError

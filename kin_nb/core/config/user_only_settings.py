@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import copy, deepcopy
 from typing import Any
 
-from kin_nb.core.config.kin_config import KinConfig
-from kin_nb.core.config.layers import ADD_UP, Layer, merge_layers
-from kin_nb.core.config.mcp_servers import MCPHttp, MCPStdio
-from kin_nb.core.config.providers import ModelConfig, default_models
+from kin_nb.core.config.entries import MCPHttp, MCPStdio, ModelConfig, default_models
+from kin_nb.core.config.layers import ADD_UP, FileLayer, Layer, merge_layers
 from kin_nb.core.config.toml_file import KeyPath
+from kin_nb.core.config.values import ConfigValues
 from kin_nb.core.modes import AgentMode
 
 ADDING = frozenset(path[0] for path in ADD_UP if len(path) == 1)
@@ -95,6 +94,15 @@ def under_mode(layers: Iterable[Layer], mode: Layer) -> tuple[tuple[Layer, ...],
     return tuple(changed), warnings
 
 
+def raising_trust(layers: Iterable[Layer]) -> Iterator[str]:
+    """A trusted project may let a tool run unasked (what it may not is dropped above), but that is said each time."""
+    for layer in layers:
+        tools = layer.values.get("tools") if isinstance(layer, FileLayer) and layer.project is not None else None
+        for name, rule in tools.items() if isinstance(tools, Mapping) else ():
+            if isinstance(rule, Mapping) and (rule.get("permission") == "always" or rule.get("allowlist")):
+                yield f"{layer.place(('tools', name))}this project lets the tool {name} run unasked."
+
+
 def _dropped(layer: Layer, paths: Iterable[KeyPath]) -> list[str]:
     warnings = []
     for path in list(paths):
@@ -117,7 +125,9 @@ def _users_own(layer: Layer, user: Mapping[str, Any]) -> Iterator[KeyPath]:
             yield from _of_models(value, user["models"])
         elif key == "mcp_servers":
             yield from _of_servers(value, _entries(user, key))
-        elif key in KinConfig.model_fields and key not in CHOSEN | ADDING and (key not in NARROWING or user.get(key)):
+        elif (
+            key in ConfigValues.model_fields and key not in CHOSEN | ADDING and (key not in NARROWING or user.get(key))
+        ):
             table = key != "providers" and isinstance(value, Mapping)
             yield from ((key, each) for each in value) if table else [(key,)]
 

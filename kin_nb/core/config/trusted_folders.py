@@ -1,4 +1,4 @@
-"""Which project folders the person trusts: `~/.kin-code/trusted_folders.toml` (seed 003).
+"""Which project folders the person trusts: `~/.kin-code/trusted_folders.toml`.
 
 To trust a folder is to let what lies in it act for you: the modules in its `.kin-code/tools` are imported, so their code
 runs; its `.kin-code/config.toml` and `agents/` may name the programs that are started as MCP servers; its AGENTS.md, prompts
@@ -19,7 +19,7 @@ from typing import Any
 from kin_nb.core.config.errors import ConfigError
 from kin_nb.core.config.toml_file import read_toml
 from kin_nb.core.paths import kin_home, read_settings, real_path, shown, sole_writer, write_private
-from kin_nb.core.project_snapshot import Changes, Snapshot
+from kin_nb.core.project_snapshot import Changes, ProjectSnapshot
 
 PROJECT_FILES = (
     *("AGENTS.md", ".kin-code/config.toml", ".kin-code/agents", ".kin-code/prompts", ".kin-code/skills"),
@@ -39,13 +39,13 @@ class Trust:
     """
 
     answer: bool | None = None
-    seen: Snapshot | None = None
+    seen: ProjectSnapshot | None = None
     changes: Changes | None = None
     since: Path | None = None
     problem: str = ""
 
     @property
-    def project(self) -> Snapshot | None:
+    def project(self) -> ProjectSnapshot | None:
         """What acts in the folder, when it is trusted."""
         return self.seen if self.answer else None
 
@@ -67,7 +67,7 @@ class TrustedFolders:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or kin_home() / "trusted_folders.toml"
         self.warnings: tuple[str, ...] = ()
-        self._session: dict[Path, Snapshot] = {}
+        self._session: dict[Path, ProjectSnapshot] = {}
 
     def is_trusted(self, path: Path) -> bool | None:
         """The answer of `look`."""
@@ -91,13 +91,13 @@ class TrustedFolders:
                 return _compared(folder, ancestor, self._recorded(ancestor))
         return Trust()
 
-    def trust(self, path: Path, seen: Snapshot | None = None) -> Path:
+    def trust(self, path: Path, seen: ProjectSnapshot | None = None) -> Path:
         """Trust a folder from now on, with the files that act as they are, or as they were `seen`; returns it, resolved.
 
         Raises ConfigError: no folder, too broad, too much in it, or not saved.
         """
         folder = _trustable(path)
-        self._move(folder, to="trusted", record=seen or Snapshot.take(folder))
+        self._move(folder, to="trusted", record=seen or ProjectSnapshot.take(folder))
         return folder
 
     def distrust(self, path: Path) -> Path:
@@ -110,22 +110,22 @@ class TrustedFolders:
     def for_session(self, path: Path) -> Path:
         """Trust a folder as long as this object lives; nothing is saved."""
         folder = _trustable(path)
-        self._session[folder] = Snapshot.take(folder)
+        self._session[folder] = ProjectSnapshot.take(folder)
         return folder
 
     def _record_path(self, folder: Path) -> Path:
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
         return self.path.with_name("trusted") / f"{name}.json"
 
-    def _recorded(self, folder: Path) -> Snapshot | None:
+    def _recorded(self, folder: Path) -> ProjectSnapshot | None:
         """What acted in the folder when it was trusted; None without a usable record of it."""
         try:
-            record = Snapshot.from_json(read_settings(self._record_path(folder)) or "")
+            record = ProjectSnapshot.from_json(read_settings(self._record_path(folder)) or "")
         except (OSError, ValueError):
             return None
         return record if record.folder == folder else None
 
-    def _move(self, folder: Path, *, to: str, record: Snapshot | None = None) -> None:
+    def _move(self, folder: Path, *, to: str, record: ProjectSnapshot | None = None) -> None:
         try:
             with sole_writer(self.path):
                 trusted, untrusted = self._read()
@@ -188,15 +188,15 @@ def left_out(folder: Path, trust: Trust) -> str | None:
     )
 
 
-def _compared(folder: Path, decided: Path, before: Snapshot | None) -> Trust:
+def _compared(folder: Path, decided: Path, before: ProjectSnapshot | None) -> Trust:
     """Whether `folder` is as it was when its own folder, or `decided` around it, was trusted."""
     try:
-        now = Snapshot.take(folder)
+        now = ProjectSnapshot.take(folder)
     except ConfigError as error:
         return Trust(since=decided, problem=str(error))
     if before is None:
         return Trust(since=decided)
-    changes = now.changes_since(before if folder == decided else Snapshot(folder))
+    changes = now.changes_since(before if folder == decided else ProjectSnapshot(folder))
     return Trust(None if changes else True, seen=now, changes=changes, since=decided)
 
 

@@ -1,4 +1,4 @@
-"""agents/NAME.toml as a mode: a built-in mode with settings of its own (seed 000, "Custom Agent Modes").
+"""Custom modes: agents/NAME.toml as a built-in mode with settings of its own, and a mode's settings over a configuration.
 
 display_name = "Reviewer"
 description = "Reads the change and says what is wrong with it"
@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kin_nb.core.config.agent_files import MODE_KEYS, agent_files, passed_over, read_agent
 from kin_nb.core.config.errors import ConfigError
-from kin_nb.core.config.files import users_layers
-from kin_nb.core.config.layers import FileLayer
-from kin_nb.core.config.users_own import drop_users_own
+from kin_nb.core.config.layers import FileLayer, Layer, deep_merge, plain
+from kin_nb.core.config.loading import MODE_KEYS, Config, agent_files, build, passed_over, read_agent, users_layers
+from kin_nb.core.config.user_only_settings import drop_users_own, under_mode
 from kin_nb.core.modes import AgentMode, ModeSafety, Policy
 from kin_nb.core.paths import kin_home, shown
 from kin_nb.core.project_snapshot import MayUse, anything
@@ -140,3 +139,20 @@ def _allows_tools(settings: Mapping[str, Any]) -> bool:
     tools = settings.get("tools")
     rules = [rule for rule in tools.values() if isinstance(rule, Mapping)] if isinstance(tools, Mapping) else []
     return any(rule.get("permission") == "always" or rule.get("allowlist") for rule in rules)
+
+
+def overlaid(config: Config, mode: AgentMode | CustomMode) -> Config:
+    """`config` with the mode's settings above everything but what was given at run time; itself when it has none.
+
+    What the mode's file sets in vain is a warning more. Raises ConfigError. A configuration made in Python, not read, has
+    no layers: the mode wins over all of it.
+    """
+    if not mode.config_overrides and not mode.ignored:
+        return config
+    project = config.effective_workdir if mode.of_project else None
+    known, above = config.layers, Layer(plain(mode.config_overrides), project)
+    if not known.layers:  # made in Python, not read: nothing lies beneath it
+        return type(config).model_validate(deep_merge(config.model_dump(), above.settings()))
+    (*beneath, given), lifted = under_mode(known.layers, above)
+    warnings = (*known.warnings, *mode.ignored, *lifted)
+    return build(type(config), (*beneath, above, given), warnings, known.trusted, known.left_out)

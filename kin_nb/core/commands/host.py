@@ -1,4 +1,4 @@
-"""What commands work on, and what they give."""
+"""CommandHost: the session that commands work on, and what they return."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
     from kin_nb.core.agent import Agent
     from kin_nb.core.config import KinConfig
-    from kin_nb.core.custom_modes import CustomMode
+    from kin_nb.core.config.custom_modes import CustomMode
     from kin_nb.core.modes import AgentMode
     from kin_nb.core.records import FileChange, SessionRecord
     from kin_nb.core.skills.flows import Flow
+
 
 T = TypeVar("T")
 

@@ -1,18 +1,17 @@
-"""What can be wrong with a configuration, said with the place where somebody wrote it."""
+"""Check a configuration: name what is wrong with the place where it was written, and warn of unknown keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from kin_nb.core.config.entries import MCPHttp, MCPStdio, ModelConfig, ProviderConfig
 from kin_nb.core.config.errors import ConfigError, LLMNotConfigured
-from kin_nb.core.config.kin_config import KinConfig, ObservabilityConfig, ProjectContextConfig, SessionLoggingConfig
-from kin_nb.core.config.layers import NAMED, FileLayer, Layer, Layers
-from kin_nb.core.config.mcp_servers import MCPHttp, MCPStdio
-from kin_nb.core.config.providers import ModelConfig, ProviderConfig
+from kin_nb.core.config.layers import NAMED, Layer, Layers
 from kin_nb.core.config.toml_file import KeyPath
+from kin_nb.core.config.values import ConfigValues, ObservabilityConfig, ProjectContextConfig, SessionLoggingConfig
 from kin_nb.core.modes import Policy
 
 OF_THE_TERMINAL = frozenset(
@@ -47,14 +46,14 @@ def validation_error(error: ValidationError, values: Mapping[str, Any], layers: 
     return ConfigError(f"{layers.place(path)}{'.'.join(path)}: {what}.")
 
 
-def check(config: KinConfig) -> None:
+def check(config: ConfigValues) -> None:
     """What only the whole tells. Raises ConfigError."""
     for path, problem in _problems(config):
         kind = LLMNotConfigured if path[0] in {"active_model", "models"} else ConfigError
         raise kind(f"{config.layers.place(path)}{problem}")
 
 
-def _problems(config: KinConfig) -> Iterator[tuple[KeyPath, str]]:
+def _problems(config: ConfigValues) -> Iterator[tuple[KeyPath, str]]:
     if config.policy not in set(Policy):
         yield ("policy",), f'policy = "{config.policy}" is not a policy. Policies: {", ".join(Policy)}.'
     try:
@@ -82,21 +81,12 @@ def _problems(config: KinConfig) -> Iterator[tuple[KeyPath, str]]:
 
 def unknown_keys(layer: Layer) -> Iterator[str]:
     """A warning for each key that names no setting. What is in `[tools.NAME]` is that tool's own business."""
-    yield from _unknown(layer, (), layer.values, {*KinConfig.model_fields, *OF_THE_TERMINAL})
+    yield from _unknown(layer, (), layer.values, {*ConfigValues.model_fields, *OF_THE_TERMINAL})
     for key, models in _ENTRIES.items():
         value = layer.values.get(key)
         known = {name for model in models for name in model.model_fields} | _OTHER_NAMES.get(key, set())
         for path, table in _tables(key, value):
             yield from _unknown(layer, path, table, known)
-
-
-def raising_trust(layers: Iterable[Layer]) -> Iterator[str]:
-    """A trusted project may let a tool run unasked (users_own.py: what it may not), but that is said each time."""
-    for layer in layers:
-        tools = layer.values.get("tools") if isinstance(layer, FileLayer) and layer.project is not None else None
-        for name, rule in tools.items() if isinstance(tools, Mapping) else ():
-            if isinstance(rule, Mapping) and (rule.get("permission") == "always" or rule.get("allowlist")):
-                yield f"{layer.place(('tools', name))}this project lets the tool {name} run unasked."
 
 
 def _tables(key: str, value: Any) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:

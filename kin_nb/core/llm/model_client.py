@@ -1,4 +1,4 @@
-"""Asking the model: requests as the agent makes them, through whichever backend answers."""
+"""ModelClient: requests to the model as the agent makes them, through the backend that answers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,40 @@ from typing import Any
 
 from kin_nb.core.config import KinConfig
 from kin_nb.core.llm.adapters.dialects import thinking_warnings
-from kin_nb.core.llm.backend.pool import BackendPool
 from kin_nb.core.llm.errors import BackendError
 from kin_nb.core.llm.merge import ReplyBuilder
 from kin_nb.core.llm.types import BackendLike, GivesNotice
 from kin_nb.core.messages import AvailableTool, BackendNotice, LLMChunk, LLMMessage, StrToolChoice
 
+
+class BackendPool:
+    """So that a change of model, or of anything but the provider's settings, keeps the connection."""
+
+    def __init__(self) -> None:
+        self._backends: dict[str, BackendLike] = {}
+
+    def for_active_model(self, config: KinConfig) -> BackendLike:
+        """Raises ConfigError when the active model or its provider cannot be used."""
+        provider = config.get_provider_for_model(config.get_active_model())
+        key = f"{config.api_timeout} {provider.model_dump_json()}"
+        if key not in self._backends:
+            from kin_nb.core.llm.backend.generic import BACKEND_FACTORY  # noqa: PLC0415  (httpx on first use)
+
+            self._backends[key] = BACKEND_FACTORY[provider.backend](provider, config.api_timeout)
+        return self._backends[key]
+
+    async def aclose(self) -> None:
+        """Close the clients; they open anew when needed."""
+        for backend in self._backends.values():
+            await backend.__aexit__(None, None, None)
+        self._backends.clear()
+
+
 NOTICES: ContextVar[Callable[[BackendNotice], None] | None] = ContextVar("NOTICES", default=None)
-"""Who hears what a backend does about the failed requests of `ModelLink.text`."""
+"""Who hears what a backend does about the failed requests of `ModelClient.text`."""
 
 
-class ModelLink:
+class ModelClient:
     """`given` answers when there is one, else the active model's provider. `streaming`: replies come in pieces.
 
     `given` is entered before its first request and left by `aclose`: it may open in `__aenter__` what it needs (seed 000).
