@@ -31,14 +31,13 @@ from kin_nb.core.session.lineage import with_ids
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.core.settings import Settings
-from kin_nb.core.single_call import run_single_call
 from kin_nb.core.subagent import run_subagent
 from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.call_context import CallContext
 from kin_nb.core.tools.subagent_profiles import Profile
 from kin_nb.core.tools.watched_files import WatchedFiles
 from kin_nb.core.turn import Prompt, Turn
-from kin_nb.core.turn_context import Services, compose, safety_context
+from kin_nb.core.turn_context import Services, compose, run_single_call, safety_context
 from kin_nb.core.turn_hooks import TurnHooks
 
 

@@ -86,7 +86,7 @@ class AgentParts:
         """What the log and the session notebook say about this session as a whole, as it was at the first prompt."""
         if not self.journal.header:
             prompt = self.redact(self.messages[0].content or "")
-            schemas = self.tool_manager.schemas()
+            schemas = self.parts.toolset.schemas(self.config)
             self.journal.header = session_header(self.journal.root_id, self.config, system_prompt=prompt, tools=schemas)
         return self.journal.header
 

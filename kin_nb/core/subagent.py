@@ -40,6 +40,7 @@ from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.call_context import CallContext
 from kin_nb.core.tools.manager import ToolManager
 from kin_nb.core.tools.subagent_profiles import Profile
+from kin_nb.core.tools.toolset import Toolset
 from kin_nb.core.turn import Prompt, Turn
 from kin_nb.core.turn_context import TurnContext, compose
 from kin_nb.core.turn_hooks import TurnHooks
@@ -138,10 +139,11 @@ async def _no_subagent(context: CallContext, profile: Profile, **task: Any) -> T
     raise ToolError("A subagent starts no other one.")
 
 
-class SubagentTools:
+class SubagentTools(Toolset):
     """The parent's tools, as the profile has them, with a memory of their own; servers are shared, and the parent's to close."""
 
     def __init__(self, parent: TurnContext, profile: Profile) -> None:
+        self.format_handler = parent.toolset.format_handler
         tools = parent.toolset.manager
         self.manager: ToolManager = tools.with_only(profile.tools(tools.available_tools()))
         parent.toolset.give_skills(self.manager)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kin_nb.core.config import KinConfig
@@ -10,30 +9,25 @@ from kin_nb.core.skills.manager import SkillManager, expand_skill
 from kin_nb.core.system_prompt import build_system_prompt
 from kin_nb.core.tools.base import AnyTool
 from kin_nb.core.tools.manager import ToolManager
+from kin_nb.core.tools.resolve import APIToolFormatHandler
+from kin_nb.core.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from kin_nb.core.tools.mcp import MCPServers
-    from kin_nb.core.tools.resolve import APIToolFormatHandler
 
 _SKILL = "skill"
 
 
-class Toolbox:
+class Toolbox(Toolset):
     """Made from files alone. `ready` starts and connects what has to be, before the first request that needs it."""
 
     def __init__(self, config: KinConfig) -> None:
         self._config = config
+        self.format_handler = APIToolFormatHandler()
         self._find()
         self._mcp: MCPServers | None = None
         self._left: list[MCPServers] = []
         self._remote: dict[str, type[AnyTool]] = {}
-
-    @cached_property
-    def format_handler(self) -> APIToolFormatHandler:
-        """How a reply's calls become calls of tools (seed 003). A program may assign another one."""
-        from kin_nb.core.tools.resolve import APIToolFormatHandler  # noqa: PLC0415  (few programs look at it)
-
-        return APIToolFormatHandler()
 
     def system_prompt(self) -> str:
         """Raises ConfigError for a prompt that cannot be read."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from kin_nb.core.compactor import Compactor, Prunes
 from kin_nb.core.config.secrets import key_names
@@ -14,12 +17,13 @@ from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.conversation import Conversation
 from kin_nb.core.dmail import DenwaRenji
 from kin_nb.core.environment import hide_secrets
+from kin_nb.core.events import StepReplyEvent, ToolResultEvent
 from kin_nb.core.llm.model_client import ModelClient
 from kin_nb.core.loop_guard import LoopGuard
-from kin_nb.core.messages import LLMChunk, LLMMessage
+from kin_nb.core.messages import FunctionCall, LLMChunk, LLMMessage, Role, ToolCall
 from kin_nb.core.middleware import MiddlewarePipeline, ResetReason
 from kin_nb.core.modes import Policy
-from kin_nb.core.records import TurnRecord
+from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.core.safety.approvals import Approvals
 from kin_nb.core.safety.audit import AuditLog
 from kin_nb.core.safety.policies import SafetyContext
@@ -29,28 +33,10 @@ from kin_nb.core.settings import Settings
 from kin_nb.core.tools.approval_gate import ApprovalGate
 from kin_nb.core.tools.call_context import CallContext, Spawn
 from kin_nb.core.tools.executor import ToolExecutor
-from kin_nb.core.tools.manager import ToolManager
+from kin_nb.core.tools.toolset import Toolset
 from kin_nb.core.tools.watched_files import WatchedFiles
 from kin_nb.core.turn_hooks import TurnHooks
 from kin_nb.core.usage import UsageTracker
-
-
-class Toolset(Protocol):
-    """The tools of a conversation. `ready` and `refresh` return warnings: what could not be used."""
-
-    manager: ToolManager
-
-    def expand(self, prompt: str) -> str:
-        """Return the prompt with what it names, such as a skill, in its place. Raises SkillError."""
-
-    async def ready(self) -> list[str]:
-        """Start and connect what a turn needs."""
-
-    async def refresh(self) -> list[str]:
-        """Take up tools that have come, changed or gone since the last step."""
-
-    def give_skills(self, manager: ToolManager) -> None:
-        """Let the tools of a subagent find the same skills."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +96,9 @@ class TurnContext:
 
     def chunks(self, messages: list[LLMMessage]) -> AsyncGenerator[LLMChunk, None]:
         """Ask the model."""
-        schemas, config = self.toolset.manager.schemas(), self.settings.config
+        config, toolset = self.settings.config, self.toolset
         allowed = self.approvals.allows_tools
+        schemas = toolset.schemas(config)
         return self.services.model.chunks(config, messages, schemas, self.journal.session_id, calls=allowed)
 
     async def ready_for_turn(self) -> list[str]:
@@ -144,6 +131,7 @@ class TurnContext:
             storage=journal.storage,
             stats=self.conversation.usage.stats,
             append=self.conversation.history.append,
+            resolve=partial(self.toolset.resolve, config=self.settings.config),
             contexts=call_context,
         )
 
@@ -200,7 +188,7 @@ def compose(
         services.model,
         settings,
         journal,
-        schemas=lambda: toolset.manager.schemas(),  # noqa: PLW0108  (its manager changes)
+        schemas=lambda: toolset.schemas(settings.config),
         forget_results=loop_guard.forget_results,
         strategy=strategy,
         prunes=prunes,
@@ -218,3 +206,26 @@ def compose(
         approvals=approvals,
         **others,
     )
+
+
+async def run_single_call(
+    context: TurnContext, name: str, arguments: dict[str, Any], *, call_id: str, turn: int
+) -> ToolResultEvent:
+    """Run the call with the settings, the mode, the grants and the approver of `context`. Asks no model.
+
+    `context` must be one that no turn uses, with an UnwrittenLog: the call enters its conversation. `turn`: for the audit
+    log. What the tool raises is the result's error, as in a turn.
+    """
+    text = json.dumps(arguments)
+    call = ToolCall(id=call_id, function=FunctionCall(name=name, arguments=text))
+    step = RecordedStep(calls=(RecordedCall(id=call_id, name=name, arguments=text),))
+    recorder = context.journal.recorder(TurnRecord(turn=turn, prompt=""))
+    context.conversation.history.append(LLMMessage(role=Role.assistant, tool_calls=[call]))
+    executor = context.executor(recorder)
+    found: ToolResultEvent | None = None
+    async with aclosing(executor.run([call], StepReplyEvent(step=recorder.reply(step)))) as events:
+        async for event in events:
+            found = event if isinstance(event, ToolResultEvent) else found
+    if found is None:
+        raise RuntimeError(f"the call of {name} has no result")
+    return found

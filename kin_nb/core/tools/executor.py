@@ -27,7 +27,7 @@ from kin_nb.core.tools.approval_gate import NOT_RUN, ApprovalGate
 from kin_nb.core.tools.base import tool_output
 from kin_nb.core.tools.call_context import CallContext, call_context
 from kin_nb.core.tools.cancellation import cancel_and_wait, finish_shielded
-from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, resolve, what_failed
+from kin_nb.core.tools.resolve import FailedToolCall, ResolvedToolCall, what_failed
 from kin_nb.core.tools.scheduler import AnyCall, Slot, slots, wait_for_conflicts
 from kin_nb.core.tools.truncation import Fitted, PrintedTails, Whole, fits, fitted, usable_pictures, whole_output
 from kin_nb.core.tools.watched_files import Changed, WatchedFiles
@@ -62,11 +62,12 @@ class ToolExecutor:
         storage: SessionStorage,
         stats: AgentStats,
         append: Callable[[LLMMessage], None],
+        resolve: Callable[[list[ToolCall]], list[AnyCall]],
         contexts: Callable[..., CallContext],
     ) -> None:
         self._tools, self._workspace, self._files = tools, workspace, files
         self._recorder, self._gate, self._storage = recorder, gate, storage
-        self._stats, self._append, self._contexts = stats, append, contexts
+        self._stats, self._append, self._resolve, self._contexts = stats, append, resolve, contexts
         self._events = EventQueue()
         self._unanswered: list[ToolCall] = []
         self._answers: dict[str, LLMMessage] = {}
@@ -87,7 +88,7 @@ class ToolExecutor:
         self._unanswered = list(calls)
         try:
             yield reply
-            resolved = [resolve(call, self._tools, self._workspace) for call in calls]
+            resolved = self._resolve(calls)
             self._order = {call.call_id: n for n, call in enumerate(resolved)}
             for call in resolved:
                 if isinstance(call, ResolvedToolCall):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from kin_nb.core.bounded_json import read_json
 from kin_nb.core.callback_errors import describe_error, error_text
 from kin_nb.core.config import KinConfig, ProviderConfig
-from kin_nb.core.messages import AvailableTool, LLMMessage, StrToolChoice, ToolCall
+from kin_nb.core.messages import AvailableTool, LLMMessage, Role, StrToolChoice, ToolCall
 from kin_nb.core.safety.decision import ToolRequest
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.arguments import raw_arguments
@@ -144,9 +144,10 @@ class ResolvedMessage:
 
 
 class APIToolFormatHandler:
-    """Tool calls between messages of an API and tools (seed 003), for programs that run a reply's calls themselves.
+    """Tool calls between messages of an API and tools (seed 003).
 
-    The agent uses the functions above directly.
+    The agent offers tools, and reads and resolves a reply's calls, with the one that is assigned to `Agent.format_handler`.
+    The messages with results are for programs that run calls themselves: an agent's have the text that is recorded, word for word.
     """
 
     def get_available_tools(self, tool_manager: ToolManager, config: KinConfig) -> list[AvailableTool]:  # noqa: ARG002
@@ -183,6 +184,21 @@ class APIToolFormatHandler:
 
     def create_failed_tool_response_message(self, failed: FailedToolCall, error: str) -> dict[str, Any]:
         return _response(failed.call_id, failed.tool_name, error)
+
+
+def resolve_calls(
+    handler: APIToolFormatHandler, calls: Sequence[ToolCall], tool_manager: ToolManager, config: KinConfig
+) -> list[ResolvedToolCall | FailedToolCall]:
+    """Resolve the calls of a reply, each in its place. One that the handler leaves out has failed."""
+    message = LLMMessage(role=Role.assistant, tool_calls=list(calls))
+    resolved = handler.resolve_tool_calls(handler.parse_message(message), tool_manager, config)
+    found: dict[str, ResolvedToolCall | FailedToolCall] = {call.call_id: call for call in resolved.failed_calls}
+    found |= {call.call_id: call for call in resolved.tool_calls}
+    return [
+        found.get(call.id or "")
+        or FailedToolCall(call.function.name or "", call.id or "", "The call was not resolved. Nothing was run.")
+        for call in calls
+    ]
 
 
 def _response(call_id: str, name: str, content: str) -> dict[str, Any]:

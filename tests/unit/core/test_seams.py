@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kin_nb.core.agent import Agent
 from kin_nb.core.context.compaction import Compacted
 from kin_nb.core.context.loop_detector import LoopDetector
 from kin_nb.core.events import BaseEvent, TurnEndEvent
-from kin_nb.core.messages import LLMUsage
+from kin_nb.core.messages import AvailableTool, LLMMessage, LLMUsage
 from kin_nb.core.middleware import MiddlewareAction, MiddlewareResult
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.safety.approvals import ApprovalResponse
+from kin_nb.core.tools.resolve import APIToolFormatHandler, ParsedMessage
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 
@@ -106,3 +109,40 @@ async def test_a_callback_that_is_assigned_decides(config, model_server, workspa
     await run_turn(agent, "write")
     await agent.aclose()
     assert (workspace / "new.txt").exists() == (answer is ApprovalResponse.YES)
+
+
+async def test_a_format_handler_that_is_assigned_offers_and_resolves(config, model_server, workspace):
+    class Renames(APIToolFormatHandler):
+        """Offers one tool, under another name."""
+
+        def get_available_tools(self, tool_manager, config) -> list[AvailableTool]:
+            tool = next(each for each in tool_manager.schemas() if each.function.name == "read_file")
+            return [tool.model_copy(update={"function": tool.function.model_copy(update={"name": "cat"})})]
+
+        def parse_message(self, message: LLMMessage) -> ParsedMessage:
+            parsed = super().parse_message(message)
+            return ParsedMessage([replace(call, tool_name="read_file") for call in parsed.tool_calls])
+
+    (workspace / "a.txt").write_text("This is a.\n")
+    model_server.enqueue(calls=[tool_call("cat", path="a.txt")])
+    model_server.enqueue("Done.")
+    agent = Agent(config)
+    agent.format_handler = Renames()
+    record = (await run_turn(agent, "read"))[-1].record
+    await agent.aclose()
+    assert [tool["function"]["name"] for tool in model_server.requests[0]["tools"]] == ["cat"]
+    assert "This is a." in record.calls[0].output
+
+
+async def test_a_call_that_a_format_handler_leaves_out_has_failed(config, model_server):
+    class Forgets(APIToolFormatHandler):
+        def parse_message(self, message: LLMMessage) -> ParsedMessage:
+            return ParsedMessage()
+
+    model_server.enqueue(calls=[tool_call("read_file", path="a.txt")])
+    model_server.enqueue("Done.")
+    agent = Agent(config)
+    agent.format_handler = Forgets()
+    call = (await run_turn(agent, "read"))[-1].record.calls[0]
+    await agent.aclose()
+    assert (call.status, call.output) == ("error", "The call was not resolved. Nothing was run.")
