@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kin_nb.core.compactor import Prunes
 from kin_nb.core.config import KinConfig
@@ -25,14 +25,12 @@ from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.metadata import session_header
 from kin_nb.core.toolbox import Toolbox
 from kin_nb.core.tools.manager import ToolManager
+from kin_nb.core.tools.resolve import APIToolFormatHandler
 from kin_nb.core.turn_context import TurnContext
 from kin_nb.core.turn_hooks import TurnHooks
 from kin_nb.core.undo import UndoManager
 from kin_nb.core.usage_stats import AgentStats
 from kin_nb.core.workspace import Workspace
-
-if TYPE_CHECKING:
-    from kin_nb.core.tools.resolve import APIToolFormatHandler
 
 
 class AgentParts:

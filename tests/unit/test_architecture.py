@@ -5,11 +5,36 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "kin_nb"
 ORDER = ["core", "render", "replay", "notebook", "cli"]
+CORE = [
+    (
+        *("bounded_json", "callback_errors", "gitignore", "interrupts", "modes", "paths", "records", "safe_fs"),
+        *("sensitive_names", "text", "tool_types", "urls", "usage_stats", "workspace_commit"),
+        *("config.errors", "tools.arguments"),
+    ),
+    ("messages", "processes", "questions", "redaction", "stopping", "turn_hooks", "workspace", "safety.decision"),
+    ("environment", "ignore_rules", "usage", "safety.shell", "tools.base"),
+    ("autocompletion", "events", "file_history", "project_snapshot"),
+    ("config", "event_names", "event_stream", "wire"),
+    ("llm", "memory", "observability", "output_formatters", "safety", "session", "settings", "skills"),
+    ("context", "reply", "system_prompt", "web"),
+    ("dmail", "documents", "loop_guard", "middleware"),
+    ("conversation", "tools"),
+    ("compactor", "toolbox", "undo"),
+    ("turn_context",),
+    ("agent_parts", "resume", "turn"),
+    ("subagent",),
+    ("agent",),
+    ("documents.session", "programmatic"),
+    ("__init__", "commands", "types"),
+]
+"""The floors of core. A module that stands apart from its package is one of values that others need (`config.errors`,
+`safety.decision`, `tools.base`), reading that needs no settings (`safety.shell`), or a program's door (`documents.session`)."""
 RENDER = [
     ("terminal", "text"),
     ("card", "highlight"),
@@ -88,6 +113,18 @@ def imports_at_once(path: Path) -> set[str]:
     return found
 
 
+def all_imports(path: Path, modules: Container[str]) -> set[str]:
+    """The modules of `modules` that a file imports anywhere; a package's own file where it takes no module of it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else node.module for name in full}
+    return {name for name in found if name in modules}
+
+
 def private_names_of_others(path: Path) -> set[str]:
     """`other._name`, where `other` is neither the object itself nor its class."""
     return {
@@ -145,6 +182,33 @@ def wrong_levels(package: str, levels: list[tuple[str, ...]]) -> set[tuple[str, 
         rooms = {room(name, 2) for name in imports(path) if name.startswith(f"kin_nb.{package}")} - {"", own}
         wrong |= {(str(path.relative_to(folder)), each) for each in rooms if level_of[each] >= level_of[own]}
     return wrong
+
+
+def core_room(module: str) -> str:
+    """The name in CORE that `module`, without `kin_nb.core.`, belongs to."""
+    rooms = [name for names in CORE for name in names]
+    return max((name for name in rooms if f"{module}.".startswith(f"{name}.")), key=len, default="")
+
+
+def test_rooms_of_core_import_those_above_them():
+    """Also inside functions and for type checkers alone: nothing takes the whole of what is built on it."""
+    floor_of = {name: floor for floor, names in enumerate(CORE) for name in names}
+    names = {dotted(path): path for path in FILES if path.is_relative_to(PACKAGE / "core")}
+    wrong = set()
+    for module, path in names.items():
+        own = core_room(module.removeprefix("kin_nb.core").removeprefix(".") or "__init__")
+        for name in all_imports(path, names):
+            room = core_room(name.removeprefix("kin_nb.core."))
+            if room != own and floor_of[room] >= floor_of[own]:
+                wrong.add((module, name))
+    assert wrong == set()
+
+
+def test_no_import_circles():
+    """Inside functions and for type checkers too. What packages export is left out: it is there for who is outside."""
+    names = {dotted(path): path for path in FILES if path.name != "__init__.py"}
+    graph = {name: all_imports(path, names) - {name} for name, path in names.items()}
+    list(TopologicalSorter(graph).static_order())  # raises CycleError, which has the circle
 
 
 def test_modules_of_render_import_those_above_them():

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kin_nb.core.config.errors import ConfigError
-from kin_nb.core.safety.command_prefix import command_prefix
 from kin_nb.core.safety.decision import ApprovalDecision, Grant, ToolRequest
+from kin_nb.core.safety.shell.command_prefix import command_prefix
 from kin_nb.core.workspace import Workspace
 
 EDITS = "edits"

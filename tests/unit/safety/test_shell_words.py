@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from kin_nb.core.safety.command_prefix import command_prefix, plain_words
+from kin_nb.core.safety.shell.command_prefix import command_prefix, plain_words
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ for each question:
   refuses what it finds, named_scripts.py tells which files run. Too much found does little harm.
 * read_only/ is strict: it takes plain lines only, read by two readers of their own (the shell's rules, tree-sitter) that must
   agree word by word. Whatever it cannot read for certain is not proven.
-* plain_words (safety/command_prefix.py) is the smallest: one command of plain words, for approvals of a beginning.
+* plain_words (safety/shell/command_prefix.py) is the smallest: one command of plain words, for approvals of a beginning.
 May import: kin_nb.core.safety, kin_nb.core's paths, sensitive names, tool types and workspace, tree-sitter (on first use).
 """
 

@@ -5,9 +5,9 @@ a glob over the whole command.
 
 An allowlist is for commands that can be read at a glance: one simple command of plain words, none of which names a program to
 run, a place outside the workspace or a sensitive file, also through a link, unless the pattern spells it; nor does git have an
-option before its subcommand (`-C`, `-c`), unless spelled. For the programs in safety/command_prefix.py it covers what is proven to
-only read, the options that are listed there or that the pattern spells, and the line that it spells whole: of a subcommand
-that is not listed there (`git push`), of make's second target, only that.
+option before its subcommand (`-C`, `-c`), unless spelled. For the programs in safety/shell/command_prefix.py it covers what is
+proven to only read, the options that are listed there or that the pattern spells, and the line that it spells whole: of a
+subcommand that is not listed there (`git push`), of make's second target, only that.
 
 A denylist looks for the command anywhere in the line, and sees `git push` in `git -C x push` too. That is a fence for good
 intentions, not for bad ones: the line may still build a command that no reading finds.
@@ -32,7 +32,8 @@ from kin_nb.core.config.keys import environment_with
 from kin_nb.core.environment import child_environment
 from kin_nb.core.processes.supervised import Ended, run_process
 from kin_nb.core.redaction import Redactor, is_secret_name
-from kin_nb.core.safety.command_prefix import (
+from kin_nb.core.safety.shell import Judgement, judge
+from kin_nb.core.safety.shell.command_prefix import (
     beginning,
     git_words,
     is_listed,
@@ -41,7 +42,6 @@ from kin_nb.core.safety.command_prefix import (
     plain_words,
     reaches_out,
 )
-from kin_nb.core.safety.shell import Judgement, judge
 from kin_nb.core.safety.shell.judge import sensitive_writes
 from kin_nb.core.safety.shell.named_scripts import named_scripts
 from kin_nb.core.safety.shell.read_only.working_dir import for_readers

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import dropwhile, pairwise
 
-from kin_nb.core.safety.command_prefix import git_words
+from kin_nb.core.safety.shell.command_prefix import git_words
 from kin_nb.core.safety.shell.reader.parser import split
 from kin_nb.core.safety.shell.reader.simple_command import (
     MOST_VALUES,
