@@ -121,7 +121,7 @@ class Agent(AgentParts):
         self.journal.header = {**self.header, **header, **({TURNS_BEFORE: last} if last else {})}
         self._begin_log()
         self.log.append("continued", records=[record.model_dump(mode="json") for record in records])
-        self._resumption().take_up(records)
+        Resumption(self.parts, self.undos).take_up(records)
         self.conversation.lineage.know(known)
 
     async def act(
@@ -214,7 +214,7 @@ class Agent(AgentParts):
         return await self.undos.revert_to(checkpoint_id)
 
     async def run_tool(self, name: str, arguments: dict[str, Any], *, call_id: str, turn: int) -> ToolResultEvent:
-        """Run one call that belongs to no turn, decided and audited as in one (single_call.py)."""
+        """Run one call that belongs to no turn, decided and audited as in one."""
         return await run_single_call(self.parts, name, arguments, call_id=call_id, turn=turn)
 
     # What may be changed between turns.
@@ -290,6 +290,3 @@ class Agent(AgentParts):
 
     async def _spawn(self, call: CallContext, profile: Profile, **task: Any) -> TurnRecord:
         return await run_subagent(self.parts, call, profile, **task)
-
-    def _resumption(self) -> Resumption:
-        return Resumption(self.parts, self.undos)
