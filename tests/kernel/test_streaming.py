@@ -74,7 +74,7 @@ def test_a_block_that_grows_long_is_sent_in_pieces(kin, model_server, text):
     states = [m["content"]["data"].get("state", {}) for m in kin.seen if m["msg_type"] in {"comm_open", "comm_msg"}]
     sizes = [len(state["value"]) for state in states if "value" in state]
     assert len([state for state in states if "children" in state]) > 2
-    assert max(sizes) < len(live_html(text)) / 2  # on a busy machine a piece is larger, and is one still
+    assert max(sizes) < len(live_html(text))  # how large a piece is depends on how busy the machine is
 
 
 @pytest.mark.usefixtures("file_is_known")
