@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -172,7 +173,7 @@ class APIToolFormatHandler:
     def resolve_tool_calls(
         self, parsed: ParsedMessage, tool_manager: ToolManager, config: KinConfig
     ) -> ResolvedMessage:
-        workspace = Workspace(config.effective_workdir)
+        workspace = Workspace(config.workdir or Path.cwd())
         resolved = [resolve(call, tool_manager, workspace) for call in parsed.tool_calls]
         return ResolvedMessage(
             [call for call in resolved if isinstance(call, ResolvedToolCall)],

@@ -130,7 +130,7 @@ def add_live_tools(agent: Agent, shell: InteractiveShell, imports: Imports | Non
         try:
             agent.tool_manager.add(tool)
         except ToolError as error:
-            agent.journal.warnings.append(str(error))
+            agent.journal.warn(str(error))
 
 
 def move_in(agent: Agent, shell: InteractiveShell) -> None:
