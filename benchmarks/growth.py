@@ -29,7 +29,7 @@ from kin_nb.core.safety.shell.read_only.plain_line import tokens
 from kin_nb.core.skills.flows import FlowError, read_flow
 from kin_nb.notebook.live.capture import plain
 from kin_nb.replay.rerun.patterns import Pattern
-from kin_nb.replay.rerun.rules_file import built_in_rules
+from kin_nb.replay.rerun.rules import built_in_rules
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.markup import clean_markup
 from kin_nb.replay.saving.own_cells import keep_what_plays

@@ -11,7 +11,7 @@ from kin_nb.core.commands.dispatch import magic_help
 from kin_nb.notebook.completion import matcher
 from kin_nb.notebook.options import KinError, options_parser, parse_options, session_named
 from kin_nb.notebook.output_backup import OutputBackup
-from kin_nb.notebook.since_written import SinceWritten
+from kin_nb.notebook.own_file import SinceWritten
 
 if TYPE_CHECKING:
     from typing import Any

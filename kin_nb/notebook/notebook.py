@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.notebook.output_backup import OutputBackup
-    from kin_nb.notebook.since_written import SinceWritten
+    from kin_nb.notebook.own_file import SinceWritten
 
 
 class Settings(Protocol):

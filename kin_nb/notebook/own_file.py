@@ -1,4 +1,6 @@
-"""The notebook that this kernel serves, as far as a kernel can know: its file, its folder, and what its outputs carry."""
+"""The notebook that this kernel serves, as far as a kernel can know: its file and folder, and what ran since it was written.
+
+A kernel sees that file, never the page."""
 
 from __future__ import annotations
 
@@ -9,14 +11,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kin_nb.notebook.cell_io import CELL_ID, cell_io
 from kin_nb.notebook.options import KinError
-from kin_nb.replay.playback.surroundings import Surroundings
+from kin_nb.replay.playback.finding import Surroundings
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.core.agent import Agent
     from kin_nb.core.records import SessionRecord
+
 
 _MOST_FILES = 200
 
@@ -113,3 +117,108 @@ def _held(nb: Any, ran: Mapping[str, Ran]) -> tuple[int, int, int]:
 def _vscode_file(shell: InteractiveShell) -> str | None:
     name = shell.user_ns.get("__vsc_ipynb_file__")
     return name if isinstance(name, str) else None
+
+
+_Stamp = tuple[str, int, int, int]
+
+
+class SinceWritten:
+    """Looks at the file whenever a cell has run. No clock is compared: the file's may be another machine's."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._stamp = self._begun = self._now()
+        self._loaded = shell.execution_count
+        self.failed: set[int] = set()
+        """The execution counts of cells that ended in an error."""
+        self._ran: dict[str, Ran] = {}
+        """The cells that ran, by their ids, where the front end calls them as the file does."""
+        self._renamed: Path | None = None
+        """The notebook's file, once it was found under another name."""
+        self._first = 1
+        """The first execution that the file does not hold as it ended. Nobody looked before `%load_ext`."""
+
+    def cell_ran(self, result: Any) -> None:
+        """IPython's `post_run_cell`. Code that a cell hands to IPython has no count, and is that cell's."""
+        now = self._now()
+        self._begun = self._begun or now
+        self._note(getattr(result.info, "cell_id", None), Ran(result.info.raw_cell or "", result.execution_count))
+        if result.execution_count is not None and not result.success:
+            self.failed.add(result.execution_count)
+        if result.execution_count is not None and now != self._stamp:
+            self._stamp, self._first = now, result.execution_count
+
+    def own_file(self) -> Path | None:
+        """The notebook's file. A kernel is not told when it is renamed: then the sibling that holds the cells that ran here.
+
+        Raises KinError where two siblings may be it.
+        """
+        path, self._renamed = own_file(self._shell), None
+        unchanged = path is not None and _stamp(path) == self._begun
+        self._note(cell_io(self._shell).parent.get("metadata", {}).get("cellId"))
+        if path is not None and self._is_own(path, by_text=not unchanged):
+            return path
+        self._renamed = renamed_file(self._shell, self._ran)
+        return self._renamed or (path if unchanged else None)
+
+    @property
+    def renamed(self) -> bool:
+        """Whether `own_file` found it under another name."""
+        return self._renamed is not None
+
+    def _is_own(self, path: Path, *, by_text: bool) -> bool:
+        """Whether a file that has the name now is this notebook: it holds a cell that ran here, or runs now, by its id.
+
+        Or all prompts that ran here, `by_text`, since tools write files with new ids; where there are no ids any cell that
+        ran, commands apart.
+        """
+        from kin_nb.replay.cells import asked_key  # noqa: PLC0415  (as below)
+        from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415  (%load_ext reads no notebooks)
+        from kin_nb.replay.saving.making import is_made_anew  # noqa: PLC0415  (as above)
+        from kin_nb.replay.saving.own_cells import is_told  # noqa: PLC0415  (as above)
+
+        nb = load_notebook(path)
+        ids = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
+        if not ids.isdisjoint(self._ran) or not by_text:
+            return not ids.isdisjoint(self._ran)
+        ran = {source.strip() for source in self._shell.history_manager.input_hist_raw} - {""}
+        known = [cell for cell in nb["cells"] if cell["source"].strip() in ran]
+        if ids and self._ran:
+            since = self._shell.history_manager.input_hist_raw[self._loaded :]
+            prompts = {source.strip() for source in since if asked_key(nb, {"cell_type": "code", "source": source})}
+            return bool(prompts) and prompts <= {cell["source"].strip() for cell in known}
+        return any(not (is_told(nb, cell) or is_made_anew(cell)) for cell in known)
+
+    def sources(self) -> list[str]:
+        """What ran since, as it was typed, each text once, without the cell that runs now; empty where no file is known."""
+        if self._renamed is not None:
+            return self._not_in(self._renamed)
+        if self._stamp is None or self._now() != self._stamp:
+            return []
+        ran: list[str] = self._shell.history_manager.input_hist_raw[self._first : self._shell.execution_count]
+        return list(dict.fromkeys(source for source in ran if source.strip()))
+
+    def _not_in(self, path: Path) -> list[str]:
+        """What ran and is not there, or with the number of an earlier run: what it showed then is not known there."""
+        from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415  (as in `own_file`)
+
+        numbers = {cell.get("id"): cell.get("execution_count") for cell in load_notebook(path)["cells"]}
+        late = [how.source for name, how in self._ran.items() if how.count not in {None, numbers.get(name)}]
+        return list(dict.fromkeys(source for source in late if source.strip()))
+
+    def _note(self, cell_id: object, how: Ran | None = None) -> None:
+        if isinstance(cell_id, str) and CELL_ID.fullmatch(cell_id):
+            self._ran[cell_id] = how or self._ran.get(cell_id, Ran("", None))
+
+    def _now(self) -> _Stamp | None:
+        path = own_file(self._shell)
+        return _stamp(path) if path is not None else None
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    """Another one once the file was written; None where it cannot be looked at."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return str(path), found.st_mtime_ns, found.st_size, found.st_ino

@@ -24,8 +24,8 @@ from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
 from kin_nb.replay.format.carrying import KEPT, KEY, Carried, carried, record_id
 from kin_nb.replay.format.loading import load_notebook
 from kin_nb.replay.playback.binding import without_outputs
+from kin_nb.replay.playback.cells import playback_notice
 from kin_nb.replay.playback.finding import embedded_recording, find_recording
-from kin_nb.replay.playback.notice import playback_notice
 from kin_nb.replay.recording import SessionMeta
 from kin_nb.replay.runner.place import Scratch, scratch_notice
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.notebook.live_agent import LiveAgent
+    from kin_nb.notebook.own_file import SinceWritten
     from kin_nb.notebook.recorded import RecordedAnswers
-    from kin_nb.notebook.since_written import SinceWritten
     from kin_nb.replay.runner.confined import AfterSaving
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kin_nb.notebook.live_agent import Budget, LiveAgent
-    from kin_nb.notebook.since_written import SinceWritten
+    from kin_nb.notebook.own_file import SinceWritten
 
 Replays = Callable[..., None]
 """`%kin replay`, which concerns all sessions: (name, path or None, body or None, scratch=)."""

@@ -62,11 +62,10 @@ NOTEBOOK = [
     *(
         "__init__",
         "options",
-        "own_file",
         "cell_io",
         "pump",
         "tap",
-        "since_written",
+        "own_file",
         "output_backup",
     ),
     *("approval", "streaming", "cell_view", "live", "live_agent", "turn_runner", "recorded"),

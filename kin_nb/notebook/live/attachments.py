@@ -29,11 +29,10 @@ from kin_nb.core.workspace import Workspace, error_text, open_regular, read_byte
 from kin_nb.notebook.live import pictures
 from kin_nb.notebook.live.capture import plain
 from kin_nb.notebook.live.describing import counted, in_bytes
-from kin_nb.notebook.live.glimpse import one_line
-from kin_nb.notebook.live.looking import label, problem, short_value, summary, user_variables
-from kin_nb.notebook.live.own_secrets import without_secrets
+from kin_nb.notebook.live.glimpse import one_line, without_secrets
 from kin_nb.notebook.live.pictures import fitted
 from kin_nb.notebook.live.tables import is_a
+from kin_nb.notebook.live.variables import label, problem, short_value, summary, user_variables
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

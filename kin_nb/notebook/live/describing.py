@@ -1,6 +1,6 @@
 """What an object is, without its values: type, size, memory, schema. Duck-typed: nothing is imported to know a type.
 
-These functions may run the object's own code: it may raise anything, or hang. looking.py copes with that.
+These functions may run the object's own code: it may raise anything, or hang. variables.py copes with that.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from kin_nb.replay.cells import command_key
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayEndedError
 from kin_nb.replay.playback.cells import Playback
-from kin_nb.replay.rerun.rules_file import load_rules
+from kin_nb.replay.rerun.rules import load_rules
 from kin_nb.replay.rerun.stand_ins import servers
 from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar, undo_again
 

@@ -36,7 +36,7 @@ from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
 from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, HiddenText
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.rerun.rules_file import load_rules
+from kin_nb.replay.rerun.rules import load_rules
 from kin_nb.replay.runner.comparing import compare_cells
 from kin_nb.replay.runner.confined import Played
 from kin_nb.replay.runner.execution import CellProgress, OnProgress, failure_of, run_cells

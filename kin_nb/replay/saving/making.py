@@ -27,7 +27,7 @@ from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import write_recording
 from kin_nb.replay.format.jupytext import keep_out_of_text
 from kin_nb.replay.format.loading import as_node, import_nbformat
-from kin_nb.replay.playback.notice import playback_notice
+from kin_nb.replay.playback.cells import playback_notice
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.prompt_cells import HeldRecords, code_cell, complete_ids, hold_records, is_head, put_head

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.notebook.live import looking
+from kin_nb.notebook.live import variables as looking
 
 
 class TestTables:

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from kin_nb.core.tool_types import ToolError
-from kin_nb.notebook.live import looking
+from kin_nb.notebook.live import variables as looking
 
 
 def table(told, **arguments) -> dict[str, str]:

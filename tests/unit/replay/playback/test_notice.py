@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kin_nb.core.records import canonical_json
 from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.playback.notice import playback_notice
+from kin_nb.replay.playback.cells import playback_notice
 from kin_nb.replay.saving.making import session_notebook
 from tests.unit.replay.sessions import SESSION, recording, turn
 

@@ -14,7 +14,7 @@ import pytest
 
 from kin_nb.core.records import RecordedCall, RecordedDecision
 from kin_nb.replay.rerun.drift import compare_call
-from kin_nb.replay.rerun.rules_file import built_in_rules
+from kin_nb.replay.rerun.rules import built_in_rules
 
 TABLE = [json.loads(line) for line in (Path(__file__).parent / "drift_table.jsonl").read_text().splitlines()]
 

@@ -15,8 +15,7 @@ import pytest
 from kin_nb.core.records import RecordedCall
 from kin_nb.replay.rerun.drift import HARMLESS, compare_call
 from kin_nb.replay.rerun.patterns import Pattern
-from kin_nb.replay.rerun.rules import UNSEEN, named_programs
-from kin_nb.replay.rerun.rules_file import built_in_rules
+from kin_nb.replay.rerun.rules import UNSEEN, built_in_rules, named_programs
 from kin_nb.replay.runner.place import RECORDED_ENVIRONMENT
 
 RULES = built_in_rules()

@@ -10,8 +10,7 @@ from kin_nb.core.records import RecordedCall
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun import rules
 from kin_nb.replay.rerun.drift import compare_call
-from kin_nb.replay.rerun.rules import under_rules
-from kin_nb.replay.rerun.rules_file import built_in_rules, load_rules
+from kin_nb.replay.rerun.rules import built_in_rules, load_rules, under_rules
 
 BUILD = """
 [[rule]]

@@ -16,8 +16,7 @@ from kin_nb.replay.cells import asked_key, cell_key
 from kin_nb.replay.errors import NotRecorded, RecordingError
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.playback.cells import Playback
-from kin_nb.replay.playback.notice import playback_notice
+from kin_nb.replay.playback.cells import Playback, playback_notice
 from kin_nb.replay.saving.making import Cell, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook

@@ -1,7 +1,6 @@
-"""Two session notebooks that went on from one, joined: their cells, of which nothing that a person wrote is lost.
+"""Two session notebooks that continued from one, joined: the union of their records by id (docs/merging.md), and their cells.
 
-Their recordings are recordings.py's.
-"""
+Nothing that a person wrote in a cell is lost."""
 
 from __future__ import annotations
 
@@ -10,24 +9,80 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from kin_nb.core.records import SessionRecord
 from kin_nb.render.text import count
-from kin_nb.replay.book import Book
+from kin_nb.replay.book import Book, in_order
 from kin_nb.replay.cells import drop_bound_cells
-from kin_nb.replay.errors import RecordingError
+from kin_nb.replay.errors import RecordingError, ReplayError
 from kin_nb.replay.format.carrying import carried_in
 from kin_nb.replay.format.embedded import KEY as SIDECAR
 from kin_nb.replay.format.embedded import is_embedding
-from kin_nb.replay.format.in_notebook import RECORDS, read_saved
+from kin_nb.replay.format.in_notebook import RECORDS, differing_field, read_saved
 from kin_nb.replay.format.loading import as_node
-from kin_nb.replay.merging.recordings import Merged, merge_recordings
-from kin_nb.replay.recording import Recording
+from kin_nb.replay.recording import Recording, SessionMeta, label
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.named_recording import in_folder
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.own_cells import drop_commands, marks_of_both, with_marks
 from kin_nb.replay.saving.prompt_cells import about_stops
+
+How = Literal["same", "a", "b", "fork"]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """`how`: both have the same records; only one side went on; or both did. `head`: what the conversation ends with now.
+
+    Of two that are equally late that is A's here, and in a notebook that of the upper cell.
+    """
+
+    recording: Recording
+    how: How
+    head: SessionRecord | None
+
+
+def merge_recordings(base: Recording, a: Recording, b: Recording) -> Merged:
+    """All records of A and B: those that both added to BASE are two branches of the conversation, which goes on from the last.
+
+    A record that one side took out since BASE is out. Raises ReplayError, naming turn and field, where one id has two records.
+    """
+    _check_agree("A", a, "BASE", base)
+    _check_agree("B", b, "BASE", base)
+    _check_agree("B", b, "A", a)
+    ours, theirs, was = ({record.id for record in each.records} for each in (a, b, base))
+    removed = was - (ours & theirs)
+    records = in_order(record for record in (*a.records, *b.records) if record.id not in removed)
+    new_a, new_b = ours - was - theirs, theirs - was - ours
+    how: How = "fork" if new_a and new_b else "a" if new_a else "b" if new_b else "same"
+    others = tuple(dict.fromkeys((*a.others, *b.others)))
+    beside = {**b.beside, **a.beside}
+    head = max((each for each in records if each.id not in beside), key=lambda record: record.seq, default=None)
+    return Merged(Recording(_meta(base, a, b), records, others, beside=beside), how, head)
+
+
+def _check_agree(side: str, ours: Recording, other: str, theirs: Recording) -> None:
+    known = {record.id: record for record in theirs.records}
+    for record in ours.records:
+        before = known.get(record.id, record)
+        if _comparable(before) != _comparable(record):
+            raise ReplayError(
+                f"{label(record)} of {side} is not what {other} has under its id: field {differing_field(before, record)} differs "
+                "(redacted, saved without results, or edited). Name notebooks that were saved alike."
+            )
+
+
+def _comparable(record: SessionRecord) -> SessionRecord:
+    """Which cell asked is the notebook's business: saving may have given it another text."""
+    return record.model_copy(update={"cell_id": None, "key": ""})
+
+
+def _meta(base: Recording, a: Recording, b: Recording) -> SessionMeta:
+    """A's, but for what only B changed."""
+    names = [name for name in SessionMeta.model_fields if getattr(a.meta, name) == getattr(base.meta, name)]
+    return a.meta.model_copy(update={name: getattr(b.meta, name) for name in names})
+
 
 _NAME = re.compile(r"(%kin[ \t]+replay[ \t]+)\S+")
 _BOTH = "**Merged:** both sides had changed one cell. The next two are theirs: keep one."
