@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.notebook.cell_io import CELL_ID, cell_io
 from kin_nb.notebook.options import KinError
-from kin_nb.replay.playback.finding import Surroundings
+from kin_nb.replay.playback.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

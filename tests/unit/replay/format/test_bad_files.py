@@ -17,7 +17,8 @@ from kin_nb.replay.format.embedded import embedding_source, sidecar_name
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import MAX_BYTES, load_notebook
 from kin_nb.replay.playback.cells import Playback
-from kin_nb.replay.playback.finding import Surroundings, embedded_recording, find_recording
+from kin_nb.replay.playback.finding import embedded_recording, find_recording
+from kin_nb.replay.playback.surroundings import Surroundings
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import SaveOptions

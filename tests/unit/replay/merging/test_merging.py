@@ -35,7 +35,7 @@ from kin_nb.replay.errors import RecordingError, ReplayError
 from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import raw_records, read_recording
 from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.merging.notebooks import comparable, merge_cells, merge_notebooks, merge_recordings
+from kin_nb.replay.merging import comparable, merge_cells, merge_notebooks, merge_recordings
 from kin_nb.replay.playback.cells import Playback, go_on
 from kin_nb.replay.recording import Recording, WorkspaceMeta
 from kin_nb.replay.rerun.turns import Rerun, SoFar

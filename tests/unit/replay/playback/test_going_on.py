@@ -22,7 +22,7 @@ from kin_nb.core.records import (
 )
 from kin_nb.replay.book import Book
 from kin_nb.replay.cells import command_key
-from kin_nb.replay.merging.notebooks import merge_recordings
+from kin_nb.replay.merging import merge_recordings
 from kin_nb.replay.playback.cells import go_on
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from kin_nb.replay.saving.making import session_notebook

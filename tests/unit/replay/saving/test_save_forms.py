@@ -12,7 +12,8 @@ from kin_nb.replay.format.carrying import KEPT, KEY
 from kin_nb.replay.format.embedded import is_embedding
 from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.playback.finding import Surroundings, embedded_recording, find_recording
+from kin_nb.replay.playback.finding import embedded_recording, find_recording
+from kin_nb.replay.playback.surroundings import Surroundings
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.options import LARGE, SaveOptions, about_files, parse_save
