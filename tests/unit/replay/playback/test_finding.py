@@ -12,8 +12,8 @@ import pytest
 from kin_nb.replay.errors import RecordingError, RecordingNotFoundError, UnreadableNotebookError
 from kin_nb.replay.format.carrying import KEPT, KEY
 from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.playback.finding import MAX_FILES, Parent, find_recording
-from kin_nb.replay.playback.surroundings import Surroundings
+from kin_nb.replay.playback.finding import MAX_FILES, find_recording
+from kin_nb.replay.playback.surroundings import Parent, Surroundings
 from kin_nb.replay.saving.making import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import SESSION, carried_of, recording, turn
