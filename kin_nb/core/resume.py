@@ -17,8 +17,7 @@ from kin_nb.core.file_history import StoreError
 from kin_nb.core.records import FileChange, RecordedCall, SessionRecord, TurnRecord, UndoRecord
 from kin_nb.core.session.errors import UnreadableSessionError
 from kin_nb.core.session.log import LOG_NAME, session_log
-from kin_nb.core.session.store import SessionStore, StoredSession
-from kin_nb.core.session.store import gc_paused as without_collecting
+from kin_nb.core.session.store import SessionStore, StoredSession, gc_paused
 from kin_nb.core.tool_types import ToolError
 from kin_nb.core.tools.builtins.text_file import READER, seen_by
 from kin_nb.core.tools.watched_files import Changed
@@ -46,7 +45,7 @@ class Resumed(Protocol):
 A = TypeVar("A", bound=Resumed)
 
 
-@without_collecting()
+@gc_paused()
 def resumed(make: Callable[..., A], config: KinConfig, name: str) -> A:
     """Return an agent that has taken up the session that `name` means. `make` takes its id and its log.
 

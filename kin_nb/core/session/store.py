@@ -7,7 +7,7 @@ import mmap
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,23 +45,21 @@ class StoredSession:
     id: str
     folder: Path
     state: SessionState
-    lines: Sequence[dict[str, Any]] = field(default=(), repr=False, compare=False)
-    """Of the log, all of them: a long one is parsed once."""
 
     @classmethod
     def read(cls, folder: Path, keys: SessionKeys | None = None) -> StoredSession:
         """Raises UnreadableSessionError, naming the log and the record in it, and EncryptedSessionError."""
         path = folder / LOG_NAME
         try:
-            lines = list(read_lines(path, keys))
-            state = SessionState.of(lines, folder.name, incomplete=(folder / INCOMPLETE_NAME).exists())
+            incomplete = (folder / INCOMPLETE_NAME).exists()
+            state = SessionState.of(read_lines(path, keys), folder.name, incomplete=incomplete)
         except OSError as error:
             raise UnreadableSessionError(path, f"cannot be read ({error.strerror})") from error
         except LogRecordError as error:
             raise UnreadableSessionError(path, str(error)) from error
         if not state.header:
             raise UnreadableSessionError(path, "does not begin with a session's header")
-        return cls(folder.name, folder, state, lines)
+        return cls(folder.name, folder, state)
 
     @property
     def header(self) -> dict[str, Any]:
