@@ -1,9 +1,4 @@
-"""Who else hears of a session's events: a log of JSON lines, OpenTelemetry traces, counters for Prometheus.
-
-Off unless the user's own settings ask for it; nothing of it is imported then. An observer only listens: it never changes,
-delays or breaks a turn, and one that fails is dropped with a warning. Contents leave the session only when asked for, and
-redacted. May import: core.events, core.wire, core.config, core.paths; on first use opentelemetry.
-"""
+"""Observers: the hub that hands each event to all observers, and drops one that fails with a warning."""
 
 from __future__ import annotations
 
@@ -17,8 +12,6 @@ from kin_nb.core.observability.observer import Observed, Observer
 
 if TYPE_CHECKING:
     from kin_nb.core.records import CompactRecord, TurnRecord
-
-__all__ = ["Observed", "Observer", "Observers", "observers_for"]
 
 
 def observers_for(session: Observed, warn: Callable[[str], None]) -> list[Observer]:

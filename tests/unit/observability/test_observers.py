@@ -43,7 +43,7 @@ def listening(monkeypatch):
     """Observers of our own in the place of those that the settings name."""
 
     def listening(*listeners):
-        monkeypatch.setattr("kin_nb.core.observability.observers_for", lambda session, warn: list(listeners))
+        monkeypatch.setattr("kin_nb.core.observability.observers.observers_for", lambda session, warn: list(listeners))
         return Observers(Session())
 
     return listening
