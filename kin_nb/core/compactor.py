@@ -66,12 +66,11 @@ class Compactor:
         schemas: Callable[[], list[AvailableTool]],
         forget_results: Callable[[Iterable[str]], None],
         strategy: Compaction | None = None,
-        prunes: Prunes | None = None,
     ) -> None:
         self._conversation, self._model, self._settings, self._journal = conversation, model, settings, journal
         self._schemas, self._forget_results = schemas, forget_results
         self.strategy: Compaction = strategy or SimpleCompaction()
-        self.prunes: Prunes = prunes or prune_when_full
+        self.prunes: Prunes = prune_when_full
 
     def prune(self) -> PruneEvent | None:
         """Replace old tool results by stubs, those that `prunes` names. No request is made: the sizes are estimates."""

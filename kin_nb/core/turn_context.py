@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kin_nb.core.compactor import Compactor, Prunes
+from kin_nb.core.compactor import Compactor
 from kin_nb.core.config.secrets import key_names
 from kin_nb.core.context.compaction import Compaction
 from kin_nb.core.context.history import History
@@ -159,14 +159,13 @@ def compose(
     approvals: Approvals,
     detector: LoopDetector | None = None,
     strategy: Compaction | None = None,
-    prunes: Prunes | None = None,
     observer: Callable[[LLMMessage], None] | None = None,
     **others: Any,
 ) -> TurnContext:
     """Make the parts of one conversation, and connect them. `others`: the fields of TurnContext that it is not made of.
 
-    `detector`, `strategy`, `prunes`: how loops are found and room is made; None for the usual way. `observer` hears of each
-    message.
+    `detector`, `strategy`: how loops are found and how a conversation is summed up; None for the usual way. `observer` is
+    called with each message.
     """
     history = History(journal.without_secrets(system_prompt), journal.redact, observer)
 
@@ -191,7 +190,6 @@ def compose(
         schemas=lambda: toolset.schemas(settings.config),
         forget_results=loop_guard.forget_results,
         strategy=strategy,
-        prunes=prunes,
     )
     middleware.set_builtin(settings.config, settings.base_mode)
     return TurnContext(
