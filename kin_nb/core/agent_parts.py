@@ -132,7 +132,7 @@ class AgentParts:
         return self.conversation.busy
 
     def add_message(self, message: LLMMessage) -> None:
-        """Put a message into the conversation without asking the model; the next request mends what it leaves open."""
+        """Put a message into the conversation without asking the model; what it leaves open is repaired before the next request."""
         self.history.add(message)
 
     # Who answers and decides.
@@ -193,13 +193,13 @@ class AgentParts:
     def tool_manager(self) -> ToolManager:
         return self.parts.toolset.manager
 
-    def set_apart(self, open_files: Collection[Path], around: Collection[Path]) -> None:
-        """Name files that a front end holds open and will write over: a call that writes them asks.
+    def set_open_files(self, open_files: Collection[Path], around: Collection[Path]) -> None:
+        """Set the files that a front end has open and will write over: a call that writes one of them asks first.
 
-        What changes in them, and in the files and folders `around` them, is no call's doing, and never undone.
+        Changes in them, and in the files and folders `around` them, are not counted as those of a call, and undo leaves them alone.
         """
         self.approvals.open_files = frozenset(path.resolve() for path in open_files)
-        self.parts.services.files.set_apart([*open_files, *around])
+        self.parts.services.files.leave_out([*open_files, *around])
 
     def use(
         self,

@@ -144,7 +144,7 @@ class LiveAgent:
     def _at_home(self, agent: Agent) -> Agent:
         """`agent` as it is in this notebook: its own file, saved by a front end while commands run, is nobody's change."""
         own = list(surroundings(self._shell).own_files())
-        agent.set_apart(own, [path.parent / ".ipynb_checkpoints" for path in own])
+        agent.set_open_files(own, [path.parent / ".ipynb_checkpoints" for path in own])
         move_in(agent, self._shell)
         return agent
 

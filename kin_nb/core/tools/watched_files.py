@@ -27,8 +27,8 @@ class WatchedFiles:
         self._answered: list[str] = []
         self._history = self._history_without(())
 
-    def set_apart(self, paths: Collection[Path]) -> None:
-        """Leave out files and folders that others write meanwhile, an open notebook: no call's change, and never undone."""
+    def leave_out(self, paths: Collection[Path]) -> None:
+        """Leave out files and folders that other programs write too, such as an open notebook: undo does not touch them."""
         self._history.close()
         self._history = self._history_without(paths)
 
