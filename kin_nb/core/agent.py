@@ -98,7 +98,7 @@ class Agent(AgentParts):
 
     @classmethod
     def resume(cls, config: KinConfig, name: str = "latest", **options: Any) -> Agent:
-        """An agent that goes on with a stored session, in its log: an id, the beginning of one, or this folder's latest.
+        """Continue a stored session in its log. `name`: an id, the beginning of one, or "latest" of this folder.
 
         `options`: what the constructor takes. Raises SessionError, ConfigError; then no lock is left.
         """
@@ -140,7 +140,8 @@ class Agent(AgentParts):
 
         Contract: every tool call that enters the history leaves it answered, and the turn's record is closed, also
         when this generator is cancelled or closed early. A failing model server is an ErrorEvent, not an exception.
-        Raises TurnRunningError while another turn has not ended, and SessionError: for one, when the log went on elsewhere.
+        Raises TurnRunningError while another turn has not ended, and SessionError, for one when another process
+        continued the log.
         """
         prompt = Prompt(text=msg, images=tuple(images), key=key, cell_id=cell_id, attached=attached, sent=sent)
         with self.conversation.alone():
@@ -154,7 +155,7 @@ class Agent(AgentParts):
                 self.observers.turn_over(self.turns[-1])
 
     async def aclose(self) -> None:
-        """Leave the backend, and close the log, in any event loop. It can act again: they open anew when needed.
+        """Leave the backend, and close the log, in any event loop. The agent can act again: both open again when needed.
 
         Raises what one of its parts raises, when all are closed.
         """
@@ -174,7 +175,7 @@ class Agent(AgentParts):
         self.clear(key=key, cell_id=cell_id)
 
     def clear(self, *, key: str = "", cell_id: str | None = None) -> None:
-        """The same, for who has no event loop."""
+        """Do what `clear_history` does, where there is no event loop."""
         self.undos.check_between_turns()
         self.conversation.clear()
         self.journal.learn_secrets(self.config)
@@ -238,7 +239,7 @@ class Agent(AgentParts):
     async def reload_with_initial_messages(
         self, config: KinConfig | None = None, max_turns: int | None = None, max_price: float | None = None
     ) -> None:
-        """Settings, tools and system prompt anew; the messages and the session id stay (seed 000). None: as before."""
+        """Make settings, tools and system prompt again; the messages and the session id stay (seed 000). None: as before."""
         self.middleware_pipeline.limits = self.middleware_pipeline.limits.changed(max_turns, max_price)
         self.switch_config(config or self.configured)
 
@@ -269,9 +270,8 @@ class Agent(AgentParts):
 
     def _begin_log(self) -> None:
         """Write the log's first line, once; after that, check that it is still ours. Raises SessionError."""
-        self.journal.header = self.header
         prompt, auto = self.messages[0].content or "", self.mode.auto_approve
-        self.journal.begin(self.config, prompt, auto_approve=auto)
+        self.journal.begin(self.header, self.config, prompt, auto_approve=auto)
 
     def _begin_turn(self, turn: TurnRecord) -> TurnRecorder:
         """Give `turn` its number, and record what happens in it. Raises SessionError."""
@@ -284,7 +284,7 @@ class Agent(AgentParts):
         return self.parts.begin(turn, number)
 
     def _forget_calls(self) -> None:
-        """Not where somebody else may have the session by now: what is kept then is about the calls of theirs."""
+        """Forget the states of files before calls, unless another process has the session now: they are about its calls."""
         if self.log.is_ours:
             self.parts.services.files.forget()
 

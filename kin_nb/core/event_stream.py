@@ -16,7 +16,7 @@ Emit: TypeAlias = Callable[[BaseEvent], Awaitable[None]]
 
 
 class ConsumerLeft(BaseException):
-    """Nobody takes the events any more: the work ends here."""
+    """The consumer stopped before the last event: the work ends here."""
 
 
 async def event_stream(work: Callable[[Emit], Coroutine[Any, Any, None]]) -> AsyncGenerator[BaseEvent, None]:

@@ -85,7 +85,7 @@ class TreeWatcher:
     def changed(self, deadline: float) -> list[str]:
         """The paths that look different, or were too fresh to tell, until `watch` is called on them again.
 
-        Stops at `deadline` (of time.monotonic); the next call goes on where this one stopped.
+        Stops at `deadline` (of time.monotonic); the next call continues where this one stopped.
         """
         found = []
         for path in list(self._seen):
@@ -113,7 +113,7 @@ MOST_ENTRIES = 50_000
 class FileIndexer:
     """An index that is made at the first question and brought up to date at each later one.
 
-    Bounded: the first question takes about `FIRST_SECONDS` at most, a later one `LATER_SECONDS`, and goes on where the
+    Bounded: the first question takes about `FIRST_SECONDS` at most, a later one `LATER_SECONDS`, and continues where the
     one before it stopped; what is near the root comes first. For one thread at a time.
     """
 

@@ -119,8 +119,8 @@ class SessionJournal:
         self._for_model = secrets_redactor(secrets)
         return True
 
-    def begin(self, config: KinConfig, system_prompt: str, *, auto_approve: bool) -> None:
-        """The log's first line, once; later on, a check that nobody else went on with it.
+    def begin(self, header: dict[str, Any], config: KinConfig, system_prompt: str, *, auto_approve: bool) -> None:
+        """Write the log's first line, once; later on, check that no other process continued the log.
 
         Everything that `kin-nb sessions show --json` says comes from the log alone. Raises SessionError; then nothing has
         happened.
@@ -134,7 +134,7 @@ class SessionJournal:
             "system_prompt_text": self.redact(system_prompt),
             "config": config_snapshot(config),
         }
-        self.log.append("session", **{**self.header, **private})
+        self.log.append("session", **{**header, **private})
         if self.session_id != self.root_id:
             self._renamed("clear")
 
