@@ -30,9 +30,9 @@ from kin_nb.core.skills.flows import FlowError, read_flow
 from kin_nb.notebook.live.capture import plain
 from kin_nb.replay.rerun.patterns import Pattern
 from kin_nb.replay.rerun.rules import built_in_rules
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.markup import clean_markup
-from kin_nb.replay.saving.own_cells import keep_what_plays
+from kin_nb.replay.saving.user_cells import keep_what_plays
 from tests.unit.replay.sessions import recording, turn
 
 LONGER = 8

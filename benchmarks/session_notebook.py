@@ -32,11 +32,11 @@ from benchmarks.sizes import sized  # noqa: E402
 from kin_nb.core.context.history import messages_of_step, user_message  # noqa: E402
 from kin_nb.core.records import FileChange, RecordedCall, RecordedDecision, RecordedStep, TurnRecord  # noqa: E402
 from kin_nb.core.session.lineage import with_ids  # noqa: E402
-from kin_nb.replay.cells import cell_key  # noqa: E402
-from kin_nb.replay.format.in_notebook import read_recording  # noqa: E402
-from kin_nb.replay.format.loading import load_notebook  # noqa: E402
+from kin_nb.replay.cell_keys import cell_key  # noqa: E402
+from kin_nb.replay.format.notebook_codec import read_recording  # noqa: E402
+from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: E402
 from kin_nb.replay.recording import Recording, SessionMeta  # noqa: E402
-from kin_nb.replay.saving.making import session_notebook  # noqa: E402
+from kin_nb.replay.saving.build import session_notebook  # noqa: E402
 from kin_nb.replay.saving.writing import write_notebook  # noqa: E402
 
 STEPS = 5

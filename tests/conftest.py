@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kin_nb.replay.format.loading import import_nbformat
+from kin_nb.replay.format.notebook_reader import import_nbformat
 from tests.model_server import ModelServer
 from tests.notebook.people import UNPLAYED
 

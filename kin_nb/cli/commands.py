@@ -58,7 +58,7 @@ class TerminalHost:
 
     def asking_cell(self, command: str) -> dict[str, Any]:
         """Saved, a cell has it."""
-        from kin_nb.replay.cells import command_key  # noqa: PLC0415  (few commands need it)
+        from kin_nb.replay.cell_keys import command_key  # noqa: PLC0415  (few commands need it)
 
         return {"key": command_key(command)}
 
@@ -100,8 +100,8 @@ class TerminalHost:
     def notebook(self, path: Path) -> Callable[[Agent], None]:
         """Raises ReplayError."""
         from kin_nb.replay.book import Book  # noqa: PLC0415
-        from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
-        from kin_nb.replay.playback.cells import go_on  # noqa: PLC0415
+        from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415
+        from kin_nb.replay.playback.player import go_on  # noqa: PLC0415
 
         book = Book.collect(load_notebook(path))
 

@@ -49,7 +49,7 @@ def uninstall(arguments: argparse.Namespace) -> int:
 
 
 def kernel_name(text: str) -> str:
-    """Names under which a notebook is known to hold prompts (replay.cells.placing). Raises argparse.ArgumentTypeError."""
+    """Names under which a notebook is known to hold prompts (replay.cell_keys.is_kin_kernel). Raises argparse.ArgumentTypeError."""
     if not _NAMES.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r}: name it {NAME}, or {NAME}- and letters, digits, . _ -")
     return text

@@ -37,11 +37,15 @@ def _settings() -> KinConfig:
 
 
 def diff(arguments: argparse.Namespace) -> int:
-    from kin_nb.replay.diffing.report import Run, diff_json, diff_text  # noqa: PLC0415
-    from kin_nb.replay.diffing.runs import compare_runs  # noqa: PLC0415
     from kin_nb.replay.errors import ReplayError  # noqa: PLC0415
-    from kin_nb.replay.saving.named_recording import named_recording  # noqa: PLC0415
+    from kin_nb.replay.run_diff import (  # noqa: PLC0415
+        Run,
+        compare_runs,
+        diff_json,
+        diff_text,
+    )
     from kin_nb.replay.saving.privacy import known_secrets  # noqa: PLC0415
+    from kin_nb.replay.saving.sources import named_recording  # noqa: PLC0415
 
     names = (arguments.a, arguments.b)
     try:

@@ -163,7 +163,7 @@ class NotebookHost:
             )
 
     def asking_cell(self, command: str) -> dict[str, Any]:
-        from kin_nb.replay.cells import command_key  # noqa: PLC0415  (few commands need it)
+        from kin_nb.replay.cell_keys import command_key  # noqa: PLC0415  (few commands need it)
 
         return {"key": command_key(command), "cell_id": cell_io(self._session.shell).cell_id}
 
@@ -193,8 +193,8 @@ class NotebookHost:
     def notebook(self, path: Path) -> Callable[[Agent], None]:
         """Raises ReplayError."""
         from kin_nb.replay.book import Book  # noqa: PLC0415  (/load only)
-        from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
-        from kin_nb.replay.playback.cells import go_on  # noqa: PLC0415
+        from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415
+        from kin_nb.replay.playback.player import go_on  # noqa: PLC0415
 
         book = Book.collect(load_notebook(path))
 

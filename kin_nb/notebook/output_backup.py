@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from kin_nb.render import Output
 
 _MARKS = (b"kin_recording", b"kin_kept")
-"""What a file holds whose outputs carry records, or a copy of them (KEY and KEPT of replay/format/carrying.py)."""
+"""What a file holds whose outputs carry records, or a copy of them (KEY and KEPT of replay/format/output_records.py)."""
 _MOST_BYTES = 64 * 1024 * 1024
-"""Of a file that is read, as in replay/format/loading.py."""
+"""Of a file that is read, as in replay/format/notebook_reader.py."""
 
 Kept = dict[str, Any]
 """`cell`: its id; `carried`: what an output of it carries."""
@@ -72,7 +72,7 @@ class OutputBackup:
                 io.display(notice.data, notice.metadata)
             return
         from kin_nb.notebook.streaming.display import Display  # noqa: PLC0415  (not at %load_ext)
-        from kin_nb.replay.format.carrying import record_id  # noqa: PLC0415
+        from kin_nb.replay.format.output_records import record_id  # noqa: PLC0415
 
         self._again = set()
         self._holder, self._lost, self._shown = io.cell_id, False, True
@@ -86,7 +86,7 @@ class OutputBackup:
         """The outputs of that cell carry these records again. After the last one the copy holds only what no output carries."""
         if self._copy is None or not self._waiting:
             return
-        from kin_nb.replay.format.carrying import KEPT, record_id  # noqa: PLC0415  (pydantic: not at %load_ext)
+        from kin_nb.replay.format.output_records import KEPT, record_id  # noqa: PLC0415  (pydantic: not at %load_ext)
 
         self._again.update((cell_id, each) for each in ids)
         self._waiting.difference_update(self._again)
@@ -131,7 +131,7 @@ class OutputBackup:
 
         Of the file as it was and is, and of what this kernel knows; not of cells that were deleted.
         """
-        from kin_nb.replay.format.carrying import KEPT, keeping  # noqa: PLC0415  (pydantic: not at %load_ext)
+        from kin_nb.replay.format.output_records import KEPT, keeping  # noqa: PLC0415  (pydantic: not at %load_ext)
 
         before = [*self._as_at_first(), *self._kept, *self.known()]
         nb = nb if nb is not None else self._own_notebook()
@@ -145,8 +145,8 @@ class OutputBackup:
 
     def _as_at_first(self) -> list[Kept]:
         from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (as above)
-        from kin_nb.replay.format.carrying import KEPT, keeping  # noqa: PLC0415
-        from kin_nb.replay.format.loading import parse_notebook  # noqa: PLC0415
+        from kin_nb.replay.format.notebook_reader import parse_notebook  # noqa: PLC0415
+        from kin_nb.replay.format.output_records import KEPT, keeping  # noqa: PLC0415
 
         data, self._at_first = self._at_first, None
         with suppress(UnreadableNotebookError, UnicodeDecodeError):
@@ -158,7 +158,7 @@ class OutputBackup:
 
     def _own_notebook(self) -> Any:
         from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (as above)
-        from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
+        from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415
 
         own = own_file(self._shell)
         with suppress(UnreadableNotebookError):  # it may be being written

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kin_nb.notebook.cell_io import CELL_ID, cell_io
 from kin_nb.notebook.options import KinError
-from kin_nb.replay.playback.surroundings import Surroundings
+from kin_nb.replay.playback.process_context import Surroundings
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -59,7 +59,7 @@ def carried_by(shell: InteractiveShell, agent: Agent, record: SessionRecord) -> 
 
     It lets a notebook play that only its front end ever saved.
     """
-    from kin_nb.replay.format.carrying import carried  # noqa: PLC0415  (pydantic: not at %load_ext)
+    from kin_nb.replay.format.output_records import carried  # noqa: PLC0415  (pydantic: not at %load_ext)
     from kin_nb.replay.recording import SessionMeta  # noqa: PLC0415
 
     return carried(record, SessionMeta.of_session(agent.header, notebook_folder(shell)))
@@ -94,8 +94,8 @@ def renamed_file(shell: InteractiveShell, ran: Mapping[str, Ran]) -> Path | None
 def _with_one_of(path: Path, ran: Mapping[str, Ran]) -> Any:
     """What `path` holds, if one of those cells is in it and it is no session notebook; else None."""
     from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (%load_ext reads no notebooks)
-    from kin_nb.replay.format.in_notebook import session_of  # noqa: PLC0415
-    from kin_nb.replay.format.loading import load_notebook, read_text  # noqa: PLC0415
+    from kin_nb.replay.format.notebook_codec import session_of  # noqa: PLC0415
+    from kin_nb.replay.format.notebook_reader import load_notebook, read_text  # noqa: PLC0415
 
     try:
         text = read_text(path)
@@ -172,10 +172,10 @@ class SinceWritten:
         Or all prompts that ran here, `by_text`, since tools write files with new ids; where there are no ids any cell that
         ran, commands apart.
         """
-        from kin_nb.replay.cells import asked_key  # noqa: PLC0415  (as below)
-        from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415  (%load_ext reads no notebooks)
-        from kin_nb.replay.saving.making import is_made_anew  # noqa: PLC0415  (as above)
-        from kin_nb.replay.saving.own_cells import is_told  # noqa: PLC0415  (as above)
+        from kin_nb.replay.cell_keys import asked_key  # noqa: PLC0415  (as below)
+        from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415  (%load_ext reads no notebooks)
+        from kin_nb.replay.saving.build import is_made_anew  # noqa: PLC0415  (as above)
+        from kin_nb.replay.saving.user_cells import is_told  # noqa: PLC0415  (as above)
 
         nb = load_notebook(path)
         ids = {cell["id"] for cell in nb["cells"] if isinstance(cell.get("id"), str)}
@@ -200,7 +200,7 @@ class SinceWritten:
 
     def _not_in(self, path: Path) -> list[str]:
         """What ran and is not there, or with the number of an earlier run: what it showed then is not known there."""
-        from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415  (as in `own_file`)
+        from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415  (as in `own_file`)
 
         numbers = {cell.get("id"): cell.get("execution_count") for cell in load_notebook(path)["cells"]}
         late = [how.source for name, how in self._ran.items() if how.count not in {None, numbers.get(name)}]

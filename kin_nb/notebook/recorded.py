@@ -21,13 +21,13 @@ from kin_nb.render.text import count
 from kin_nb.replay.book import Book, Made
 from kin_nb.replay.environment import RECORD_VARIABLE, ReplayEnvironment
 from kin_nb.replay.errors import RecordingError, UnreadableNotebookError
-from kin_nb.replay.format.carrying import KEPT, KEY, Carried, carried, record_id
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_reader import load_notebook
+from kin_nb.replay.format.output_records import KEPT, KEY, Carried, carried, record_id
 from kin_nb.replay.playback.binding import without_outputs
-from kin_nb.replay.playback.cells import playback_notice
-from kin_nb.replay.playback.finding import embedded_recording, find_recording
+from kin_nb.replay.playback.locate import embedded_recording, find_recording
+from kin_nb.replay.playback.player import playback_notice
 from kin_nb.replay.recording import SessionMeta
-from kin_nb.replay.runner.place import Scratch, scratch_notice
+from kin_nb.replay.runner.run_environment import Scratch, scratch_notice
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

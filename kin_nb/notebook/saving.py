@@ -18,19 +18,19 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
 from kin_nb.render.card import render_progress
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import asked_key, place_records
-from kin_nb.replay.format.carrying import carried_in
-from kin_nb.replay.format.in_notebook import raw_records, read_saved
+from kin_nb.replay.cell_keys import asked_key, place_records
 from kin_nb.replay.format.jupytext import pairing_warnings
-from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.format.notebook_codec import raw_records, read_saved
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
+from kin_nb.replay.format.output_records import carried_in
 from kin_nb.replay.recording import Recording, SessionMeta
-from kin_nb.replay.saving.making import Cell, is_made_anew, session_notebook
-from kin_nb.replay.saving.named_recording import in_folder, join
+from kin_nb.replay.saving.build import Cell, is_made_anew, session_notebook
 from kin_nb.replay.saving.options import SaveOptions, about_files, parse_save
-from kin_nb.replay.saving.own_cells import is_told, keep_what_plays
 from kin_nb.replay.saving.preflight import about_run
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.prompt_cells import about_stops
+from kin_nb.replay.saving.sources import in_folder, join
+from kin_nb.replay.saving.user_cells import is_told, keep_what_plays
 from kin_nb.replay.saving.writing import write_notebook
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _about_run(
 
 
 def _plain(recording: Recording, source: Any, cells: list[Cell] | None, target: Path, told: list[str]) -> Output:
-    from kin_nb.replay.plain.export import plain_notebook  # noqa: PLC0415  (rarely asked for)
+    from kin_nb.replay.plain_export import plain_notebook  # noqa: PLC0415  (rarely asked for)
 
     if target.exists():
         raise KinError(f"{target.name} exists: nothing was written. Choose another name, or remove that file.")

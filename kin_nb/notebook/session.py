@@ -19,7 +19,7 @@ from kin_nb.notebook.options import CellOptions, InPlaybackError, KinError
 from kin_nb.notebook.recorded import RecordedAnswers, RecordMode, record_mode
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.render import Output, render_notice
-from kin_nb.replay.cells import cell_key, normal_body
+from kin_nb.replay.cell_keys import cell_key, normal_body
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

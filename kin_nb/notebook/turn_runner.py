@@ -28,7 +28,7 @@ from kin_nb.notebook.options import CellOptions, KinError, TurnFailedError
 from kin_nb.notebook.pump import AgentThread, SubmitMain, run_on_agent_thread
 from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import TapRun, hearing
-from kin_nb.replay.cells import following_key
+from kin_nb.replay.cell_keys import following_key
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

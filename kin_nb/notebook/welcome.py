@@ -62,7 +62,7 @@ def _pairing_warnings(notebook: Path) -> list[str]:
             return []
     from kin_nb.replay.errors import UnreadableNotebookError  # noqa: PLC0415  (notebooks that jupytext knows only)
     from kin_nb.replay.format.jupytext import pairing_warnings  # noqa: PLC0415
-    from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
+    from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415
 
     try:
         return pairing_warnings(load_notebook(notebook))

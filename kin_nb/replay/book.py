@@ -12,10 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kin_nb.core.records import END, ClearRecord, Moved, Ref, Sent, SessionRecord, TurnRecord, UndoRecord
-from kin_nb.replay.cells import asked_with, last_run, named_session, speaking_key
+from kin_nb.replay.cell_keys import asked_with, last_run, named_session, speaking_key
 from kin_nb.replay.errors import NoRecordingError, RecordingError
-from kin_nb.replay.format.carrying import Carried, carried_in, kept_in, read_carried
-from kin_nb.replay.format.in_notebook import UNNAMED, Saved, differing_field, read_cells, read_saved, replayed_session
+from kin_nb.replay.format.notebook_codec import (
+    UNNAMED,
+    Saved,
+    differing_field,
+    read_cells,
+    read_saved,
+    replayed_session,
+)
+from kin_nb.replay.format.output_records import Carried, carried_in, kept_in, read_carried
 from kin_nb.replay.recording import Recording, SessionMeta, label, unnamed_session
 
 _NO_SESSION = SessionMeta(session="none")

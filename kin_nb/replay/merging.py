@@ -13,20 +13,20 @@ from typing import Any, Literal
 
 from kin_nb.core.records import SessionRecord
 from kin_nb.render.text import count
+from kin_nb.replay.binding_cells import drop_bound_cells
 from kin_nb.replay.book import Book, in_order
-from kin_nb.replay.cells import drop_bound_cells
 from kin_nb.replay.errors import RecordingError, ReplayError
-from kin_nb.replay.format.carrying import carried_in
-from kin_nb.replay.format.embedded import KEY as SIDECAR
-from kin_nb.replay.format.embedded import is_embedding
-from kin_nb.replay.format.in_notebook import RECORDS, differing_field, read_saved
-from kin_nb.replay.format.loading import as_node
+from kin_nb.replay.format.notebook_codec import RECORDS, differing_field, read_saved
+from kin_nb.replay.format.notebook_reader import as_node
+from kin_nb.replay.format.output_records import carried_in
+from kin_nb.replay.format.storage import KEY as SIDECAR
+from kin_nb.replay.format.storage import is_embedding
 from kin_nb.replay.recording import Recording, SessionMeta, label
-from kin_nb.replay.saving.making import session_notebook
-from kin_nb.replay.saving.named_recording import in_folder
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.own_cells import drop_commands, marks_of_both, with_marks
 from kin_nb.replay.saving.prompt_cells import about_stops
+from kin_nb.replay.saving.sources import in_folder
+from kin_nb.replay.saving.user_cells import drop_commands, marks_of_both, with_marks
 
 How = Literal["same", "a", "b", "fork"]
 

@@ -12,9 +12,9 @@ from playwright.sync_api import TimeoutError as NotYet
 
 from browser.lab import Lab
 from kin_nb.core.records import TurnRecord
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.playback.finding import examples_folder
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
+from kin_nb.replay.playback.locate import examples_folder
 from kin_nb.replay.rerun.drift import HARMLESS, compare_call
 from tests.model_server import ModelServer
 

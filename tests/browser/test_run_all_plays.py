@@ -6,8 +6,8 @@ import nbformat
 from nbformat.v4 import new_code_cell
 
 from browser.lab import Lab
-from kin_nb.replay.format.carrying import KEPT, KEY
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.format.output_records import KEPT, KEY
+from kin_nb.replay.saving.build import session_notebook
 from tests.model_server import ModelServer
 from tests.unit.replay.sessions import recording, turn
 

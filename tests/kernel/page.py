@@ -11,7 +11,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from notebook_client import LiveKernel, kept_outputs, run, said
 
 from kin_nb.core.session.log import LOG_NAME
-from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
 from tests.model_server import ModelServer
 
 NOTE = "%%kin --mode auto-approve\nAdd a note."

@@ -10,7 +10,7 @@ from notebook_client import LiveKernel, kept_outputs, run, shown
 from page import Page
 
 from kin_nb.core.safety.audit import AuditEntry
-from kin_nb.replay.cells import BOUND
+from kin_nb.replay.binding_cells import BOUND
 from tests.model_server import ModelServer, tool_call
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]

@@ -13,7 +13,7 @@ from notebook_client import LiveKernel, run, says_where_to_answer, shown, write_
 from page import Page
 
 from kin_nb.core.records import RecordedCall, RecordedDecision, RecordedStep
-from kin_nb.replay.cells import cell_key
+from kin_nb.replay.cell_keys import cell_key
 from tests.unit.replay.sessions import carried_of, recording, turn
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from notebook_client import LiveKernel, run, shown
 
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_reader import load_notebook
 from tests.model_server import ModelServer
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]

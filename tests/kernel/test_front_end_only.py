@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from notebook_client import LiveKernel, kept_outputs, run, shown
 from page import Page, prompts_sent
 
-from kin_nb.replay.format.carrying import KEPT
+from kin_nb.replay.format.output_records import KEPT
 from tests.model_server import ModelServer
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]

@@ -9,9 +9,9 @@ from nbformat.v4 import new_code_cell
 from notebook_client import run
 from page import forget_log, prompts_sent
 
-from kin_nb.replay.format.carrying import KEY
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
+from kin_nb.replay.format.output_records import KEY
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 

@@ -9,8 +9,8 @@ from page import Page, forget_log, prompts_sent
 
 from kin_nb.core.session.log import LOG_NAME
 from kin_nb.replay.commands.save import SaveCommand
-from kin_nb.replay.format.carrying import KEPT, KEY
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.format.output_records import KEPT, KEY
+from kin_nb.replay.saving.build import session_notebook
 from tests.unit.replay.sessions import recording
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]

@@ -9,7 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell
 from page import Page, forget_log, prompts_sent
 
-from kin_nb.replay.format.carrying import KEY
+from kin_nb.replay.format.output_records import KEY
 from tests.model_server import ModelServer
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]

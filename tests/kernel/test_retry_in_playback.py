@@ -6,8 +6,8 @@ import pytest
 from notebook_client import LiveKernel, kept_outputs, run, shown
 
 from kin_nb.core.records import Ref
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
 from tests.model_server import ModelServer, tool_call
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]

@@ -13,8 +13,8 @@ from notebook_client import LiveKernel, kept_outputs, run, shown
 
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.book import Book
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.people import PLAYED
 

@@ -8,7 +8,7 @@ import pytest
 from notebook_client import LiveKernel
 from page import Page
 
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_reader import load_notebook
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 

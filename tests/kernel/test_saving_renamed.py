@@ -9,7 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from notebook_client import LiveKernel, run, said
 
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_reader import load_notebook
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 

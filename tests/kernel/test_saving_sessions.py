@@ -10,8 +10,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 from notebook_client import LiveKernel, kept_outputs, run, shown
 
 from kin_nb.replay.commands.save import SaveCommand
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
 
 pytestmark = [pytest.mark.kernel, pytest.mark.one_kernel]
 

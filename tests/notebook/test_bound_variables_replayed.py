@@ -8,7 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from kin_nb.replay.cells import BOUND, tolerant
+from kin_nb.replay.binding_cells import BOUND, tolerant
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, shown
 from tests.notebook.people import kin_nb, run

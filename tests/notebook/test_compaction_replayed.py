@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kin_nb.replay.format.in_notebook import raw_records
+from kin_nb.replay.format.notebook_codec import raw_records
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, error_text, shown
 from tests.notebook.people import environment, kin_nb, write_config

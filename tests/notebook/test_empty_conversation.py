@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.replay.format.carrying import carried_in
+from kin_nb.replay.format.output_records import carried_in
 from tests.notebook.in_process_page import InProcessPage, prompts_sent, shown
 
 CLEARED = "A new conversation begins with the next prompt. What was said stays recorded."

@@ -10,7 +10,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.core.records import RecordedCall, RecordedStep
-from kin_nb.replay.saving.making import ends_in_error, session_notebook
+from kin_nb.replay.saving.build import ends_in_error, session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.notebook.headless import shown
 from tests.notebook.people import kin_nb, run

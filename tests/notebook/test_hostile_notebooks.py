@@ -24,11 +24,11 @@ from kin_nb.core.records import (
     UndoRecord,
     sha256,
 )
-from kin_nb.replay.cells import cell_key, command_key
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.cell_keys import cell_key, command_key
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.notebook.headless import Headless, error_text, shown
 from tests.notebook.people import kin_nb

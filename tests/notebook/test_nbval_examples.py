@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from kin_nb.replay.format.in_notebook import raw_records
+from kin_nb.replay.format.notebook_codec import raw_records
 from tests.notebook.people import QUICKSTART, ROOT, kin_nb, run
 
 pytestmark = pytest.mark.kernel

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from kin_nb.replay.format.in_notebook import raw_records
+from kin_nb.replay.format.notebook_codec import raw_records
 from tests.notebook.comparing import assert_same_notebook
 from tests.notebook.people import QUICKSTART, run
 from tests.notebook.recorded import executed, stripped

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kin_nb.notebook.output_backup import _MARKS
-from kin_nb.replay.format.carrying import KEPT, KEY
+from kin_nb.replay.format.output_records import KEPT, KEY
 from tests.notebook.conversation_model import read_page
 from tests.notebook.in_process_page import InProcessPage, shown
 

@@ -10,9 +10,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell
 
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.plain.export import plain_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
+from kin_nb.replay.plain_export import plain_notebook
 from kin_nb.replay.runner.options import ReplayOptions
 from kin_nb.replay.runner.run_notebook import replay_notebook
 from tests.model_server import tool_call

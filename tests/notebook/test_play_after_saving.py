@@ -13,8 +13,8 @@ import pytest
 from kin_nb.core.config import KinConfig
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.commands.save import SaveCommand
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
 from kin_nb.replay.runner.confined import ConfinedPlay
 from tests.notebook.people import PLAYED, kin_nb, write_config
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kin_nb.replay.commands.save import SaveCommand
-from kin_nb.replay.format.in_notebook import raw_records
+from kin_nb.replay.format.notebook_codec import raw_records
 from tests.flow import FLOW
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.conversation_model import copy_of, read_page

@@ -10,8 +10,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from kin_nb.replay.format.carrying import carried_in
-from kin_nb.replay.format.in_notebook import raw_records
+from kin_nb.replay.format.notebook_codec import raw_records
+from kin_nb.replay.format.output_records import carried_in
 from tests.model_server import ModelServer
 from tests.notebook.headless import LOAD, Headless, error_text, shown
 from tests.notebook.people import kin_nb, run

@@ -11,8 +11,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_output
 
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, shown
 from tests.notebook.people import environment, kin_nb, write_config

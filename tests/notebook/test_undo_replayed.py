@@ -10,9 +10,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from kin_nb.replay.format.in_notebook import raw_records, read_recording
+from kin_nb.replay.format.notebook_codec import raw_records, read_recording
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import ModelServer, tool_call
 from tests.notebook.headless import Headless, error_text, shown

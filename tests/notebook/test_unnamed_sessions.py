@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kin_nb.replay.commands.save import SaveCommand
-from kin_nb.replay.format import carrying
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format import output_records as carrying
+from kin_nb.replay.format.notebook_reader import load_notebook
 from tests.notebook.conversation_model import copy_of
 from tests.notebook.in_process_page import InProcessPage, prompts_sent, shown
 

@@ -49,12 +49,13 @@ RENDER = [
 REPLAY = [
     ("__init__",),
     ("errors", "recording"),
-    ("environment", "cells"),
+    ("environment", "cell_keys"),
+    ("binding_cells",),
     ("format",),
     ("book", "rerun"),
-    ("playback", "diffing"),
+    ("playback", "run_diff"),
     ("saving",),
-    ("plain", "merging", "runner"),
+    ("plain_export", "merging", "runner"),
     ("commands",),
 ]
 """Each imports those above it, and none beside it, inside functions too."""

@@ -15,13 +15,13 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from kin_nb.core.records import RecordedCall, RecordedDecision, RecordedStep, Ref, TurnRecord, UndoRecord
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import cell_key, command_key
-from kin_nb.replay.format import reading
-from kin_nb.replay.format.carrying import KEPT, KEY, carried, keeping
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook, parse_notebook
+from kin_nb.replay.cell_keys import cell_key, command_key
+from kin_nb.replay.format import record_codec as reading
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook, parse_notebook
+from kin_nb.replay.format.output_records import KEPT, KEY, carried, keeping
 from kin_nb.replay.recording import FORMAT, Recording, SessionMeta, WorkspaceMeta
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 

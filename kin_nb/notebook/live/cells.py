@@ -19,7 +19,7 @@ from kin_nb.notebook.cell_io import cell_io
 from kin_nb.notebook.live.time_limit import on_main_thread
 from kin_nb.notebook.own_file import surroundings
 from kin_nb.replay.errors import UnreadableNotebookError
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_reader import load_notebook
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

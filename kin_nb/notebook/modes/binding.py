@@ -30,7 +30,7 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import TapRun, hearing
 from kin_nb.render import Output, render_notice, render_run_question
 from kin_nb.render.text import one_line
-from kin_nb.replay.cells import BoundCode
+from kin_nb.replay.binding_cells import BoundCode
 from kin_nb.replay.playback.binding import MissingVariables, missing_variables
 
 if TYPE_CHECKING:

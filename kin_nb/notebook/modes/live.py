@@ -24,10 +24,10 @@ from kin_nb.notebook.own_file import carried_by
 from kin_nb.notebook.recorded import RecordedAnswers
 from kin_nb.notebook.turn_runner import CellTurns, limits, run_flow, run_turn
 from kin_nb.render import render_notice, render_undo
-from kin_nb.replay.cells import is_answer, last_run, runs
+from kin_nb.replay.cell_keys import is_answer, last_run, runs
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.playback.cells import go_on
+from kin_nb.replay.playback.player import go_on
 
 if TYPE_CHECKING:
     from kin_nb.core.commands import CommandHost
@@ -39,7 +39,7 @@ def through_recorded(ask: Ask) -> Ask:
     environment = ReplayEnvironment.from_environ(os.environ)
     if environment is None or environment.mode != "live" or not environment.approve_recorded:
         return ask
-    from kin_nb.replay.rerun.stand_ins import covers  # noqa: PLC0415  (--live only)
+    from kin_nb.replay.rerun.stubs import covers  # noqa: PLC0415  (--live only)
 
     allowed, workspace = list(_allowed(environment.notebook)), environment.workspace
 
@@ -54,8 +54,8 @@ def through_recorded(ask: Ask) -> Ask:
 
 def _allowed(path: Path) -> Iterator[tuple[str, str, RecordedDecision]]:
     """(tool, arguments as JSON, decision) of each call that ran."""
-    from kin_nb.replay.format.in_notebook import read_recording  # noqa: PLC0415  (--live only)
-    from kin_nb.replay.format.loading import load_notebook  # noqa: PLC0415
+    from kin_nb.replay.format.notebook_codec import read_recording  # noqa: PLC0415  (--live only)
+    from kin_nb.replay.format.notebook_reader import load_notebook  # noqa: PLC0415
 
     for turn in read_recording(load_notebook(path)).turns:
         for call in turn.calls:

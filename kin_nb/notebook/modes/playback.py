@@ -13,9 +13,9 @@ from kin_nb.notebook.modes.showing import asks_the_model, show_records
 from kin_nb.notebook.options import KinError
 from kin_nb.notebook.recorded import RecordedAnswers, RecordMode, record_mode
 from kin_nb.render import render_notice
-from kin_nb.replay.cells import command_key, is_answer
+from kin_nb.replay.cell_keys import command_key, is_answer
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
-from kin_nb.replay.playback.cells import Playback, not_recorded
+from kin_nb.replay.playback.player import Playback, not_recorded
 
 if TYPE_CHECKING:
     from kin_nb.notebook.live_agent import LiveAgent

@@ -19,13 +19,13 @@ from kin_nb.notebook.modes.showing import show_records
 from kin_nb.notebook.turn_runner import CellTurns, run_turn
 from kin_nb.render import Output, render_call, render_notice, render_receipt, render_undo
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import command_key
+from kin_nb.replay.cell_keys import command_key
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import ReplayEndedError
-from kin_nb.replay.playback.cells import Playback
+from kin_nb.replay.playback.player import Playback
 from kin_nb.replay.rerun.rules import load_rules
-from kin_nb.replay.rerun.stand_ins import servers
-from kin_nb.replay.rerun.turns import DMAIL, Rerun, SoFar, undo_again
+from kin_nb.replay.rerun.stubs import servers
+from kin_nb.replay.rerun.turn_replayer import DMAIL, Rerun, SoFar, undo_again
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

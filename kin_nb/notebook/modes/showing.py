@@ -15,12 +15,12 @@ from kin_nb.notebook.streaming.display import Display
 from kin_nb.notebook.tap import hearing
 from kin_nb.render import Output, render_notice, render_record
 from kin_nb.replay.book import Book
-from kin_nb.replay.format.carrying import KEY, carried
+from kin_nb.replay.format.output_records import KEY, carried
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kin_nb.replay.runner.place import Scratch
+    from kin_nb.replay.runner.run_environment import Scratch
 
 _ASK, _LEAVE = "Ask the model", "Leave it"
 

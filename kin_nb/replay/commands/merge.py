@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kin_nb.render.text import count
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_reader import load_notebook
 from kin_nb.replay.merging import Merged, merge_notebooks
 from kin_nb.replay.recording import label
 from kin_nb.replay.saving.writing import write_notebook

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.playback.finding import examples_folder, is_shipped
+from kin_nb.replay.playback.locate import examples_folder, is_shipped
 from kin_nb.replay.rerun.rules import load_rules
 from kin_nb.replay.runner.execution import CellProgress
 from kin_nb.replay.runner.options import ReplayOptions, output_folders, selected

@@ -14,19 +14,19 @@ from kin_nb.core.config import KinConfig
 from kin_nb.core.interrupts import interruptible
 from kin_nb.render import one_line
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.in_notebook import read_saved
 from kin_nb.replay.format.jupytext import pairing_warnings
-from kin_nb.replay.format.loading import as_node
-from kin_nb.replay.plain.export import plain_notebook
+from kin_nb.replay.format.notebook_codec import read_saved
+from kin_nb.replay.format.notebook_reader import as_node
+from kin_nb.replay.plain_export import plain_notebook
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.making import empty_notebook, session_notebook
-from kin_nb.replay.saving.named_recording import named_recording
+from kin_nb.replay.saving.build import empty_notebook, session_notebook
 from kin_nb.replay.saving.options import SaveOptions, about_files
-from kin_nb.replay.saving.own_cells import keep_what_plays
+from kin_nb.replay.saving.overwrite_guard import check_addition
 from kin_nb.replay.saving.preflight import Preflight, about_run
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.prompt_cells import about_stops
-from kin_nb.replay.saving.reduced import check_addition
+from kin_nb.replay.saving.sources import named_recording
+from kin_nb.replay.saving.user_cells import keep_what_plays
 from kin_nb.replay.saving.writing import write_notebook
 
 DONE, FAILED = 0, 1

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kin_nb.replay.cells import is_kin_kernel
+from kin_nb.replay.cell_keys import is_kin_kernel
 
 _FILTER = "cell_metadata_filter"
 _MARKDOWN, _MYST, _PERCENT, _LIGHT, _RMD = "md", "md:myst", "py:percent", "py:light", "Rmd"

@@ -14,10 +14,10 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from kin_nb.core.records import ClearRecord, CompactRecord, RecordedStep, TurnRecord, UndoRecord
-from kin_nb.replay.format.carrying import KEY as CARRIED
-from kin_nb.replay.format.embedded import KEY as SIDECAR
-from kin_nb.replay.format.in_notebook import CELLS, RECORDS
-from kin_nb.replay.format.reading import TYPES
+from kin_nb.replay.format.notebook_codec import CELLS, RECORDS
+from kin_nb.replay.format.output_records import KEY as CARRIED
+from kin_nb.replay.format.record_codec import TYPES
+from kin_nb.replay.format.storage import KEY as SIDECAR
 from kin_nb.replay.recording import FORMAT, SHORT, SessionMeta
 
 _SHA = {"type": "string", "pattern": "^[0-9a-f]{64}$"}

@@ -17,8 +17,9 @@ from functools import lru_cache
 from typing import Any
 
 from kin_nb.core.records import SessionRecord, TurnRecord
+from kin_nb.replay.binding_cells import BoundCode, bound_code, has_bound_cell, imports_of
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import BoundCode, bound_code, has_bound_cell, imports_of, is_kin_kernel, speaking_key
+from kin_nb.replay.cell_keys import is_kin_kernel, speaking_key
 
 _NOT_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _KIN_CELL = re.compile(r"\s*%%kin(_recording)?\b")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from kin_nb.core.records import FileChange, RecordedCall, sha256
 from kin_nb.render.text import clean, one_line
-from kin_nb.replay.format.taken_out import as_saved
+from kin_nb.replay.format.redacted_text import as_saved
 from kin_nb.replay.rerun.rules import Rule, built_in_rules, named_programs, under_rules
 
 DriftKind = Literal["same", "equivalent", "unordered", "played", "text", "effect", "refused", "not re-run"]

@@ -23,7 +23,7 @@ from kin_nb.core.config.toml_file import KeyPath, key_lines, parse_toml
 from kin_nb.core.safety.shell.reader.nested_commands import simple_commands
 from kin_nb.core.safety.shell.reader.simple_command import SimpleCommand, program
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.taken_out import as_saved
+from kin_nb.replay.format.redacted_text import as_saved
 from kin_nb.replay.rerun import patterns
 from kin_nb.replay.rerun.patterns import Compare, Pattern, compile_pattern
 

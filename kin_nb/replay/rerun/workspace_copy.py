@@ -18,8 +18,8 @@ from kin_nb.core.paths import kin_home
 from kin_nb.core.workspace_commit import git_place
 from kin_nb.render.text import literal, one_line
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.rerun.clone import Clone, MissingCommitError, NoGitError, Part
-from kin_nb.replay.rerun.environments import is_environment, link_environments, make_relative, remove_links
+from kin_nb.replay.rerun.git_clone import Clone, MissingCommitError, NoGitError, Part
+from kin_nb.replay.rerun.virtual_environments import is_environment, link_environments, make_relative, remove_links
 
 _LEFT_OUT = (".git", ".venv", "__pycache__")
 

@@ -29,10 +29,10 @@ from kin_nb.core.tools.builtins import sandbox
 from kin_nb.core.tools.builtins.sandbox import WorkspaceScan
 from kin_nb.render import one_line
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.taken_out import HiddenText
+from kin_nb.replay.format.redacted_text import HiddenText
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.workspace_copy import Most
-from kin_nb.replay.runner.place import copy_around, kernel_environment
+from kin_nb.replay.runner.run_environment import copy_around, kernel_environment
 from kin_nb.replay.saving.preflight import Preflight
 
 _NETWORK = re.compile(

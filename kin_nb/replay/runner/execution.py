@@ -19,11 +19,12 @@ from typing import Any
 
 from kin_nb.core.interrupts import run_interruptible
 from kin_nb.render.text import clean
-from kin_nb.replay.cells import is_bound_cell, is_kin_kernel
-from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, HiddenText
+from kin_nb.replay.binding_cells import is_bound_cell
+from kin_nb.replay.cell_keys import is_kin_kernel
+from kin_nb.replay.format.redacted_text import NOTHING_HIDDEN, HiddenText
 from kin_nb.replay.runner.confined import Failure
 from kin_nb.replay.runner.options import ReplayOptions
-from kin_nb.replay.runner.place import Place
+from kin_nb.replay.runner.run_environment import Place
 
 _LAUNCH = (
     "import sys\nif not sys.path[0]: del sys.path[0]\nimport runpy\n"

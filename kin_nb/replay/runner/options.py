@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kin_nb.core.paths import real_path
-from kin_nb.replay.cells import is_kin_kernel
+from kin_nb.replay.cell_keys import is_kin_kernel
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.embedded import is_embedding
+from kin_nb.replay.format.storage import is_embedding
 
 Way = Literal["playback", "tools", "live"]
 FailOn = Literal["text", "effect"]

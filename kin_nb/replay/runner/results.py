@@ -15,10 +15,10 @@ from xml.etree import ElementTree as ET
 from kin_nb.core.records import UndoRecord
 from kin_nb.render import one_line
 from kin_nb.render.text import count
-from kin_nb.replay.diffing.runs import RunDiff
-from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, HiddenText
+from kin_nb.replay.format.redacted_text import NOTHING_HIDDEN, HiddenText
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import HARMLESS, DriftKind
+from kin_nb.replay.run_diff import RunDiff
 from kin_nb.replay.runner.options import FailOn, Way
 
 if TYPE_CHECKING:

@@ -27,21 +27,20 @@ from typing import Any, TextIO
 
 from kin_nb.core.paths import real_path
 from kin_nb.render import one_line
+from kin_nb.replay.binding_cells import drop_bound_cells
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import drop_bound_cells
-from kin_nb.replay.diffing.runs import compare_runs
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.embedded import is_embedding
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, HiddenText
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
+from kin_nb.replay.format.redacted_text import NOTHING_HIDDEN, HiddenText
+from kin_nb.replay.format.storage import is_embedding
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.rules import load_rules
-from kin_nb.replay.runner.comparing import compare_cells
+from kin_nb.replay.run_diff import compare_runs
+from kin_nb.replay.runner.compare_outputs import compare_cells
 from kin_nb.replay.runner.confined import Played
 from kin_nb.replay.runner.execution import CellProgress, OnProgress, failure_of, run_cells
 from kin_nb.replay.runner.options import NAMING, ReplayOptions, inject
-from kin_nb.replay.runner.place import Place, place, workspace_of
 from kin_nb.replay.runner.results import (
     CellResult,
     ReplayReport,
@@ -53,9 +52,10 @@ from kin_nb.replay.runner.results import (
     turn_results,
     undo_results,
 )
-from kin_nb.replay.saving.making import session_notebook
-from kin_nb.replay.saving.named_recording import join, session_in_log
+from kin_nb.replay.runner.run_environment import Place, place, workspace_of
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.privacy import Cleaner, clean_outputs, known_secrets
+from kin_nb.replay.saving.sources import join, session_in_log
 from kin_nb.replay.saving.writing import write_notebook
 
 

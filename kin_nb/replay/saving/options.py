@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.embedded import sidecar_name
+from kin_nb.replay.format.storage import sidecar_name
 
 LARGE = 8 * 1024 * 1024
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.render import one_line
-from kin_nb.replay.cells import RAISES, is_kin_kernel, speaking_key
-from kin_nb.replay.saving.making import is_made_anew
+from kin_nb.replay.binding_cells import RAISES
+from kin_nb.replay.cell_keys import is_kin_kernel, speaking_key
+from kin_nb.replay.saving.build import is_made_anew
 
 _MOST = 5
 """Cells that are named."""

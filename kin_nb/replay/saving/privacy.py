@@ -18,12 +18,13 @@ from kin_nb.core.config import ConfigError, KinConfig
 from kin_nb.core.config.secrets import secret_values
 from kin_nb.core.records import Record, RecordedCall, SessionRecord, TurnRecord, UndoRecord, canonical_json, sha256
 from kin_nb.core.redaction import REDACTED, SECRET, Redactor, is_prose, redact_json, texts_in_json
-from kin_nb.replay.cells import IGNORED, asked_key, following_key, moving_command, named_session, speaking_key
-from kin_nb.replay.format.carrying import KEPT, carried_in, kept_in
-from kin_nb.replay.format.carrying import KEY as CARRIED
-from kin_nb.replay.format.taken_out import COLOUR, TAKEN_OUT, holds_marks
+from kin_nb.replay.binding_cells import IGNORED
+from kin_nb.replay.cell_keys import asked_key, following_key, moving_command, named_session, speaking_key
+from kin_nb.replay.format.output_records import KEPT, carried_in, kept_in
+from kin_nb.replay.format.output_records import KEY as CARRIED
+from kin_nb.replay.format.redacted_text import COLOUR, TAKEN_OUT, holds_marks
 from kin_nb.replay.recording import Recording, SessionMeta, label
-from kin_nb.replay.saving.making import REFERENCE, WIDGETS, is_made_anew
+from kin_nb.replay.saving.build import REFERENCE, WIDGETS, is_made_anew
 from kin_nb.replay.saving.markup import clean_markup
 
 _MOST_LINES = 12

@@ -15,9 +15,9 @@ from typing import Any
 
 from kin_nb.core.commands import escaped
 from kin_nb.core.records import SessionRecord, TurnRecord
+from kin_nb.replay.binding_cells import IGNORED
 from kin_nb.replay.book import in_order
-from kin_nb.replay.cells import (
-    IGNORED,
+from kin_nb.replay.cell_keys import (
     asked_key,
     cell_key,
     command_key,
@@ -29,10 +29,10 @@ from kin_nb.replay.cells import (
     runs,
     speaking_key,
 )
-from kin_nb.replay.format.carrying import carried_in, kept_in
-from kin_nb.replay.format.embedded import embedding_source, is_embedding
-from kin_nb.replay.format.in_notebook import raw_records
-from kin_nb.replay.format.loading import is_id
+from kin_nb.replay.format.notebook_codec import raw_records
+from kin_nb.replay.format.notebook_reader import is_id
+from kin_nb.replay.format.output_records import carried_in, kept_in
+from kin_nb.replay.format.storage import embedding_source, is_embedding
 from kin_nb.replay.recording import Recording
 
 _HEAD = re.compile(r"\s*(%(re)?load_ext[ \t]+kin_nb|%kin[ \t]+replay\b.*)\s*")

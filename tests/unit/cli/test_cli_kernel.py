@@ -12,7 +12,7 @@ import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 
 from kin_nb.cli.kernel import shipped
-from kin_nb.replay.cells import is_kin_kernel
+from kin_nb.replay.cell_keys import is_kin_kernel
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
 

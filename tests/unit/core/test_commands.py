@@ -32,7 +32,7 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.paths import kin_home
 from kin_nb.core.safety.decision import Grant
 from kin_nb.render import render_result
-from kin_nb.replay.cells import command_key
+from kin_nb.replay.cell_keys import command_key
 from tests.model_server import ModelServer, tool_call
 
 DOCS = Path(__file__).parents[3] / "docs" / "commands.md"

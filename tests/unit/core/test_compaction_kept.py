@@ -19,7 +19,7 @@ from kin_nb.core.modes import AgentMode
 from kin_nb.core.session.log import read_lines
 from kin_nb.core.session.state import SessionState
 from kin_nb.render import render_compaction
-from kin_nb.replay.rerun.turns import Rerun
+from kin_nb.replay.rerun.turn_replayer import Rerun
 from tests.anthropic_server import AnthropicServer
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn

@@ -16,10 +16,10 @@ from kin_nb.core.documents.document import session_document
 from kin_nb.core.documents.session import Session
 from kin_nb.core.modes import AgentMode
 from kin_nb.core.wire import to_wire
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.rerun.stand_ins import ReplayBackend
-from kin_nb.replay.saving.making import session_notebook
-from kin_nb.replay.saving.named_recording import session_in_log
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.rerun.stubs import ReplayBackend
+from kin_nb.replay.saving.build import session_notebook
+from kin_nb.replay.saving.sources import session_in_log
 from tests.model_server import ModelServer, tool_call
 from tests.unit.core.conftest import run_turn
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from tests.unit.replay.everything import EVERYTHING
 
 WRONG = {"wrong": ["type"]}

@@ -23,7 +23,7 @@ from kin_nb.core.records import (
     UndoRecord,
     canonical_json,
 )
-from kin_nb.replay.cells import cell_key, command_key
+from kin_nb.replay.cell_keys import cell_key, command_key
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
 from tests.unit.replay.sessions import LONG, SESSION
 

@@ -13,8 +13,8 @@ from kin_nb.core.records import (
     TurnRecord,
     UndoRecord,
 )
-from kin_nb.replay.cells import cell_key, command_key
-from kin_nb.replay.format.carrying import carried
+from kin_nb.replay.cell_keys import cell_key, command_key
+from kin_nb.replay.format.output_records import carried
 from kin_nb.replay.recording import Recording, SessionMeta
 
 LONG = "line of a long result\n" * 1000

@@ -25,9 +25,9 @@ from kin_nb.core.records import (
     UndoRecord,
 )
 from kin_nb.replay.book import Book, CellEntry, Conversation, in_order, last_run
-from kin_nb.replay.cells import following_key
+from kin_nb.replay.cell_keys import following_key
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, RecordingError
-from kin_nb.replay.playback.cells import Playback
+from kin_nb.replay.playback.player import Playback
 
 UNDONE = {"turn_ids": ("0" * 16,), "turns": (0,)}
 """A book does not ask which turns an undo names."""

@@ -8,7 +8,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import KinConfig
 from kin_nb.core.records import CompactRecord, RecordedCompaction, RecordedStep, Ref, SessionRecord, TurnRecord
 from kin_nb.replay.book import Book
-from kin_nb.replay.playback.cells import go_on
+from kin_nb.replay.playback.player import go_on
 from tests.unit.replay.sessions import turn, undo
 
 ONE = turn(1, "x", steps=(RecordedStep(content="one"), RecordedStep(content="two")))

@@ -24,7 +24,7 @@ from kin_nb.core.session.log import SessionLog, read_lines, session_log
 from kin_nb.core.session.state import SessionState
 from kin_nb.core.session.store import SessionStore
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.saving.named_recording import session_in_log
+from kin_nb.replay.saving.sources import session_in_log
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn
 from tests.unit.session.conftest import HEADER, write_turns

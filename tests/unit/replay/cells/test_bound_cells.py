@@ -9,10 +9,11 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from kin_nb.core.records import RecordedCall, RecordedDecision, RecordedStep
-from kin_nb.replay.cells import BOUND, following_key, tolerant
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import as_node
-from kin_nb.replay.saving.making import Cell, session_notebook
+from kin_nb.replay.binding_cells import BOUND, tolerant
+from kin_nb.replay.cell_keys import following_key
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import as_node
+from kin_nb.replay.saving.build import Cell, session_notebook
 from tests.unit.replay.sessions import recording, turn, undo
 
 TAGS = [BOUND, "nbval-ignore-output"]

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from kin_nb.core.records import ClearRecord, CompactRecord, RecordedCompaction
-from kin_nb.replay.cells import (
+from kin_nb.replay.cell_keys import (
     answer_in,
     cell_key,
     command_key,

@@ -17,15 +17,15 @@ from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.render import render_record
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import command_key, named_session, speaking_key
+from kin_nb.replay.cell_keys import command_key, named_session, speaking_key
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import NoRecordingError, RecordingError, ReplayError
-from kin_nb.replay.format.carrying import KEPT, KEY
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.playback.cells import Playback
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
+from kin_nb.replay.format.output_records import KEPT, KEY
+from kin_nb.replay.playback.player import Playback
 from kin_nb.replay.recording import Recording, WorkspaceMeta
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.everything import EVERYTHING

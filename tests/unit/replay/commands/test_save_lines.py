@@ -13,7 +13,7 @@ from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.rerun.workspace_copy import Most
 from kin_nb.replay.runner import confined, run_notebook
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn

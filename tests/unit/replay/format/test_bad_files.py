@@ -13,14 +13,14 @@ from kin_nb.core.records import FileChange, RecordedCall, RecordedStep
 from kin_nb.render import render_record
 from kin_nb.replay.book import Book
 from kin_nb.replay.errors import NoRecordingError, RecordingError, RecordingNotFoundError, UnreadableNotebookError
-from kin_nb.replay.format.embedded import embedding_source, sidecar_name
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import MAX_BYTES, load_notebook
-from kin_nb.replay.playback.cells import Playback
-from kin_nb.replay.playback.finding import embedded_recording, find_recording
-from kin_nb.replay.playback.surroundings import Surroundings
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import MAX_BYTES, load_notebook
+from kin_nb.replay.format.storage import embedding_source, sidecar_name
+from kin_nb.replay.playback.locate import embedded_recording, find_recording
+from kin_nb.replay.playback.player import Playback
+from kin_nb.replay.playback.process_context import Surroundings
 from kin_nb.replay.recording import Recording, WorkspaceMeta
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.everything import EVERYTHING, META

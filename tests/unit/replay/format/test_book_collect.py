@@ -12,14 +12,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from kin_nb.core.records import SessionRecord, TurnRecord
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import cell_key, moving_source, speaking_key
+from kin_nb.replay.cell_keys import cell_key, moving_source, speaking_key
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, NotRecorded, RecordingError
-from kin_nb.replay.format.carrying import KEPT, KEY, carried, keeping
-from kin_nb.replay.format.in_notebook import read_saved
-from kin_nb.replay.format.reading import record_json
-from kin_nb.replay.playback.cells import Playback
+from kin_nb.replay.format.notebook_codec import read_saved
+from kin_nb.replay.format.output_records import KEPT, KEY, carried, keeping
+from kin_nb.replay.format.record_codec import record_json
+from kin_nb.replay.playback.player import Playback
 from kin_nb.replay.recording import Recording, other_sha
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import SESSION, carried_of, recording, turn, undo
 

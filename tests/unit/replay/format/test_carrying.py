@@ -9,8 +9,8 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.core.records import RecordedStep, canonical_json
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format import carrying
-from kin_nb.replay.format.carrying import KEPT, KEY, carried, carried_in, keeping, kept_in, read_carried
+from kin_nb.replay.format import output_records as carrying
+from kin_nb.replay.format.output_records import KEPT, KEY, carried, carried_in, keeping, kept_in, read_carried
 from kin_nb.replay.recording import other_sha
 from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import carried_of, recording, turn

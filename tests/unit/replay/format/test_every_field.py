@@ -14,12 +14,12 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from kin_nb.core.records import TurnRecord, canonical_json, sha256
 from kin_nb.replay.book import Book
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format.carrying import keeping
-from kin_nb.replay.format.embedded import sidecar_name
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook, parse_notebook
-from kin_nb.replay.playback.finding import embedded_recording
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook, parse_notebook
+from kin_nb.replay.format.output_records import keeping
+from kin_nb.replay.format.storage import sidecar_name
+from kin_nb.replay.playback.locate import embedded_recording
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.edits import at, edit, edits, places, stored

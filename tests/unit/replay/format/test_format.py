@@ -15,11 +15,11 @@ from nbformat import from_dict
 
 from kin_nb.core.records import TurnRecord, canonical_json, sha256
 from kin_nb.replay.errors import NoRecordingError, RecordingError, UnreadableNotebookError
-from kin_nb.replay.format.in_notebook import raw_records, read_recording, read_saved, write_recording
-from kin_nb.replay.format.loading import as_node, load_notebook, parse_notebook
-from kin_nb.replay.format.reading import record_json
+from kin_nb.replay.format.notebook_codec import raw_records, read_recording, read_saved, write_recording
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook, parse_notebook
+from kin_nb.replay.format.record_codec import record_json
 from kin_nb.replay.recording import SessionMeta, other_sha, step_sha
-from kin_nb.replay.saving.making import Cell, session_notebook
+from kin_nb.replay.saving.build import Cell, session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import LONG, SESSION, busy_turn, recording, turn
 
@@ -382,7 +382,7 @@ def test_what_only_nbformat_looks_at_is_refused_in_a_sentence_too():
 def test_playback_does_not_wait_for_nbformat(nb, tmp_path):
     path = write_notebook(nb, tmp_path / "s.ipynb")
     code = (
-        "import sys, pathlib, kin_nb.replay.playback.cells; from kin_nb.replay.playback.finding import *; "
+        "import sys, pathlib, kin_nb.replay.playback.player; from kin_nb.replay.playback.locate import *; "
         f"find_recording({SESSION!r}, {nb['metadata']['kin']['digest']!r}, "
         f"surroundings=Surroundings(pathlib.Path({str(path.parent)!r}), {{}})); "
         "print([name for name in ('nbformat', 'nbclient', 'jsonschema', 'IPython') if name in sys.modules])"
@@ -394,7 +394,7 @@ def test_playback_does_not_wait_for_nbformat(nb, tmp_path):
 @pytest.mark.skipif(find_spec("rfc3987_syntax") is None, reason="nothing to wait for")
 def test_nbformat_does_not_wait_for_the_grammars_of_addresses_and_who_checks_addresses_has_them():
     code = (
-        "import sys; from kin_nb.replay.saving.making import empty_notebook; empty_notebook(); "
+        "import sys; from kin_nb.replay.saving.build import empty_notebook; empty_notebook(); "
         "print('lark' in sys.modules, 'rfc3987_syntax' in sys.modules); "
         "from jsonschema import FormatChecker; check = FormatChecker(['iri']); "
         "print(check.conforms('http://é.example/', 'iri'), check.conforms('no address', 'iri')); "

@@ -11,10 +11,10 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from kin_nb.core.records import RecordedStep, Ref, SessionRecord, UndoRecord
 from kin_nb.replay.book import Book
 from kin_nb.replay.errors import LaterFormatError, RecordingError
-from kin_nb.replay.format.carrying import KEY
-from kin_nb.replay.format.in_notebook import raw_records, read_recording
+from kin_nb.replay.format.notebook_codec import raw_records, read_recording
+from kin_nb.replay.format.output_records import KEY
 from kin_nb.replay.recording import FORMAT, turn_sha
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from tests.unit.replay.edits import stored
 from tests.unit.replay.sessions import carried_of, recording, turn
 

@@ -12,10 +12,10 @@ from jupytext.cli import jupytext
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format.in_notebook import read_recording
 from kin_nb.replay.format.jupytext import keep_out_of_text, pairing_warnings
-from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.saving.making import empty_notebook, session_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
+from kin_nb.replay.saving.build import empty_notebook, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn

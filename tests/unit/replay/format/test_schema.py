@@ -13,9 +13,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from kin_nb.replay.format.embedded import is_embedding, sidecar_name
 from kin_nb.replay.format.schema import format_schema
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.format.storage import is_embedding, sidecar_name
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.edits import at, edit, edits, stored

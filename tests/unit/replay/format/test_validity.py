@@ -9,9 +9,9 @@ import nbformat
 import pytest
 
 from kin_nb.replay.errors import UnreadableNotebookError
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import as_node, check_valid, complete, load_notebook
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import as_node, check_valid, complete, load_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
 

@@ -30,16 +30,16 @@ from kin_nb.core.records import (
     sha256,
 )
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import command_key, speaking_key
+from kin_nb.replay.cell_keys import command_key, speaking_key
 from kin_nb.replay.errors import RecordingError, ReplayError
-from kin_nb.replay.format.embedded import is_embedding
-from kin_nb.replay.format.in_notebook import raw_records, read_recording
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_codec import raw_records, read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
+from kin_nb.replay.format.storage import is_embedding
 from kin_nb.replay.merging import comparable, merge_cells, merge_notebooks, merge_recordings
-from kin_nb.replay.playback.cells import Playback, go_on
+from kin_nb.replay.playback.player import Playback, go_on
 from kin_nb.replay.recording import Recording, WorkspaceMeta
-from kin_nb.replay.rerun.turns import Rerun, SoFar
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.rerun.turn_replayer import Rerun, SoFar
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import tool_call

@@ -13,12 +13,12 @@ from nbformat.v4 import new_code_cell, new_output
 from kin_nb.cli import main
 from kin_nb.core.records import SessionRecord, TurnRecord
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import cell_key
-from kin_nb.replay.format.carrying import KEY
-from kin_nb.replay.format.in_notebook import raw_records, read_recording
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.cell_keys import cell_key
+from kin_nb.replay.format.notebook_codec import raw_records, read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
+from kin_nb.replay.format.output_records import KEY
 from kin_nb.replay.recording import Recording, SessionMeta
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 

@@ -9,11 +9,12 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
+from kin_nb.replay.binding_cells import BOUND
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import BOUND, following_key
+from kin_nb.replay.cell_keys import following_key
 from kin_nb.replay.playback.binding import MissingVariables, missing_variables, used_names, without_outputs
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from tests.unit.replay.sessions import carried_of, recording, turn
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kin_nb.replay.playback.cells import difference, not_recorded
+from kin_nb.replay.playback.player import difference, not_recorded
 from tests.unit.replay.sessions import turn
 
 HEAD = "This notebook is in playback and calls no model; turn 2 "

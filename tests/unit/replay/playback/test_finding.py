@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from kin_nb.replay.errors import RecordingError, RecordingNotFoundError, UnreadableNotebookError
-from kin_nb.replay.format.carrying import KEPT, KEY
-from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.playback.finding import MAX_FILES, find_recording
-from kin_nb.replay.playback.surroundings import Parent, Surroundings
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
+from kin_nb.replay.format.output_records import KEPT, KEY
+from kin_nb.replay.playback.locate import MAX_FILES, find_recording
+from kin_nb.replay.playback.process_context import Parent, Surroundings
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import SESSION, carried_of, recording, turn
 
@@ -192,7 +192,7 @@ def test_a_name_that_is_none_is_refused(name, tmp_path):
 def test_a_real_child_sees_its_parents_notebook_and_no_other_variables(saved, tmp_path):
     path = saved("real/in.ipynb")
     child = (
-        "from kin_nb.replay.playback.finding import Surroundings; here = Surroundings.here(); "
+        "from kin_nb.replay.playback.locate import Surroundings; here = Surroundings.here(); "
         "print(*here.near_files(), sorted(here.environ))"
     )
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}], check=True, cwd='..')"

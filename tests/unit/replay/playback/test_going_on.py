@@ -21,12 +21,12 @@ from kin_nb.core.records import (
     sha256,
 )
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import command_key
+from kin_nb.replay.cell_keys import command_key
 from kin_nb.replay.merging import merge_recordings
-from kin_nb.replay.playback.cells import go_on
+from kin_nb.replay.playback.player import go_on
 from kin_nb.replay.recording import Recording, SessionMeta, WorkspaceMeta
-from kin_nb.replay.saving.making import session_notebook
-from kin_nb.replay.saving.named_recording import join, session_in_log
+from kin_nb.replay.saving.build import session_notebook
+from kin_nb.replay.saving.sources import join, session_in_log
 from tests.unit.replay.sessions import recording, turn, undo
 
 BEGAN = "a" * 40

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kin_nb.core.records import canonical_json
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.playback.cells import playback_notice
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.playback.player import playback_notice
+from kin_nb.replay.saving.build import session_notebook
 from tests.unit.replay.sessions import SESSION, recording, turn
 
 TALK = recording(*(turn(n, text, cell_id=text) for n, text in enumerate("abc", 1)))

@@ -10,9 +10,9 @@ import pytest
 
 from kin_nb.core.records import ClearRecord, SessionRecord
 from kin_nb.replay.book import Book, CellEntry
-from kin_nb.replay.cells import cell_key, command_key, following_key
+from kin_nb.replay.cell_keys import cell_key, command_key, following_key
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded
-from kin_nb.replay.playback.cells import Playback
+from kin_nb.replay.playback.player import Playback
 from tests.unit.replay.sessions import turn, undo
 
 # The notebook's cells, from top to bottom: `A` a cell with that text that was answered; `A:x` the same with the id x;

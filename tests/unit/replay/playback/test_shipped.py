@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.playback.finding import SHIPPED, examples_folder, is_shipped
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
+from kin_nb.replay.playback.locate import SHIPPED, examples_folder, is_shipped
 
 
 def test_every_example_is_known_by_its_digest():

@@ -12,7 +12,7 @@ from kin_nb.core.records import RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.core.safety.decision import ApprovalDecision
 from kin_nb.notebook.modes.live import through_recorded
 from kin_nb.replay.environment import ReplayEnvironment
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import tool_call
 from tests.unit.core.conftest import run_turn

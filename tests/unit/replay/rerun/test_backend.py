@@ -6,7 +6,7 @@ import pytest
 
 from kin_nb.core.llm.types import BackendLike
 from kin_nb.replay.errors import ReplayEndedError
-from kin_nb.replay.rerun.stand_ins import ReplayBackend
+from kin_nb.replay.rerun.stubs import ReplayBackend
 from tests.unit.replay.sessions import busy_turn, turn
 
 REQUEST = {

@@ -10,7 +10,7 @@ import venv
 
 import pytest
 
-from kin_nb.replay.rerun.environments import link_environments, remove_links
+from kin_nb.replay.rerun.virtual_environments import link_environments, remove_links
 from kin_nb.replay.rerun.workspace_copy import copy_workspace, temporary_folder
 
 

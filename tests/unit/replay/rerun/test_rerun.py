@@ -19,7 +19,7 @@ from kin_nb.core.safety.decision import ApprovalDecision, ApprovalRequest
 from kin_nb.core.tool_types import Preview
 from kin_nb.replay.errors import ReplayEndedError
 from kin_nb.replay.rerun.drift import Drift
-from kin_nb.replay.rerun.turns import INTERRUPTED, Rerun
+from kin_nb.replay.rerun.turn_replayer import INTERRUPTED, Rerun
 from tests.unit.replay.sessions import turn
 
 YES = RecordedDecision(verdict="allow", by="person", reason="asked", scope="session")

@@ -16,7 +16,7 @@ from kin_nb.core.records import RecordedCall
 from kin_nb.replay.rerun.drift import HARMLESS, compare_call
 from kin_nb.replay.rerun.patterns import Pattern
 from kin_nb.replay.rerun.rules import UNSEEN, built_in_rules, named_programs
-from kin_nb.replay.runner.place import RECORDED_ENVIRONMENT
+from kin_nb.replay.runner.run_environment import RECORDED_ENVIRONMENT
 
 RULES = built_in_rules()
 PAGE = Path(__file__).parents[4] / "docs" / "reexecution.md"

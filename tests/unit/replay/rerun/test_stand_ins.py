@@ -12,7 +12,7 @@ from kin_nb.core.agent import Agent
 from kin_nb.core.config import MCPStdio
 from kin_nb.core.records import RecordedCall
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.rerun.stand_ins import NOT_HERE, SERVERS, servers
+from kin_nb.replay.rerun.stubs import NOT_HERE, SERVERS, servers
 from tests.unit.replay.rerun.test_rerun import YES, Again, asking, bash, changed, refused
 
 

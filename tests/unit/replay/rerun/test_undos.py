@@ -27,14 +27,14 @@ from kin_nb.core.records import (
 )
 from kin_nb.render import render_undo
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import command_key, moving_command, moving_source, speaking_key
+from kin_nb.replay.cell_keys import command_key, moving_command, moving_source, speaking_key
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format.in_notebook import raw_records, read_recording, write_recording
-from kin_nb.replay.playback.cells import Playback
+from kin_nb.replay.format.notebook_codec import raw_records, read_recording, write_recording
+from kin_nb.replay.playback.player import Playback
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import Drift
-from kin_nb.replay.rerun.turns import Rerun, SoFar, compare_undo, undo_again
-from kin_nb.replay.saving.making import Cell, session_notebook
+from kin_nb.replay.rerun.turn_replayer import Rerun, SoFar, compare_undo, undo_again
+from kin_nb.replay.saving.build import Cell, session_notebook
 from tests.unit.replay.sessions import LONG, recording, turn, undo
 
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from kin_nb.replay.diffing.runs import compare_runs
+from kin_nb.replay.run_diff import compare_runs
 from kin_nb.replay.runner.results import CallResult, CellResult, ReplayReport, Row, UndoResult, junit_xml
 from tests.unit.replay.sessions import recording, turn
 

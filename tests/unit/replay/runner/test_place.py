@@ -7,7 +7,7 @@ import pytest
 from kin_nb.replay.errors import ReplayError
 from kin_nb.replay.recording import WorkspaceMeta
 from kin_nb.replay.runner.options import ReplayOptions
-from kin_nb.replay.runner.place import place, workspace_of
+from kin_nb.replay.runner.run_environment import place, workspace_of
 from tests.unit.replay.sessions import recording, turn
 
 

@@ -30,7 +30,7 @@ from kin_nb.replay.runner.results import (
     worst,
 )
 from kin_nb.replay.runner.run_notebook import Request
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from kin_nb.replay.playback.finding import examples_folder, is_shipped
-from kin_nb.replay.runner.comparing import compare_cells
-from kin_nb.replay.runner.place import scratch_notice
+from kin_nb.replay.playback.locate import examples_folder, is_shipped
+from kin_nb.replay.runner.compare_outputs import compare_cells
 from kin_nb.replay.runner.results import CallResult, CellResult, ReplayReport, call_results, not_applied, turn_results
+from kin_nb.replay.runner.run_environment import scratch_notice
 from tests.unit.replay.sessions import busy_turn, recording
 
 

@@ -13,11 +13,11 @@ from kin_nb.core.records import RecordedCall, RecordedDecision, RecordedStep
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.environment import ReplayEnvironment
 from kin_nb.replay.errors import RecordingError, ReplayError
-from kin_nb.replay.format.loading import as_node, load_notebook
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
 from kin_nb.replay.runner.options import ReplayOptions
-from kin_nb.replay.runner.place import place
+from kin_nb.replay.runner.run_environment import place
 from kin_nb.replay.runner.run_notebook import replay_notebook
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn
 

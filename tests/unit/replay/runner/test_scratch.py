@@ -10,9 +10,9 @@ import pytest
 from kin_nb.core.file_history.file_changes import Content, file_change
 from kin_nb.core.records import FileChange, RecordedCall, RecordedStep, TurnRecord, UndoRecord, sha256
 from kin_nb.replay.environment import ReplayEnvironment
-from kin_nb.replay.playback.finding import Found
+from kin_nb.replay.playback.locate import Found
 from kin_nb.replay.recording import WorkspaceMeta
-from kin_nb.replay.runner.place import Scratch
+from kin_nb.replay.runner.run_environment import Scratch
 from tests.unit.replay.sessions import recording, turn
 
 MODE = "100644"

@@ -19,12 +19,12 @@ from kin_nb.core.records import KeptFile, RecordedCall, RecordedDecision, Record
 from kin_nb.core.tools.builtins import sandbox
 from kin_nb.replay.commands import replay
 from kin_nb.replay.commands.save import SaveCommand
-from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.format.taken_out import HiddenText, as_saved
+from kin_nb.replay.format.notebook_reader import load_notebook
+from kin_nb.replay.format.redacted_text import HiddenText, as_saved
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import compare_call
 from kin_nb.replay.runner.results import not_applied
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import known_secrets
 from kin_nb.replay.saving.writing import write_notebook

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from kin_nb.replay.saving.making import session_notebook
-from kin_nb.replay.saving.own_cells import drop_commands, keep_what_plays
+from kin_nb.replay.saving.build import session_notebook
+from kin_nb.replay.saving.user_cells import drop_commands, keep_what_plays
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 
 

@@ -12,14 +12,15 @@ from nbformat.v4 import new_code_cell, new_output
 
 from kin_nb.core.records import ClearRecord, RecordedCall, RecordedStep, TurnRecord
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format.carrying import KEPT
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
+from kin_nb.replay.format.output_records import KEPT
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.making import empty_notebook, session_notebook
+from kin_nb.replay.saving.build import empty_notebook, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
+from kin_nb.replay.saving.overwrite_guard import lost
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
-from kin_nb.replay.saving.writing import lost, write_notebook
+from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.everything import EVERYTHING
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 

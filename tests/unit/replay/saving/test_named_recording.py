@@ -11,14 +11,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.core.session.log import SessionLog
 from kin_nb.core.session.recorder import TurnRecorder
-from kin_nb.replay.cells import cell_key
+from kin_nb.replay.cell_keys import cell_key
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.making import session_notebook
-from kin_nb.replay.saving.named_recording import session_in_log
+from kin_nb.replay.saving.build import session_notebook
+from kin_nb.replay.saving.sources import session_in_log
 
 HEADER = {"format": 1, "model": "m", "commit": None, "system_prompt": "b" * 64, "tools": "c" * 64}
 SESSION = json.dumps({**HEADER, "type": "session", "session": "abc", "workspace": "/w"})

@@ -14,11 +14,11 @@ from kin_nb.core.session.recorder import TurnRecorder
 from kin_nb.replay.commands.merge import merge
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
-from kin_nb.replay.saving.own_cells import KEY, own_cells
+from kin_nb.replay.saving.user_cells import KEY, own_cells
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import carried_of, recording, turn
 

@@ -27,13 +27,13 @@ from kin_nb.core.records import (
 from kin_nb.core.redaction import REDACTED, Redactor
 from kin_nb.render import render_turn
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import cell_key, command_key, following_key
-from kin_nb.replay.format.carrying import KEPT
-from kin_nb.replay.format.in_notebook import read_recording
+from kin_nb.replay.cell_keys import cell_key, command_key, following_key
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.output_records import KEPT
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.rerun.drift import compare_call
 from kin_nb.replay.saving import privacy
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, known_secrets, without_results
 from tests.unit.replay.sessions import carried_of, recording, turn, undo

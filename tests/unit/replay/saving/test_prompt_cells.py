@@ -12,11 +12,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from kin_nb.core.records import ClearRecord, CompactRecord, RecordedCompaction, SessionRecord, UndoRecord
 from kin_nb.render import render_record
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import command_key, following_key, speaking_key
-from kin_nb.replay.format.in_notebook import read_recording, read_saved
-from kin_nb.replay.playback.cells import Playback
+from kin_nb.replay.cell_keys import command_key, following_key, speaking_key
+from kin_nb.replay.format.notebook_codec import read_recording, read_saved
+from kin_nb.replay.playback.player import Playback
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.prompt_cells import about_stops, unanswered
 from tests.unit.replay.sessions import carried_of, recording, turn, undo
 

@@ -11,10 +11,10 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kin_nb.core.records import RecordedCall, RecordedStep, TurnRecord
 from kin_nb.core.redaction import SECRET
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.making import empty_notebook, session_notebook
+from kin_nb.replay.saving.build import empty_notebook, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import Cleaner, clean_notebook, without_results
 from kin_nb.replay.saving.writing import write_notebook

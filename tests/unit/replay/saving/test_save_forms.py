@@ -8,14 +8,14 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from kin_nb.replay.errors import LaterFormatError, MissingTextError, RecordingError
-from kin_nb.replay.format.carrying import KEPT, KEY
-from kin_nb.replay.format.embedded import is_embedding
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.playback.finding import embedded_recording, find_recording
-from kin_nb.replay.playback.surroundings import Surroundings
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
+from kin_nb.replay.format.output_records import KEPT, KEY
+from kin_nb.replay.format.storage import is_embedding
+from kin_nb.replay.playback.locate import embedded_recording, find_recording
+from kin_nb.replay.playback.process_context import Surroundings
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import LARGE, SaveOptions, about_files, parse_save
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import LONG, carried_of, recording, turn

@@ -12,12 +12,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from kin_nb.render import render_record, render_turn
 from kin_nb.replay.book import Book
-from kin_nb.replay.cells import asked_key, cell_key
+from kin_nb.replay.cell_keys import asked_key, cell_key
 from kin_nb.replay.errors import NotRecorded, RecordingError
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import as_node, load_notebook
-from kin_nb.replay.playback.cells import Playback, playback_notice
-from kin_nb.replay.saving.making import Cell, session_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import as_node, load_notebook
+from kin_nb.replay.playback.player import Playback, playback_notice
+from kin_nb.replay.saving.build import Cell, session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.writing import write_notebook
 from tests.unit.replay.sessions import recording, turn

@@ -12,11 +12,11 @@ import pytest
 from kin_nb.replay.commands.merge import merge
 from kin_nb.replay.commands.save import SaveCommand
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format.embedded import texts_in
-from kin_nb.replay.format.in_notebook import read_recording
-from kin_nb.replay.format.loading import load_notebook
+from kin_nb.replay.format.notebook_codec import read_recording
+from kin_nb.replay.format.notebook_reader import load_notebook
+from kin_nb.replay.format.storage import texts_in
 from kin_nb.replay.recording import WorkspaceMeta
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.privacy import without_results
 from kin_nb.replay.saving.writing import write_notebook

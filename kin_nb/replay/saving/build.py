@@ -11,23 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from kin_nb.render import Output, render_record
-from kin_nb.replay.cells import (
-    BOUND,
-    HEAD,
-    IGNORED,
-    RAISES,
-    asked_key,
-    drop_bound_cells,
-    named_session,
-    put_bound_cells,
-)
-from kin_nb.replay.format.carrying import KEPT, KEY
-from kin_nb.replay.format.embedded import KEY as SIDECAR
-from kin_nb.replay.format.embedded import is_embedding
-from kin_nb.replay.format.in_notebook import write_recording
+from kin_nb.replay.binding_cells import BOUND, HEAD, IGNORED, RAISES, drop_bound_cells, put_bound_cells
+from kin_nb.replay.cell_keys import asked_key, named_session
 from kin_nb.replay.format.jupytext import keep_out_of_text
-from kin_nb.replay.format.loading import as_node, import_nbformat
-from kin_nb.replay.playback.cells import playback_notice
+from kin_nb.replay.format.notebook_codec import write_recording
+from kin_nb.replay.format.notebook_reader import as_node, import_nbformat
+from kin_nb.replay.format.output_records import KEPT, KEY
+from kin_nb.replay.format.storage import KEY as SIDECAR
+from kin_nb.replay.format.storage import is_embedding
+from kin_nb.replay.playback.player import playback_notice
 from kin_nb.replay.recording import Recording
 from kin_nb.replay.saving.options import SaveOptions
 from kin_nb.replay.saving.prompt_cells import HeldRecords, code_cell, complete_ids, hold_records, is_head, put_head

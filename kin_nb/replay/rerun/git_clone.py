@@ -20,7 +20,7 @@ from kin_nb.core.paths import real_path
 from kin_nb.core.workspace_commit import GitPlace, git_head, is_ref
 from kin_nb.render.text import literal, one_line
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.rerun.environments import relative_target
+from kin_nb.replay.rerun.virtual_environments import relative_target
 
 _MOST_REFS = 50_000
 _LARGEST = 32 * 1024**2

@@ -31,12 +31,12 @@ from kin_nb.core.records import (
     UndoRecord,
 )
 from kin_nb.core.records import sha256 as sha
-from kin_nb.replay.cells import command_key, tolerant
-from kin_nb.replay.format.loading import load_notebook
-from kin_nb.replay.plain.calls import code_span, fenced, safe_markdown
-from kin_nb.replay.plain.export import apply_change, plain_notebook
+from kin_nb.replay.binding_cells import tolerant
+from kin_nb.replay.cell_keys import command_key
+from kin_nb.replay.format.notebook_reader import load_notebook
+from kin_nb.replay.plain_export import apply_change, code_span, fenced, plain_notebook, safe_markdown
 from kin_nb.replay.recording import Recording, WorkspaceMeta
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.model_server import tool_call
 from tests.notebook.people import QUICKSTART

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from kin_nb.core.records import Record
 from kin_nb.render import one_line
 from kin_nb.replay.errors import LaterFormatError, UnreadableNotebookError
-from kin_nb.replay.format.embedded import join, unfold
+from kin_nb.replay.format.storage import join, unfold
 from kin_nb.replay.recording import FORMAT, whole_numbers
 
 _KEYS = ("local_metadata", "remote_metadata", "nbdime-conflicts")

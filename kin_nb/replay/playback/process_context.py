@@ -1,4 +1,6 @@
-"""Where a kernel stands: the files and processes that may know which notebook it runs. All access goes through here."""
+"""Name the notebooks that a kernel may be serving: from its environment variables, its working directory and its parent processes.
+
+Imported with `%load_ext kin_nb`: uses nothing but the standard library."""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MOST_PARENTS = 16
+
+
 _VARIABLES = ("JPY_SESSION_NAME", "KIN_RECORDING", "PYTEST_CURRENT_TEST")
 
 

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from kin_nb.core.records import SessionRecord
 from kin_nb.replay.errors import LaterFormatError, RecordingError
-from kin_nb.replay.format.loading import later_format, refuse_later
-from kin_nb.replay.format.reading import RecordReader, record_json
+from kin_nb.replay.format.notebook_reader import later_format, refuse_later
+from kin_nb.replay.format.record_codec import RecordReader, record_json
 from kin_nb.replay.recording import FORMAT, SessionMeta
 
 KEY = "kin_recording"

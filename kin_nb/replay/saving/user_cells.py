@@ -16,13 +16,14 @@ from kin_nb.core.records import sha256
 from kin_nb.core.redaction import REDACTED, SECRET
 from kin_nb.render import one_line
 from kin_nb.render.text import count
-from kin_nb.replay.cells import as_prompt, asked_key, is_bound_cell, is_kin_kernel, normal_body, place_records
+from kin_nb.replay.binding_cells import is_bound_cell
+from kin_nb.replay.cell_keys import as_prompt, asked_key, is_kin_kernel, normal_body, place_records
 from kin_nb.replay.errors import RecordingError
-from kin_nb.replay.format.carrying import carried_in, kept_in
-from kin_nb.replay.format.in_notebook import CELLS as KEY
-from kin_nb.replay.format.in_notebook import raw_records
+from kin_nb.replay.format.notebook_codec import CELLS as KEY
+from kin_nb.replay.format.notebook_codec import raw_records
+from kin_nb.replay.format.output_records import carried_in, kept_in
 from kin_nb.replay.recording import SHORT, Recording
-from kin_nb.replay.saving.making import is_made_anew
+from kin_nb.replay.saving.build import is_made_anew
 from kin_nb.replay.saving.prompt_cells import without_head
 
 _ASKING = "|".join(name for name, command in COMMANDS.items() if command.asks)

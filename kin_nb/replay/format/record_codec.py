@@ -21,7 +21,7 @@ from kin_nb.core.records import (
 )
 from kin_nb.render import one_line
 from kin_nb.replay.errors import MissingTextError, RecordingError
-from kin_nb.replay.format.loading import refuse_later, short
+from kin_nb.replay.format.notebook_reader import refuse_later, short
 from kin_nb.replay.recording import (
     SHORT,
     SessionMeta,

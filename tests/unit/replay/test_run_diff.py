@@ -12,10 +12,9 @@ from kin_nb.cli import main
 from kin_nb.core.records import ClearRecord, FileChange, RecordedCall, RecordedStep, TurnRecord
 from kin_nb.core.session.log import SessionLog
 from kin_nb.render.terminal import columns, fit, pad
-from kin_nb.replay.diffing.report import Run, diff_json, diff_text
-from kin_nb.replay.diffing.runs import RunDiff, compare_runs
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.saving.making import session_notebook
+from kin_nb.replay.run_diff import Run, RunDiff, compare_runs, diff_json, diff_text
+from kin_nb.replay.saving.build import session_notebook
 from kin_nb.replay.saving.writing import write_notebook
 from tests.notebook.people import QUICKSTART
 from tests.unit.replay.sessions import busy_turn, recording, turn, undo

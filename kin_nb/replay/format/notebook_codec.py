@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from kin_nb.core.records import SessionRecord
-from kin_nb.replay.cells import named_session, speaking_key
+from kin_nb.replay.cell_keys import named_session, speaking_key
 from kin_nb.replay.errors import LaterFormatError, NoRecordingError, RecordingError
-from kin_nb.replay.format.carrying import carried_in, kept_in
-from kin_nb.replay.format.embedded import KEY as SIDECAR
-from kin_nb.replay.format.embedded import named_sidecar, texts_in
-from kin_nb.replay.format.loading import later_field, later_format, merge_conflict, refuse_later, short
-from kin_nb.replay.format.reading import RecordReader, record_json, stored
+from kin_nb.replay.format.notebook_reader import later_field, later_format, merge_conflict, refuse_later, short
+from kin_nb.replay.format.output_records import carried_in, kept_in
+from kin_nb.replay.format.record_codec import RecordReader, record_json, stored
+from kin_nb.replay.format.storage import KEY as SIDECAR
+from kin_nb.replay.format.storage import named_sidecar, texts_in
 from kin_nb.replay.recording import FORMAT, SHORT, Recording, SessionMeta, digest_of, label, other_id, other_sha
 
 CELLS = "cells"

@@ -1,6 +1,6 @@
-"""Finding the recording that `%kin replay SESSION@DIGEST12` names (docs/playback.md). Copies and renames do no harm.
+"""Find the recording that `%kin replay SESSION@DIGEST` names (docs/playback.md).
 
-Recordings that ship in the wheel are known by digest, never by where they lie.
+A recording is known by its digest, so copied and renamed files are found, and so are the examples that ship in the wheel.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from kin_nb.replay.errors import MissingTextError, RecordingError, RecordingNotFoundError, UnreadableNotebookError
-from kin_nb.replay.format.carrying import carried_in, kept_in
-from kin_nb.replay.format.embedded import embedded
-from kin_nb.replay.format.in_notebook import read_recording, session_of
-from kin_nb.replay.format.loading import load_notebook, read_text
-from kin_nb.replay.playback.surroundings import Surroundings
+from kin_nb.replay.format.notebook_codec import read_recording, session_of
+from kin_nb.replay.format.notebook_reader import load_notebook, read_text
+from kin_nb.replay.format.output_records import carried_in, kept_in
+from kin_nb.replay.format.storage import embedded
+from kin_nb.replay.playback.process_context import Surroundings
 from kin_nb.replay.recording import SESSION_ID, Recording
 
 SHIPPED: tuple[str, ...] = (

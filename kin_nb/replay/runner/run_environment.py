@@ -19,10 +19,10 @@ from kin_nb.core.records import FileChange, TurnRecord, UndoRecord
 from kin_nb.render import Output, render_notice
 from kin_nb.replay.environment import RECORD_VARIABLE, VARIABLE, ReplayEnvironment
 from kin_nb.replay.errors import ReplayError
-from kin_nb.replay.playback.finding import Found
+from kin_nb.replay.playback.locate import Found
 from kin_nb.replay.recording import Recording
-from kin_nb.replay.rerun.environments import remove_links
-from kin_nb.replay.rerun.stand_ins import change_again
+from kin_nb.replay.rerun.stubs import change_again
+from kin_nb.replay.rerun.virtual_environments import remove_links
 from kin_nb.replay.rerun.workspace_copy import (
     MOST,
     Most,

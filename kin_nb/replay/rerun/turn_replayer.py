@@ -37,15 +37,7 @@ from kin_nb.core.tools.builtins.task import Task
 from kin_nb.core.undo import UndoError
 from kin_nb.replay.rerun.drift import AFTER, HARMLESS, Drift, compare_call, files_effect
 from kin_nb.replay.rerun.rules import Rule
-from kin_nb.replay.rerun.stand_ins import (
-    NOT_HERE,
-    ReplayBackend,
-    StandIn,
-    arguments_here,
-    covers,
-    stand_ins,
-    write_again,
-)
+from kin_nb.replay.rerun.stubs import NOT_HERE, ReplayBackend, StandIn, arguments_here, covers, stand_ins, write_again
 
 if TYPE_CHECKING:
     from kin_nb.core.agent import Agent

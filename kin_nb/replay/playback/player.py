@@ -20,7 +20,7 @@ from kin_nb.core.undo import UndoError
 from kin_nb.render import Output, render_notice
 from kin_nb.render.text import count, literal
 from kin_nb.replay.book import Book, CellEntry, Conversation, in_order
-from kin_nb.replay.cells import command_key, last_run, normal_body
+from kin_nb.replay.cell_keys import command_key, last_run, normal_body
 from kin_nb.replay.errors import AmbiguousTurn, NotRecorded, ReplayError
 from kin_nb.replay.recording import Recording
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kin_nb.core.redaction import REDACTED, SECRET
-from kin_nb.replay.format.embedded import is_embedding, texts_in
+from kin_nb.replay.format.storage import is_embedding, texts_in
 
 TAKEN_OUT = "kin-redacted"
 """The tag of an ordinary cell whose saved output has something taken out; saving sets it, and removes it."""

@@ -12,8 +12,8 @@ from kin_nb.core.records import SessionRecord
 from kin_nb.core.session.errors import SessionError
 from kin_nb.replay.book import Book, in_order
 from kin_nb.replay.errors import RecordingError, ReplayError, UnreadableNotebookError
-from kin_nb.replay.format.in_notebook import session_of
-from kin_nb.replay.format.loading import load_notebook, merge_conflict
+from kin_nb.replay.format.notebook_codec import session_of
+from kin_nb.replay.format.notebook_reader import load_notebook, merge_conflict
 from kin_nb.replay.recording import Recording, SessionMeta
 
 if TYPE_CHECKING:

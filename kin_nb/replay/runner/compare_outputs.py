@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kin_nb.replay.cells import speaking_key
-from kin_nb.replay.format.taken_out import NOTHING_HIDDEN, TAKEN_OUT, HiddenText, as_saved
+from kin_nb.replay.cell_keys import speaking_key
+from kin_nb.replay.format.redacted_text import NOTHING_HIDDEN, TAKEN_OUT, HiddenText, as_saved
 from kin_nb.replay.rerun.drift import AFTER, HARMLESS, differing_line, first_difference
 from kin_nb.replay.rerun.rules import Outcome, Rule, under_rules
 from kin_nb.replay.runner.results import SCRATCH, CellResult

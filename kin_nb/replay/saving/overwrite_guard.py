@@ -1,0 +1,232 @@
+"""Decide whether a session notebook may replace the file that is there: no record, no cell and no redaction may be lost.
+
+A notebook that was saved with `--redact` or `--no-results` stays so: what was removed is not written into it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kin_nb.core.redaction import REDACTED
+from kin_nb.render import one_line
+from kin_nb.replay.cell_keys import speaking_key
+from kin_nb.replay.errors import LaterFormatError, RecordingError, UnreadableNotebookError
+from kin_nb.replay.format.notebook_codec import raw_records, session_of
+from kin_nb.replay.format.notebook_reader import later_format, load_notebook, merge_conflict, short
+from kin_nb.replay.format.output_records import carried_in, kept_in
+from kin_nb.replay.format.record_codec import TYPES, RecordReader, record_json
+from kin_nb.replay.format.redacted_text import as_saved, holds_marks
+from kin_nb.replay.format.storage import named_sidecar, texts_in
+from kin_nb.replay.recording import FORMAT, Recording, SessionMeta
+from kin_nb.replay.saving.user_cells import check_own_cells_stay
+
+
+def check_nothing_is_lost(nb: Any, path: Path, *, itself: bool) -> Any:
+    """The notebook that `nb` may replace, None for an empty file. Raises RecordingError when it may not.
+
+    `itself`: `nb` was made from what stands there.
+
+    A damaged recording of the same session may be replaced by one that has all of it: that is its repair.
+    """
+    if path.is_file() and not path.stat().st_size:
+        return None  # an empty file is nobody's work
+    try:
+        there = load_notebook(path)
+    except UnreadableNotebookError:
+        there = None
+    if there is None or "kin" not in there["metadata"]:
+        raise RecordingError(
+            f"{path.name} exists and is no session notebook: nothing was written. Choose another name, or remove that file."
+        )
+    try:
+        _check_no_later_version_wrote(there)
+    except LaterFormatError as error:
+        raise RecordingError(
+            f"{path.name} would lose what a later version wrote: {error} Nothing was written."
+        ) from None
+    session = session_of(there)[0]
+    missing = lost(there, nb)
+    if missing:
+        join = (
+            "kin-nb merge joins two runs of one session"
+            if session == session_of(nb)[0]
+            else "kin-nb diff compares both"
+        )
+        raise RecordingError(
+            f"{path.name} holds {missing} of session {session[:8]}, which this one has not: nothing was written. "
+            f"Choose another name; {join}."
+        )
+    check_stays_reduced(there, nb, path.name)
+    check_own_cells_stay(there, nb, path.name, itself=itself)
+    return there
+
+
+def lost(there: Any, nb: Any) -> str:
+    """The records that `there` holds, in cells or their outputs, and `nb` has not: `turns 2, 3, undo`; "" for none.
+
+    A damaged record is known by its id: it may be replaced by a whole one. A turn is lost too where `nb` has fewer of its
+    steps. Raises RecordingError where a merge left a conflict.
+    """
+    conflict = merge_conflict(there)
+    if conflict:
+        raise RecordingError(f"What it holds may be lost: nothing was written. {conflict}")
+    now = {_id_of(raw): raw for _, raw in _all_records(nb)}
+    turns: list[str] = []
+    moves: list[str] = []
+    unread: list[str] = []
+    for index, raw in _all_records(there):
+        known = now.get(_id_of(raw))
+        if known is not None and _steps(raw) <= _steps(known):
+            continue
+        if not _id_of(raw):
+            unread.append(f"what does not read in cell {index + 1}")
+        elif raw.get("type") == "turn":
+            turns.append(one_line(str(raw.get("turn")), 20))
+        else:
+            kind = one_line(str(raw.get("type")), 40)
+            moves.append(kind if kind in TYPES else f"a record of type {kind}")
+    named = [f"turn{'s' if len(turns) > 1 else ''} {', '.join(dict.fromkeys(turns))}"] if turns else []
+    return ", ".join(dict.fromkeys([*named, *moves, *unread]))
+
+
+def _check_no_later_version_wrote(there: Any) -> None:
+    """Raises LaterFormatError, also where something else is damaged."""
+    kin = there["metadata"]["kin"]
+    fields = kin if isinstance(kin, dict) else {}
+    if isinstance(fields.get("format"), int | float) and fields["format"] != FORMAT:
+        raise LaterFormatError(later_format(fields["format"], fields.get("kin_nb")))
+    meta = SessionMeta(session="none", kin_nb=short(fields.get("kin_nb", ""))[:64])
+    for index, raw in raw_records(there):
+        texts = {**texts_in(kin), **texts_in(there["cells"][index]["metadata"]["kin"])}
+        try:
+            RecordReader(meta, texts, named_sidecar(there)).read(index + 1, raw)
+        except LaterFormatError:
+            raise
+        except RecordingError:
+            continue  # a whole one may take its place
+
+
+def _all_records(nb: Any) -> Iterator[tuple[int, Any]]:
+    """Each record that a cell of `nb` holds, in its metadata or its outputs, unchecked, with the cell's index."""
+    yield from raw_records(nb)
+    indexes = {cell.get("id"): index for index, cell in enumerate(nb["cells"])}
+    for index, cell in enumerate(nb["cells"]):
+        yield from ((index, carried.get("record")) for carried in carried_in(cell))
+    for each in kept_in(nb):
+        if each["cell"] in indexes:
+            yield indexes[each["cell"]], each["carried"].get("record")
+
+
+def _id_of(raw: Any) -> str:
+    """As the record says; of one that has none, but is of a later version, its hash."""
+    if not isinstance(raw, dict):
+        return ""
+    named = raw.get("id") or (raw.get("sha") if raw.get("type") not in TYPES else "")
+    return named if isinstance(named, str) else ""
+
+
+def _steps(raw: Any) -> int:
+    steps = raw.get("steps")
+    return len(steps) if isinstance(steps, list) else 0
+
+
+_WITHHELD = "withheld"
+_TEXT, _RESULTS = "with text taken out", "without results"
+_OPTIONS = {_TEXT: "--redact PATTERN", _RESULTS: "--no-results"}
+
+_Texts = Mapping[str, Any]
+"""Long texts by their hash."""
+
+
+def check_stays_reduced(there: Any, nb: Any, name: str) -> None:
+    """Raises RecordingError when a record in `there`, the file `name`, has a mark where `nb` has the text, or a hash for a result.
+
+    A record is known by its id, a damaged one too. Text in which more has been taken out is accepted.
+    """
+    now = {raw["id"]: (raw, texts) for _, raw, texts in _records(nb)}
+    _refuse(_reductions(there, now), name)
+
+
+def check_addition(there: Any, log: Recording, name: str, *, redacts: bool) -> None:
+    """Raises RecordingError when `log`, of which a record would come into `there`, the file `name`, is less reduced than that.
+
+    The new record may hold what was taken out of the others. `log`: as it would be written. `redacts`: whether patterns are
+    named; where no record tells that something was taken out, the cells may.
+    """
+    whole: dict[str, tuple[dict[str, Any], _Texts]] = {}
+    for record in log.records:
+        blobs: dict[str, Any] = {}
+        whole[record.id] = (record_json(record, blobs), blobs)
+    found = _reductions(there, whole)
+    if not redacts and not found and not any(REDACTED in json.dumps(each) for each in whole.values()):
+        cleaned = [number for number, cell in enumerate(there["cells"], 1) if _is_cleaned(there, cell)]
+        found = {_TEXT: f"cell {cleaned[0]}"} if cleaned else {}
+    _refuse(found, name)
+
+
+def _refuse(found: Mapping[str, str], name: str) -> None:
+    """Raises RecordingError unless `found`, the place by how `name` was reduced, is empty."""
+    if found:
+        how, options = " and ".join(found), " and ".join(_OPTIONS[each] for each in found)
+        raise RecordingError(
+            f"{name} was saved {how} ({next(iter(found.values()))}), and what this would write was not: nothing was written. Save "
+            f"with {options} again, or choose another name."
+        )
+
+
+def _reductions(there: Any, now: Mapping[str, tuple[dict[str, Any], _Texts]]) -> dict[str, str]:
+    """How records of `there` are reduced that are whole in `now`, by their ids: the first place of each."""
+    found: dict[str, str] = {}
+    for index, raw, texts in _records(there):
+        new, new_texts = now.get(raw["id"], (None, {}))
+        if new is not None and new.get("sha") != raw.get("sha"):
+            for how in _put_back(raw, texts, new, new_texts):
+                found.setdefault(how, f"cell {index + 1}, {_label(raw)}")
+    return found
+
+
+def _is_cleaned(nb: Any, cell: Any) -> bool:
+    """Whether a save took something out of a cell that speaks to the agent, as far as its text and outputs tell."""
+    return speaking_key(nb, cell) is not None and REDACTED in json.dumps([cell["source"], cell.get("outputs")])
+
+
+def _records(nb: Any) -> Iterator[tuple[int, dict[str, Any], _Texts]]:
+    """(index of the cell, record, the texts that it may name), unchecked, of each with an id."""
+    common = texts_in(nb["metadata"].get("kin"))
+    for index, raw in raw_records(nb):
+        if isinstance(raw, dict) and isinstance(raw.get("id"), str):
+            yield index, raw, {**common, **texts_in(nb["cells"][index]["metadata"]["kin"])}
+
+
+def _put_back(was: Any, texts: _Texts, now: Any, new_texts: _Texts) -> Iterator[str]:
+    """How `was` is reduced, in each place where `now` is not."""
+    before, after = _text(was, texts), _text(now, new_texts)
+    if before is not None:
+        # what goes further than before is a mark for text that has a mark in it
+        if after is not None and holds_marks(before) and not as_saved(after, before):
+            yield _TEXT
+    elif isinstance(was, dict) and isinstance(now, dict):
+        if was.get(_WITHHELD) and now.get("output") and not now.get(_WITHHELD):
+            yield _RESULTS
+        for key in was.keys() & now.keys():
+            yield from _put_back(was[key], texts, now[key], new_texts)
+    elif isinstance(was, list) and isinstance(now, list):
+        for one, other in zip(was, now, strict=False):
+            yield from _put_back(one, texts, other, new_texts)
+
+
+def _text(value: Any, texts: _Texts) -> str | None:
+    """The text that a value is stored for; None where it is none, or missing."""
+    if isinstance(value, dict) and value.keys() == {"blob"} and isinstance(value["blob"], str):
+        value = texts.get(value["blob"])
+    if isinstance(value, dict) and value.keys() == {"json"}:
+        with suppress(TypeError, ValueError, RecursionError):
+            value = json.loads(value["json"])
+    return value if isinstance(value, str) else None
+
+
+def _label(raw: dict[str, Any]) -> str:
+    return f"turn {one_line(str(raw.get('turn')), 20)}" if raw.get("type") == "turn" else one_line(str(raw["type"]), 40)
